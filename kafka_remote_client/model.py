@@ -1,0 +1,251 @@
+"""The values that travel between the rooms: frozen, slotted, without behaviour beyond their own arithmetic.
+
+Names and meanings are Kafka's (``org.apache.kafka.server.log.remote.storage``) and KIP-1254's.
+
+References: KIP-405, KIP-1248, KIP-1254.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from enum import IntEnum
+from uuid import UUID
+
+import attrs
+
+__all__ = [
+    "NO_EXPIRY",
+    "UNKNOWN_EPOCH",
+    "UNKNOWN_OFFSET",
+    "AbortedTransaction",
+    "ByteRange",
+    "EpochEntry",
+    "GrantedRange",
+    "IsolationLevel",
+    "NotRemote",
+    "PartitionOffsets",
+    "RemoteLogSegmentId",
+    "RemoteLogSegmentMetadata",
+    "RemoteLogSegmentState",
+    "SegmentLocation",
+    "TopicIdPartition",
+    "uuid_from_text",
+    "uuid_to_text",
+]
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_EPOCH = -1
+NO_EXPIRY = float("inf")
+
+
+def uuid_to_text(value: UUID) -> str:
+    """Kafka's text form of a Uuid: base64url of the 16 bytes without padding, always 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
+
+
+def uuid_from_text(text: str) -> UUID:
+    """The inverse of :func:`uuid_to_text`. Raises ValueError for anything but 22 base64url characters."""
+    if len(text) != 22:
+        raise ValueError(f"a Kafka Uuid has 22 characters, not {len(text)}")
+    try:
+        raw = base64.b64decode(text.encode("ascii") + b"==", altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise ValueError(f"not a Kafka Uuid: {text!r}") from None
+    return UUID(bytes=raw)
+
+
+class IsolationLevel(IntEnum):
+    """``isolation.level`` under the numbers of the Fetch request."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class RemoteLogSegmentState(IntEnum):
+    """Kafka's RemoteLogSegmentState under its wire numbers."""
+
+    COPY_SEGMENT_STARTED = 0
+    COPY_SEGMENT_FINISHED = 1
+    DELETE_SEGMENT_STARTED = 2
+    DELETE_SEGMENT_FINISHED = 3
+
+
+@attrs.frozen
+class TopicIdPartition:
+    """A partition of one incarnation of a topic: a re-created topic has another ``topic_id``."""
+
+    topic_id: UUID
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} ({uuid_to_text(self.topic_id)})"
+
+
+@attrs.frozen
+class RemoteLogSegmentId:
+    """The identity of one copy attempt of a segment: each attempt draws a new ``id``."""
+
+    topic_id_partition: TopicIdPartition
+    id: UUID
+
+    def __str__(self) -> str:
+        return f"{self.topic_id_partition}/{uuid_to_text(self.id)}"
+
+
+@attrs.frozen
+class EpochEntry:
+    """A leader epoch and the first offset written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+@attrs.frozen
+class AbortedTransaction:
+    """As in a Fetch response: the producer and the first offset of a transaction that was aborted."""
+
+    producer_id: int
+    first_offset: int
+
+
+@attrs.frozen
+class ByteRange:
+    """Bytes ``[start, end)`` of the original segment. Raises ValueError unless ``0 <= start < end``."""
+
+    start: int = attrs.field()
+    end: int = attrs.field()
+
+    @end.validator
+    def _check(self, _attribute: object, end: int) -> None:
+        if not 0 <= self.start < end:
+            raise ValueError(f"not a byte range: [{self.start}, {end})")
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
+def _redacted(value: bytes | None) -> str:
+    return "None" if value is None else f"<{len(value)} bytes>"
+
+
+@attrs.frozen
+class RemoteLogSegmentMetadata:
+    """What ``__remote_log_metadata`` says about a segment; also the argument of a fetcher.
+
+    ``end_offset`` is inclusive. ``segment_leader_epochs`` is never empty and rises in both fields; its first entry starts
+    at ``start_offset``. ``custom_metadata`` is opaque and may hold a signed URL: its ``repr`` is redacted.
+    """
+
+    remote_log_segment_id: RemoteLogSegmentId
+    start_offset: int
+    end_offset: int
+    max_timestamp_ms: int
+    broker_id: int
+    event_timestamp_ms: int
+    segment_leader_epochs: tuple[EpochEntry, ...]
+    segment_size_in_bytes: int
+    custom_metadata: bytes | None = attrs.field(default=None, repr=_redacted)
+    state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    txn_index_empty: bool = False
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        return self.remote_log_segment_id.topic_id_partition
+
+    def epoch_end(self, index: int) -> int:
+        """Last offset (inclusive) of the epoch at ``index`` of ``segment_leader_epochs`` inside this segment."""
+        following = index + 1
+        if following < len(self.segment_leader_epochs):
+            return self.segment_leader_epochs[following].start_offset - 1
+        return self.end_offset
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The leader epoch that wrote ``offset``; UNKNOWN_EPOCH when the offset is outside the segment."""
+        if not self.start_offset <= offset <= self.end_offset:
+            return UNKNOWN_EPOCH
+        found = UNKNOWN_EPOCH
+        for entry in self.segment_leader_epochs:
+            if entry.start_offset > offset:
+                break
+            found = entry.epoch
+        return found
+
+    def with_custom_metadata(self, custom_metadata: bytes | None) -> RemoteLogSegmentMetadata:
+        return attrs.evolve(self, custom_metadata=custom_metadata)
+
+
+@attrs.frozen
+class GrantedRange:
+    """One range of a grant with what its fetcher needs to read it (redacted: it may hold a signed URL)."""
+
+    range: ByteRange
+    custom_metadata: bytes | None = attrs.field(default=None, repr=_redacted)
+
+
+@attrs.frozen
+class PartitionOffsets:
+    """Where the two tiers of a partition begin and end. -1 = not known (or, for ``latest_tiered``, nothing tiered).
+
+    ``earliest_local`` is the local log start (ListOffsets -4), ``latest_tiered`` inclusive (ListOffsets -5).
+    """
+
+    log_start: int = UNKNOWN_OFFSET
+    earliest_local: int = UNKNOWN_OFFSET
+    latest_tiered: int = UNKNOWN_OFFSET
+    high_watermark: int = UNKNOWN_OFFSET
+
+
+@attrs.frozen
+class SegmentLocation:
+    """A grant: where the records from ``fetch_offset`` on lie, and everything needed to filter them.
+
+    ``ranges`` tile: each starts where the one before it ends, and the first begins at or before the batch that holds
+    ``fetch_offset``. ``next_offset`` is the first offset after the last range. ``aborted_transactions`` is complete for all
+    offsets below ``next_offset`` and was collected from ``fetch_offset``, so it serves a read that starts there and no
+    other; ``None`` = unknown, which a read_committed reader must not accept. ``expires_at`` is on the monotonic clock, in
+    seconds. ``range_signed`` = each range can only be read whole.
+    """
+
+    metadata: RemoteLogSegmentMetadata
+    format: str
+    fetch_offset: int
+    ranges: tuple[GrantedRange, ...]
+    next_offset: int
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+    high_watermark: int = UNKNOWN_OFFSET
+    last_stable_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    expires_at: float = NO_EXPIRY
+    range_signed: bool = False
+    throttle_time_ms: int = 0
+
+    @property
+    def span(self) -> ByteRange:
+        """All ranges as one."""
+        return ByteRange(self.ranges[0].range.start, self.ranges[-1].range.end)
+
+    def metadata_for(self, granted: GrantedRange) -> RemoteLogSegmentMetadata:
+        """The segment's metadata with that range's bytes in place of the segment's own: what its fetcher gets."""
+        return self.metadata.with_custom_metadata(granted.custom_metadata)
+
+    def __iter__(self) -> Iterator[GrantedRange]:
+        return iter(self.ranges)
+
+
+@attrs.frozen
+class NotRemote:
+    """No grant: the broker serves this offset. ``reason`` is a short name that metrics count by.
+
+    ``out_of_range`` = the offset is outside the log, which only the broker may tell the application.
+    """
+
+    reason: str
+    offsets: PartitionOffsets = PartitionOffsets()
+    out_of_range: bool = False

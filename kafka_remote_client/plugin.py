@@ -1,0 +1,103 @@
+"""All that a plugin author must read.
+
+A plugin is a class with the methods of :class:`RemoteStorageFetcher`; it subclasses nothing. It is found by its name in the
+entry-point group ``kafka_remote_client.fetchers`` (or by ``package.module:Class``), built without arguments, and configured
+once. One instance is shared by all threads of a consumer.
+
+Positions are bytes of the **original** segment file as Kafka wrote it. A store that keeps segments in another shape is served
+by a wrapper around a plain fetcher.
+
+``remote_log_segment_metadata.custom_metadata`` holds what the location says about this very range: decode it with
+:meth:`LocationMetadata.decode` to get a signed URL or an object key. It is a secret; keep it out of messages and logs.
+
+Prove a plugin with ``kafka_remote_client.testing.RemoteStorageFetcherTests``.
+
+References: KIP-1254, "New or Changed Public Interfaces".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import attrs
+
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+
+__all__ = [
+    "LocationMetadata",
+    "ObjectInfo",
+    "ReadableStream",
+    "RemoteObjectStore",
+    "RemoteStorageFetcher",
+    "WritableBuffer",
+]
+
+WritableBuffer: TypeAlias = bytearray | memoryview
+
+
+class ReadableStream(Protocol):
+    """The bytes of one range, in order, once."""
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        """Fills the front of ``buffer`` and returns how many bytes it wrote; 0 only at the end of the range.
+
+        Raises a RemoteStorageError kind when the store fails in the middle, or ends before the range does.
+        """
+
+    def close(self) -> None:
+        """Gives the connection back, or closes it when the range was not read to its end. May be called twice."""
+
+
+@runtime_checkable
+class RemoteStorageFetcher(Protocol):
+    """KIP-1254's interface: reads byte ranges of segments from a store."""
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        """Takes the consumer's ``fetch.remote.*`` and ``remote.storage.fetcher.*`` settings, once, before any fetch.
+
+        Raises ConfigurationError for a value that it cannot accept.
+        """
+
+    def fetch_log_segment(
+        self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> ReadableStream:
+        """Opens bytes ``[start_position, end_position)`` of a segment; ``end_position`` -1 reads to its end.
+
+        Raises only RemoteStorageError kinds (kafka_remote_client.errors), with no URL in any text.
+        """
+
+    def close(self) -> None:
+        """Releases connections. Fetches in flight may fail. May be called twice."""
+
+
+@attrs.frozen
+class ObjectInfo:
+    """An object of a store: its key below the store's root, and its size in bytes."""
+
+    key: str
+    size: int
+
+
+class RemoteObjectStore(Protocol):
+    """What reads the tier's *other* objects (indexes, checkpoints, manifests) with credentials of its own.
+
+    The shim and the sources that need no broker stand on it; a consumer with signed URLs never does. Keys are relative,
+    separated by ``/``. Found by URL scheme in the entry-point group ``kafka_remote_client.stores``.
+    """
+
+    def get(self, key: str) -> bytes:
+        """The whole object. Raises ObjectNotFoundError, or a RemoteStorageError kind."""
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``, cut at the object's end. Raises as :meth:`get`."""
+
+    def size(self, key: str) -> int:
+        """The object's size in bytes. Raises as :meth:`get`."""
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """All objects whose key starts with ``prefix``, in the order of their keys."""
+
+    def close(self) -> None:
+        """Releases connections."""
