@@ -1,0 +1,75 @@
+"""Golden data: what a real Kafka broker tiered, and what a real consumer then read.
+
+``tests/golden/README.md`` says where it comes from and what lies where. Expected lines are plain text in the archive, because
+equal payloads then compress once; unpacked they have the names of the full set again (``….jsonl.gz``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["full_golden", "golden_local", "read_jsonl", "read_text"]
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_ARCHIVE = _REPOSITORY / "tests" / "golden" / "local.tar.xz"
+_GZIPPED = ("expected/*.jsonl", "dump-log-segments/*.txt", "remote_log_metadata.jsonl")
+
+
+@cache
+def golden_local() -> Path:
+    """The root of the copied golden set (``remote/``, ``expected/``, ``offsets.jsonl`` …), unpacked once per checkout.
+
+    Several test processes may ask at once: each unpacks aside and the first rename wins.
+    """
+    digest = hashlib.sha256(_ARCHIVE.read_bytes()).hexdigest()[:16]
+    target = _REPOSITORY / ".cache" / f"golden-local-{digest}"
+    if not target.is_dir():
+        target.parent.mkdir(exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+        try:
+            _unpack(scratch)
+            scratch.chmod(0o755)
+            os.rename(scratch, target)
+        except OSError:
+            if not target.is_dir():
+                raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def full_golden() -> Path | None:
+    """The full golden set, where one lies beside the checkout: ``local/`` and the directories of the chunked layouts."""
+    beside = _REPOSITORY.parent / "shared" / "data"
+    return beside if (beside / "local").is_dir() else None
+
+
+def read_text(path: Path) -> str:
+    """A text file, gzipped or not."""
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+
+
+def read_jsonl(path: Path) -> Iterator[Any]:
+    """The values of a file of JSON lines, gzipped or not."""
+    for line in read_text(path).splitlines():
+        yield json.loads(line)
+
+
+def _unpack(directory: Path) -> None:
+    with tarfile.open(_ARCHIVE, "r:xz") as archive:
+        archive.extractall(directory, filter="data")
+    for pattern in _GZIPPED:
+        for plain in directory.glob(pattern):
+            plain.with_name(f"{plain.name}.gz").write_bytes(gzip.compress(plain.read_bytes(), 1, mtime=0))
+            plain.unlink()
