@@ -1,8 +1,8 @@
 """Every setting of the consumer that is not librdkafka's own: type, default, unit, bound, and what moving it costs.
 
 The first five are KIP-1254's, under its names and with its defaults; the others are ours, under the same two prefixes. Keys
-that begin with ``remote.storage.fetcher.`` and are not listed here belong to the fetcher and are handed to it unread. An unknown
-``fetch.remote.*`` key is an error, because a misspelt setting that is silently ignored is found in production.
+that begin with ``remote.storage.fetcher.`` and are not listed here belong to the fetcher and are handed to it unread. An
+unknown ``fetch.remote.*`` key is an error, because a misspelt setting that is silently ignored is found in production.
 
 docs/configs.md is generated from the table below.
 

@@ -1,0 +1,87 @@
+"""Health of one store host: a circuit breaker and a budget of retries. Pure: the caller tells the time.
+
+Theory of operation of the breaker. CLOSED lets everything through and counts failures of the last 10 s. Enough of them open it:
+OPEN lets nothing through, so that a dead store does not cost every poll a time-out. After the reset time one range may try
+(HALF_OPEN); its success closes the breaker, its failure opens it again.
+
+The retry budget is a token bucket: a retry costs 5 tokens (10 after a time-out), a success gives 1 back, so retries cannot
+multiply the load on a store that is already failing.
+
+References: docs/reliability.md; the token costs are those of botocore's standard retry mode.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+
+__all__ = ["BreakerState", "StoreHealth"]
+
+_FAILURE_WINDOW_SECONDS = 10.0
+_BUCKET = 500
+_RETRY_COST = 5
+_TIMEOUT_RETRY_COST = 10
+
+
+class BreakerState(Enum):
+    """What the breaker lets through."""
+
+    CLOSED = auto()
+    OPEN = auto()
+    HALF_OPEN = auto()
+
+
+class StoreHealth:
+    """Breaker and retry budget of one host. ``now`` is always monotonic seconds."""
+
+    def __init__(self, failures: int, reset_seconds: float) -> None:
+        self._limit = failures
+        self._reset = reset_seconds
+        self._failures: deque[float] = deque()
+        self._tokens = _BUCKET
+        self._opened_at = 0.0
+        self.state = BreakerState.CLOSED
+
+    def allows(self, now: float) -> bool:
+        """Whether a range may be asked of this store. In HALF_OPEN exactly one asker is told yes."""
+        if self.state is BreakerState.OPEN and now - self._opened_at >= self._reset:
+            self.state = BreakerState.HALF_OPEN
+            self._opened_at = now
+            return True
+        if self.state is BreakerState.HALF_OPEN and now - self._opened_at >= self._reset:
+            # The one that was let through never reported back (its reader was stopped): let another one try.
+            self._opened_at = now
+            return True
+        return self.state is BreakerState.CLOSED
+
+    def is_open(self, now: float) -> bool:
+        """Whether asking would be pointless at this moment; unlike :meth:`allows` it promises nothing."""
+        return self.state is not BreakerState.CLOSED and now - self._opened_at < self._reset
+
+    def succeeded(self) -> None:
+        self.state = BreakerState.CLOSED
+        self._failures.clear()
+        self._tokens = min(_BUCKET, self._tokens + 1)
+
+    def failed(self, now: float) -> None:
+        if self.state is BreakerState.HALF_OPEN:
+            self._open(now)
+            return
+        self._failures.append(now)
+        while self._failures[0] < now - _FAILURE_WINDOW_SECONDS:
+            self._failures.popleft()
+        if self.state is BreakerState.CLOSED and len(self._failures) >= self._limit:
+            self._open(now)
+
+    def take_retry(self, *, after_timeout: bool) -> bool:
+        """Takes the tokens of one retry; False when the budget is used up."""
+        cost = _TIMEOUT_RETRY_COST if after_timeout else _RETRY_COST
+        if self._tokens < cost:
+            return False
+        self._tokens -= cost
+        return True
+
+    def _open(self, now: float) -> None:
+        self.state = BreakerState.OPEN
+        self._opened_at = now
+        self._failures.clear()

@@ -1,0 +1,343 @@
+"""The threads: take tasks from readers in turn, ask for locations, read ranges, decode, and bound time and memory.
+
+One lock guards all readers; workers hold it only between tasks. Ranges of one partition fly side by side and are decoded in
+order by whichever worker finds the next one landed. A range that a fetcher does not end by its deadline is given up here, so
+that a plugin that hangs costs a thread and never a partition.
+
+References: KIP-1254, "Consumer Architecture"; docs/design.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import (
+    Action,
+    CorruptRecordError,
+    DirectFetchError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    UnsupportedFormatError,
+)
+from kafka_remote_client.fetch import policy
+from kafka_remote_client.fetch.breaker import StoreHealth
+from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
+from kafka_remote_client.fetch.locate import locate
+from kafka_remote_client.fetch.memory import BufferPool, MemoryBudget
+from kafka_remote_client.fetch.plan import RangeSizer, window_bytes
+from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
+from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
+from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from kafka_remote_client.plugin import RemoteStorageFetcher
+from kafka_remote_client.records import RecordBlock
+
+__all__ = ["DEFAULT_FORMATS", "FetchEngine"]
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_FORMATS = ("ApacheKafkaV1",)
+_GRACE_SECONDS = 0.5
+_TICK_SECONDS = 0.25
+_LOCATION_THREADS = 2
+
+
+class FetchEngine:
+    """Shared by all partitions of one consumer. Owns ``source`` and ``fetcher``: :meth:`close` closes both."""
+
+    def __init__(
+        self,
+        source: LocationSource,
+        fetcher: RemoteStorageFetcher,
+        config: RemoteFetchConfig,
+        *,
+        clock: Clock,
+        metrics: FetchMetrics,
+        formats: tuple[str, ...] = DEFAULT_FORMATS,
+    ) -> None:
+        self.config = config
+        self.metrics = metrics
+        self.lock = threading.RLock()
+        self.memory = MemoryBudget(config.buffer_memory)
+        self._source = source
+        self._fetcher = fetcher
+        self._clock = clock
+        self._formats = formats
+        self._work = threading.Condition(self.lock)
+        self._ready = threading.Condition(self.lock)
+        self._readers: deque[RemoteReader] = deque()
+        self._flying: dict[RangeTask, float] = {}
+        self._health: dict[str, StoreHealth] = {}
+        self._last_host: str | None = None
+        self._sizer = RangeSizer(config.range_bytes, config.read_timeout_ms / 1000)
+        self._buffers = BufferPool(config.max_in_flight)
+        self._threads: list[threading.Thread] = []
+        self._stuck = 0
+        self._closed = False
+
+    # -- owners ----------------------------------------------------------------------------------------------------------
+
+    def reader(
+        self,
+        topic: str,
+        partition: int,
+        start_offset: int,
+        *,
+        end_offset: int | None = None,
+        leader_epoch: int = UNKNOWN_EPOCH,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        stop_at_local: bool = False,
+    ) -> RemoteReader:
+        """Starts to read a partition; see :class:`RemoteReader`. Raises RuntimeError after :meth:`close`."""
+        reader = RemoteReader(
+            self,
+            topic,
+            partition,
+            start_offset,
+            end_offset=end_offset,
+            leader_epoch=leader_epoch,
+            isolation_level=isolation_level,
+            stop_at_local=stop_at_local,
+        )
+        with self.lock:
+            if self._closed:
+                raise RuntimeError("the fetch engine is closed")
+            self._readers.append(reader)
+            self._start_threads()
+            self._work.notify()
+        return reader
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until some reader has something to take, at most ``seconds``. True when one has."""
+        with self.lock:
+            if not any(reader.has_ready for reader in self._readers):
+                self._ready.wait(seconds)
+            return any(reader.has_ready for reader in self._readers)
+
+    def wait_for(self, reader: RemoteReader, timeout: float | None) -> RecordBlock | ReadEnd:
+        """The reader's next item. Raises RemoteStorageTimeoutError after ``timeout`` seconds without one."""
+        deadline = None if timeout is None else Deadline(self._clock, timeout)
+        with self.lock:
+            while (item := reader.take()) is None:
+                if self._closed or (deadline is not None and deadline.expired()):
+                    raise RemoteStorageTimeoutError(f"nothing came from the tier of {reader.topic}-{reader.partition}")
+                self._ready.wait(_TICK_SECONDS)
+            return item
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stops all readers and threads, closes source and fetcher. A thread that hangs in a plugin is left behind (daemon)."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            for reader in list(self._readers):
+                reader.stop()
+            self._work.notify_all()
+            self._ready.notify_all()
+        self._fetcher.close()
+        self._source.close()
+        deadline = Deadline(self._clock, timeout)
+        for thread in self._threads:
+            thread.join(deadline.remaining())
+
+    # -- called by readers, under the lock ---------------------------------------------------------------------------------
+
+    def forget(self, reader: RemoteReader) -> None:
+        """The reader is stopped: it gets no more turns."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+        self._work.notify_all()
+
+    def recycle(self, read: RangeRead) -> None:
+        """Takes a range's memory and buffer back."""
+        self.memory.give_back(read.reserved)
+        read.reserved = 0
+        if read.buffer is not None:
+            self._buffers.give_back(read.buffer)
+            read.buffer = None
+        self._work.notify()
+
+    def decide(self, read: RangeRead, error: DirectFetchError, *, relocated: bool) -> Action:
+        """What follows a failed range (fetch/policy.py)."""
+        return policy.decide(
+            error,
+            attempts=read.attempts,
+            corrupt=read.corrupt,
+            retries=self.config.retries,
+            relocated=relocated,
+            health=self._health_of(store_host(read.granted)),
+        )
+
+    def retry_later(self, read: RangeRead, error: DirectFetchError) -> None:
+        """Makes the range wait for another attempt; what was verified of it counts as over-read once it is read again."""
+        pause = policy.retry_pause(error, read.attempts, self._clock.jitter())
+        read.status = RangeStatus.WAITING
+        read.error = None
+        read.not_before = self._clock.monotonic() + pause
+        self.metrics.add("remote-fetch-over-read-bytes-total", read.filled)
+        self._work.notify()
+
+    # -- workers -----------------------------------------------------------------------------------------------------------
+
+    def _start_threads(self) -> None:
+        wanted = self.config.max_in_flight + _LOCATION_THREADS + min(self._stuck, self.config.max_in_flight)
+        alive = [thread for thread in self._threads if thread.is_alive()]
+        for number in range(len(alive), wanted):
+            thread = threading.Thread(target=self._run, name=f"kafka-remote-fetch-{number}", daemon=True)
+            alive.append(thread)
+            thread.start()
+        self._threads = alive
+
+    def _run(self) -> None:
+        while True:
+            with self.lock:
+                task = self._next_task()
+                while task is None:
+                    if self._closed:
+                        return
+                    self._work.wait(_TICK_SECONDS if self._readers else None)
+                    task = self._next_task()
+            if isinstance(task, LocateTask):
+                self._locate(task)
+            else:
+                self._read(task)
+
+    def _next_task(self) -> LocateTask | RangeTask | None:
+        """The next task that budgets allow, readers in turn."""
+        if self._closed:
+            return None
+        now = self._clock.monotonic()
+        self._give_up_overdue(now)
+        for _ in range(len(self._readers)):
+            reader = self._readers[0]
+            self._readers.rotate(-1)
+            task = reader.next_task(now)
+            if task is not None and self._admits(task, now):
+                reader.started(task)
+                return task
+        return None
+
+    def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
+        if isinstance(task, LocateTask):
+            if self._last_host is not None and not self._health_of(self._last_host).is_open(now):
+                return True
+            if self._last_host is None:
+                return True
+            task.reader.refuse("breaker-open")
+            self._ready.notify_all()
+            return False
+        if len(self._flying) >= self.config.max_in_flight:
+            return False
+        read = task.read
+        if read.reserved == 0 and not self.memory.try_take(read.size):
+            return False
+        read.reserved = read.size
+        host = store_host(read.granted)
+        self._last_host = host
+        if not self._health_of(host).allows(now):
+            task.reader.refuse("breaker-open")
+            self._ready.notify_all()
+            return False
+        self._flying[task] = now + self.config.read_timeout_ms / 1000 + self.config.connect_timeout_ms / 1000 + _GRACE_SECONDS
+        self.metrics.set_buffer_bytes(self.memory.held)
+        return True
+
+    def _health_of(self, host: str) -> StoreHealth:
+        health = self._health.get(host)
+        if health is None:
+            health = StoreHealth(self.config.breaker_failures, self.config.breaker_reset_ms / 1000)
+            self._health[host] = health
+        return health
+
+    def _locate(self, task: LocateTask) -> None:
+        reader = task.reader
+        with self.lock:
+            window = window_bytes(self._sizer.range_bytes, self.config.buffer_memory, len(self._readers))
+        started = self._clock.monotonic()
+        deadline = Deadline(self._clock, self.config.location_timeout_ms / 1000)
+        found = locate(self._source, task, window, self._formats, deadline, self._clock)
+        self.metrics.location_done(self._clock.monotonic() - started)
+        with self.lock:
+            if isinstance(found.answer, DirectFetchError):
+                self.metrics.error(found.answer.cause)
+            reader.offsets = found.offsets
+            reader.located(task, found.answer, found.offset)
+            self._work.notify_all()
+            self._ready.notify_all()
+
+    def _read(self, task: RangeTask) -> None:
+        with self.lock:
+            transfer = Transfer(self._buffers.take(task.read.size))
+        started = self._clock.monotonic()
+        error: RemoteStorageError | None = None
+        try:
+            deadline = Deadline(self._clock, self.config.read_timeout_ms / 1000)
+            read_range(self._fetcher, task.grant.location, task.read.granted, transfer, deadline)
+        except RemoteStorageError as failure:
+            error = failure
+        seconds = self._clock.monotonic() - started
+        self.metrics.range_done(transfer.filled, seconds, error.cause if error else None)
+        with self.lock:
+            if self._flying.pop(task, None) is None:  # given up meanwhile: nobody waits for these bytes
+                self._stuck -= 1
+                return
+            self._judge(task, seconds, error)
+            self._landed(task, transfer, error)
+        self._decode(task.reader)
+
+    def _judge(self, task: RangeTask, seconds: float, error: RemoteStorageError | None) -> None:
+        health = self._health_of(store_host(task.read.granted))
+        if error is None:
+            health.succeeded()
+            self._sizer.succeeded(task.read.size, seconds)
+            return
+        if policy.is_store_failure(error):
+            health.failed(self._clock.monotonic())
+        if isinstance(error, RemoteStorageTimeoutError):
+            self._sizer.timed_out()
+
+    def _landed(self, task: RangeTask, transfer: Transfer | None, error: RemoteStorageError | None) -> None:
+        task.reader.landed(task, transfer, error)
+        if not task.reader.owns(task.grant):
+            self.recycle(task.read)
+        self._work.notify()
+
+    def _give_up_overdue(self, now: float) -> None:
+        """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
+        for task in [task for task, overdue_at in self._flying.items() if overdue_at < now]:
+            del self._flying[task]
+            self._stuck += 1
+            error = RemoteStorageTimeoutError(f"the fetcher did not return for bytes {task.read.granted.range}")
+            self._judge(task, 0.0, error)
+            self.metrics.error(error.cause)
+            self._landed(task, None, error)
+            self._start_threads()
+            threading.Thread(target=self._decode, args=(task.reader,), daemon=True).start()
+
+    def _decode(self, reader: RemoteReader) -> None:
+        """Decodes what has landed, in order, until the next range is missing or another thread is at it."""
+        while True:
+            with self.lock:
+                work = reader.begin_decode()
+            if work is None:
+                return
+            grant, read = work
+            blocks: list[RecordBlock] = []
+            error: DirectFetchError | None = None
+            try:
+                blocks.extend(grant.decode(read))
+            except (CorruptRecordError, UnsupportedFormatError) as failure:
+                error = failure
+            except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
+                _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
+                error = DirectFetchError("decoding failed")
+            with self.lock:
+                reader.end_decode(grant, read, blocks, error)
+                self.metrics.set_buffer_bytes(self.memory.held)
+                self._work.notify_all()
+                self._ready.notify_all()

@@ -1,0 +1,109 @@
+"""The progress of one grant: which ranges fly, which have landed, and how far their bytes are verified. Pure (no I/O).
+
+Ranges land in any order and are decoded in position order, all through one CompletedFetch, because the read_committed filter
+has one state per grant. A range that is read again is read whole (its URL may open no other range), and what was verified of it
+before is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+
+import attrs
+
+from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
+from kafka_remote_client.model import GrantedRange, SegmentLocation
+from kafka_remote_client.records import CompletedFetch, RecordBlock
+
+__all__ = ["GrantRead", "RangeRead", "RangeStatus"]
+
+
+class RangeStatus(Enum):
+    """Where a range stands."""
+
+    WAITING = auto()
+    FLYING = auto()
+    LANDED = auto()
+    FAILED = auto()
+
+
+@attrs.define(eq=False)
+class RangeRead:
+    """One range. ``filled`` bytes of ``buffer`` were received, ``verified`` of them were decoded."""
+
+    granted: GrantedRange
+    status: RangeStatus = RangeStatus.WAITING
+    attempts: int = 0
+    corrupt: int = 0
+    buffer: bytearray | None = None
+    filled: int = 0
+    verified: int = 0
+    reserved: int = 0
+    not_before: float = 0.0
+    error: DirectFetchError | None = None
+
+    @property
+    def size(self) -> int:
+        return self.granted.range.size
+
+
+class GrantRead:
+    """A grant being read. ``issued`` and ``decoded`` count ranges from the front."""
+
+    def __init__(self, location: SegmentLocation, completed: CompletedFetch) -> None:
+        self.location = location
+        self.completed = completed
+        self.ranges = [RangeRead(granted) for granted in location.ranges]
+        self.decoded = 0
+        self._carry = b""
+
+    @property
+    def head(self) -> RangeRead | None:
+        """The range to decode next; ``None`` when all are done."""
+        return self.ranges[self.decoded] if self.decoded < len(self.ranges) else None
+
+    @property
+    def all_issued(self) -> bool:
+        return all(read.status is not RangeStatus.WAITING for read in self.ranges[self.decoded :])
+
+    def waiting(self, now: float) -> RangeRead | None:
+        """The first range that may be asked of the store now."""
+        for read in self.ranges[self.decoded :]:
+            if read.status is RangeStatus.FAILED:
+                return None
+            if read.status is RangeStatus.WAITING:
+                return read if read.not_before <= now else None
+        return None
+
+    def decode(self, read: RangeRead) -> Iterator[RecordBlock]:
+        """Decodes the whole batches that ``read`` received and that were not decoded before.
+
+        Raises CorruptRecordError or UnsupportedFormatError after what is sound before the damage was yielded; ``read.verified``
+        then says where to continue.
+        """
+        view = memoryview(read.buffer or b"")[read.verified : read.filled]
+        data = memoryview(self._carry + bytes(view)) if self._carry else view
+        while len(data):
+            block, consumed = self.completed.feed(data)
+            if consumed == 0:
+                break
+            data = data[consumed:]
+            taken = consumed - len(self._carry)
+            if taken >= 0:
+                read.verified += taken
+                self._carry = b""
+            else:  # Only a part of the carried tail was consumed: it held whole batches after all.
+                self._carry = self._carry[consumed:]
+            if len(block):
+                yield block
+        if read.status is RangeStatus.LANDED and read.filled == read.size:
+            self._close(read, data)
+
+    def _close(self, read: RangeRead, tail: memoryview) -> None:
+        """A batch that the range's end cuts is completed from the next range; after the last one nobody can."""
+        if len(tail) and read is self.ranges[-1]:
+            raise CorruptRecordError("the granted window ends inside a batch", offset=self.completed.next_fetch_offset)
+        self._carry = bytes(tail)
+        read.verified = read.size
+        self.decoded += 1

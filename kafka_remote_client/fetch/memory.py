@@ -1,0 +1,49 @@
+"""The one budget for bytes held, and the buffers that ranges are read into. Not thread-safe: the engine's lock guards both."""
+
+from __future__ import annotations
+
+__all__ = ["BufferPool", "MemoryBudget"]
+
+_GRAIN = 256 * 1024
+
+
+class MemoryBudget:
+    """Bytes taken before a GET and given back at delivery."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+
+    def try_take(self, size: int) -> bool:
+        """Takes ``size`` bytes if they fit. A size beyond the whole limit fits only when nothing else is held."""
+        if self.held and self.held + size > self.limit:
+            return False
+        self.held += size
+        return True
+
+    def force(self, size: int) -> None:
+        """Takes ``size`` bytes whether they fit or not: what was decoded is there, and the next range waits for it."""
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        self.held -= size
+
+
+class BufferPool:
+    """Recycles read buffers: a fresh 8 MiB bytearray costs more than reading it from memory does."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._free: list[bytearray] = []
+
+    def take(self, size: int) -> bytearray:
+        """A buffer of at least ``size`` bytes; its content is arbitrary."""
+        for index, buffer in enumerate(self._free):
+            if size <= len(buffer) <= 2 * size + _GRAIN:
+                return self._free.pop(index)
+        return bytearray(-(-size // _GRAIN) * _GRAIN)
+
+    def give_back(self, buffer: bytearray) -> None:
+        if len(self._free) >= self._keep:
+            self._free.pop(0)
+        self._free.append(buffer)

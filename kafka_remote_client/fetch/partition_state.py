@@ -1,0 +1,76 @@
+"""The states of one partition's remote read, as a table. Pure (no I/O).
+
+Theory of operation. A reader starts LOCATING: it needs to be told where its next offset lies. A grant makes it READING; while
+the last grant is being read the next one is already asked for, so READING meets GRANTED again. When all grants are used up
+before the next one came it is LOCATING once more, and so it is when a range turns out unreadable in a way that a fresh
+location may cure. ENDING means that no further byte will be asked for: what was decoded is still to be taken, then the end
+itself, which says why and from which offset the broker goes on. STOP comes from the owner (seek, pause, revocation, close) and
+may come at any time; results that arrive later are dropped because a stopped reader accepts no event but STOP.
+
+References: docs/design.md, "States".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+
+__all__ = ["TRANSITIONS", "IllegalTransitionError", "ReaderEvent", "ReaderState", "transition"]
+
+
+class ReaderState(Enum):
+    """Where a reader stands."""
+
+    LOCATING = auto()
+    READING = auto()
+    ENDING = auto()
+    ENDED = auto()
+    STOPPED = auto()
+
+
+class ReaderEvent(Enum):
+    """What happens to a reader."""
+
+    GRANTED = auto()
+    """A location came, for the wanted offset or ahead of time."""
+    EXHAUSTED = auto()
+    """All grants are used up, and no next one is here."""
+    RELOCATE = auto()
+    """A range needs a fresh location; the grants are dropped."""
+    END = auto()
+    """Nothing more will be read: bound reached, data local, or failure."""
+    TAKEN = auto()
+    """The owner took the end."""
+    STOP = auto()
+    """The owner gave the reader up."""
+
+
+class IllegalTransitionError(RuntimeError):
+    """An event that has no place in the reader's state: a defect of this package, not of its input."""
+
+
+TRANSITIONS: Mapping[tuple[ReaderState, ReaderEvent], ReaderState] = MappingProxyType(
+    {
+        (ReaderState.LOCATING, ReaderEvent.GRANTED): ReaderState.READING,
+        (ReaderState.LOCATING, ReaderEvent.END): ReaderState.ENDING,
+        (ReaderState.LOCATING, ReaderEvent.STOP): ReaderState.STOPPED,
+        (ReaderState.READING, ReaderEvent.GRANTED): ReaderState.READING,
+        (ReaderState.READING, ReaderEvent.EXHAUSTED): ReaderState.LOCATING,
+        (ReaderState.READING, ReaderEvent.RELOCATE): ReaderState.LOCATING,
+        (ReaderState.READING, ReaderEvent.END): ReaderState.ENDING,
+        (ReaderState.READING, ReaderEvent.STOP): ReaderState.STOPPED,
+        (ReaderState.ENDING, ReaderEvent.TAKEN): ReaderState.ENDED,
+        (ReaderState.ENDING, ReaderEvent.STOP): ReaderState.STOPPED,
+        (ReaderState.ENDED, ReaderEvent.STOP): ReaderState.STOPPED,
+        (ReaderState.STOPPED, ReaderEvent.STOP): ReaderState.STOPPED,
+    }
+)
+
+
+def transition(state: ReaderState, event: ReaderEvent) -> ReaderState:
+    """The state after ``event``. Raises IllegalTransitionError for a pair that is not in the table."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalTransitionError(f"{event.name} in {state.name}") from None

@@ -1,0 +1,72 @@
+"""Reads one range through a fetcher into a buffer, within one total deadline."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import attrs
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.errors import (
+    DirectFetchError,
+    InvalidStorageResponseError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.model import GrantedRange, SegmentLocation
+from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher
+
+__all__ = ["Transfer", "read_range", "store_host"]
+
+
+@attrs.define(eq=False)
+class Transfer:
+    """One attempt to read a range: its own buffer, and how many bytes of it arrived."""
+
+    buffer: bytearray
+    filled: int = 0
+
+
+def read_range(
+    fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange, transfer: Transfer, deadline: Deadline
+) -> None:
+    """Fills ``transfer`` with the range; ``transfer.filled`` tells how far it came, also when this raises.
+
+    Raises only RemoteStorageError kinds: what else a plugin raises is wrapped, and its text, which may hold a URL, is dropped.
+    """
+    try:
+        _fill(fetcher, location, granted, transfer, deadline)
+    except RemoteStorageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything
+        raise RemoteStorageError(f"the fetcher raised {type(error).__name__} for bytes {granted.range}") from None
+
+
+def _fill(
+    fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange, transfer: Transfer, deadline: Deadline
+) -> None:
+    wanted = granted.range
+    view = memoryview(transfer.buffer)[: wanted.size]
+    stream = fetcher.fetch_log_segment(location.metadata_for(granted), wanted.start, wanted.end)
+    try:
+        while transfer.filled < wanted.size:
+            count = stream.readinto(view[transfer.filled :])
+            if not 0 <= count <= wanted.size - transfer.filled:
+                raise InvalidStorageResponseError("the fetcher's stream reports more bytes than fit")
+            if count == 0:
+                raise RemoteStorageUnavailableError(f"the store sent {transfer.filled} of {wanted.size} bytes of {wanted}")
+            transfer.filled += count
+            if transfer.filled < wanted.size and deadline.expired():
+                raise RemoteStorageTimeoutError(f"{transfer.filled} of {wanted.size} bytes of {wanted} arrived in time")
+    finally:
+        stream.close()
+
+
+def store_host(granted: GrantedRange) -> str:
+    """The host that health is counted by: the URL's authority, or "store" for locations without a URL."""
+    try:
+        url = LocationMetadata.decode(granted.custom_metadata).url
+        return urlsplit(url).netloc.rpartition("@")[2] if url else "store"
+    except (DirectFetchError, ValueError):
+        return "store"

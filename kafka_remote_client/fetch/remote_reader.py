@@ -1,0 +1,335 @@
+"""One partition's records from the tier, in order, from a start offset to a bound or to where the tier ends.
+
+A reader is passive: the engine asks it for tasks and tells it results, always under the engine's lock; only decoding runs
+outside of it, by one thread at a time. The owner takes record blocks and at last one :class:`ReadEnd`, from whose ``next_offset`` the
+broker continues. Consumer, bounded reads and the command line stand on this class.
+
+References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import attrs
+
+from kafka_remote_client.errors import Action, DirectFetchError
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
+from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
+from kafka_remote_client.fetch.plan import readable_end
+from kafka_remote_client.fetch.range_io import Transfer
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.records import CompletedFetch, RecordBlock
+
+if TYPE_CHECKING:
+    from kafka_remote_client.fetch.engine import FetchEngine
+
+__all__ = ["LocateTask", "RangeTask", "ReadEnd", "RemoteReader"]
+
+_LOOK_AHEAD_GRANTS = 2
+
+
+@attrs.frozen
+class ReadEnd:
+    """Why reading from the tier ended. ``next_offset`` is where to go on, ``leader_epoch`` the epoch of the last batch read.
+
+    ``reason`` is "end" (the bound was reached), a :class:`NotRemote` reason, or the cause of ``error``. ``offsets`` is what was
+    last learnt about the partition's tiers.
+    """
+
+    reason: str
+    next_offset: int
+    leader_epoch: int = UNKNOWN_EPOCH
+    error: DirectFetchError | None = None
+    offsets: PartitionOffsets = attrs.field(factory=PartitionOffsets)
+    out_of_range: bool = False
+
+
+@attrs.frozen(eq=False)
+class LocateTask:
+    """Ask where ``offset`` lies. ``ahead`` = asked while an earlier grant is still being read."""
+
+    reader: RemoteReader
+    offset: int
+    ahead: bool
+
+
+@attrs.frozen(eq=False)
+class RangeTask:
+    """Read one range."""
+
+    reader: RemoteReader
+    grant: GrantRead
+    read: RangeRead
+
+
+@attrs.frozen(eq=False)
+class _Ready:
+    block: RecordBlock
+    reserved: int
+
+
+class RemoteReader:
+    """See the module. Built by :meth:`FetchEngine.reader`.
+
+    ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
+    the broker's local log begins, because from there on the broker is the better source.
+    """
+
+    def __init__(
+        self,
+        engine: FetchEngine,
+        topic: str,
+        partition: int,
+        start_offset: int,
+        *,
+        end_offset: int | None = None,
+        leader_epoch: int = UNKNOWN_EPOCH,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        stop_at_local: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.isolation_level = isolation_level
+        self.end_offset = end_offset
+        self.stop_at_local = stop_at_local
+        self.state = ReaderState.LOCATING
+        self.next_offset = start_offset
+        self.leader_epoch = leader_epoch
+        self.offsets = PartitionOffsets()
+        self._engine = engine
+        self._locating = False
+        self._grants: deque[GrantRead] = deque()
+        self._after: NotRemote | None = None
+        self._ahead_failed = False
+        self._relocated = False
+        self._decoding = False
+        self._ready: deque[_Ready] = deque()
+        self._taken = 0
+        self._end: ReadEnd | None = None
+
+    def __repr__(self) -> str:
+        return f"RemoteReader({self.topic}-{self.partition}, {self.state.name}, next_offset={self.next_offset})"
+
+    # -- the owner's side ------------------------------------------------------------------------------------------------
+
+    def take(self) -> RecordBlock | ReadEnd | None:
+        """The next block, the end, or ``None`` while nothing is there. Gives the memory of the block before back."""
+        with self._engine.lock:
+            self._release_taken()
+            if self._ready:
+                ready = self._ready.popleft()
+                self._taken = ready.reserved
+                return ready.block
+            if self.state is ReaderState.ENDING:
+                self.state = transition(self.state, ReaderEvent.TAKEN)
+                return self._end
+            return None
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether :meth:`take` would return something. May be asked without the lock."""
+        return bool(self._ready) or self.state is ReaderState.ENDING
+
+    def blocks(self, timeout: float | None = None) -> Iterator[RecordBlock | ReadEnd]:
+        """All blocks and then the end, waiting for each at most ``timeout`` seconds (forever when ``None``).
+
+        Raises RemoteStorageTimeoutError when nothing came in time; stops the reader when the iteration is left.
+        """
+        try:
+            while True:
+                item = self._engine.wait_for(self, timeout)
+                yield item
+                if isinstance(item, ReadEnd):
+                    return
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Gives the reader up. When it returns nothing more is delivered; what is in flight is dropped as it lands."""
+        with self._engine.lock:
+            self.state = transition(self.state, ReaderEvent.STOP)
+            self._release_taken()
+            self._drop_grants()
+            while self._ready:
+                self._engine.memory.give_back(self._ready.popleft().reserved)
+            self._engine.forget(self)
+
+    # -- the engine's side: under its lock -------------------------------------------------------------------------------
+
+    def next_task(self, now: float) -> LocateTask | RangeTask | None:
+        """What to do next for this partition; ``None`` when it has to wait."""
+        if self.state is ReaderState.LOCATING and not self._locating:
+            return LocateTask(self, self.next_offset, ahead=False)
+        if self.state is not ReaderState.READING:
+            return None
+        for grant in self._grants:
+            read = grant.waiting(now)
+            if read is not None:
+                return RangeTask(self, grant, read)
+            if not grant.all_issued:
+                return None
+        if self._wants_next_location():
+            return LocateTask(self, self._grants[-1].location.next_offset, ahead=True)
+        return None
+
+    def _wants_next_location(self) -> bool:
+        if self._locating or self._ahead_failed or self._after is not None or len(self._grants) >= _LOOK_AHEAD_GRANTS:
+            return False
+        return self.end_offset is None or self._grants[-1].location.next_offset < self.end_offset
+
+    def started(self, task: LocateTask | RangeTask) -> None:
+        """The engine took the task."""
+        if isinstance(task, LocateTask):
+            self._locating = True
+        else:
+            task.read.status = RangeStatus.FLYING
+            task.read.attempts += 1
+
+    def located(self, task: LocateTask, answer: SegmentLocation | NotRemote | DirectFetchError, start_offset: int) -> None:
+        """The answer to a location request. ``start_offset`` is the numeric offset that was asked for."""
+        self._locating = False
+        if self.state not in (ReaderState.LOCATING, ReaderState.READING):
+            return
+        if task.ahead and not self._awaits(task.offset):
+            return
+        if not task.ahead:
+            self.next_offset = start_offset
+        if isinstance(answer, SegmentLocation):
+            self._grants.append(GrantRead(answer, self._completed_fetch(answer)))
+            self.state = transition(self.state, ReaderEvent.GRANTED)
+        elif self.state is ReaderState.READING:
+            # Asked ahead of time: a refusal is kept until the grants are used up, a failure is tried again then.
+            self._after = answer if isinstance(answer, NotRemote) else None
+            self._ahead_failed = self._after is None
+        elif isinstance(answer, NotRemote):
+            self._finish(answer.reason, out_of_range=answer.out_of_range)
+        else:
+            self._finish(answer.cause, answer)
+
+    def _awaits(self, offset: int) -> bool:
+        """Whether an answer for ``offset``, asked ahead of time, still fits what was read since."""
+        if self._grants:
+            return self._grants[-1].location.next_offset == offset
+        return self.state is ReaderState.LOCATING and self.next_offset == offset
+
+    def _completed_fetch(self, location: SegmentLocation) -> CompletedFetch:
+        config = self._engine.config
+        return CompletedFetch(
+            location.metadata,
+            location.fetch_offset,
+            self.isolation_level,
+            location.aborted_transactions,
+            end_offset=readable_end(location, self.isolation_level, self.end_offset),
+            allow_offset_gaps=config.allow_offset_gaps,
+            max_decompressed_bytes=config.max_decompressed_bytes,
+            at_segment_start=location.ranges[0].range.start == 0,
+        )
+
+    def refuse(self, reason: str) -> None:
+        """The engine will not go on with this reader's store."""
+        self._finish(reason)
+
+    def landed(self, task: RangeTask, transfer: Transfer | None, error: DirectFetchError | None) -> None:
+        """A range's attempt is over. Its turn to be decoded, or its failure to be acted on, comes in position order."""
+        task.read.buffer = transfer.buffer if transfer else None
+        task.read.filled = transfer.filled if transfer else task.read.verified
+        task.read.error = error
+        task.read.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED
+
+    def begin_decode(self) -> tuple[GrantRead, RangeRead] | None:
+        """The range to decode now, if no other thread is at it; to be answered by :meth:`end_decode`."""
+        if self._decoding or self.state is not ReaderState.READING:
+            return None
+        head = self._grants[0].head
+        if head is None or head.status not in (RangeStatus.LANDED, RangeStatus.FAILED):
+            return None
+        self._decoding = True
+        return self._grants[0], head
+
+    def end_decode(self, grant: GrantRead, read: RangeRead, blocks: list[RecordBlock], error: DirectFetchError | None) -> None:
+        """What a range gave: blocks in order, then perhaps damage."""
+        self._decoding = False
+        if self.state is not ReaderState.READING or not self._grants or self._grants[0] is not grant:
+            self._engine.recycle(read)
+            return
+        for block in blocks:
+            self._engine.memory.force(block.nbytes)
+            self._ready.append(_Ready(block, block.nbytes))
+        self.next_offset = max(self.next_offset, grant.completed.next_fetch_offset)
+        if grant.completed.last_leader_epoch != UNKNOWN_EPOCH:
+            self.leader_epoch = grant.completed.last_leader_epoch
+        failure = error or read.error
+        if failure is None:
+            self._range_done(grant, read)
+        else:
+            self._range_failed(read, failure, damaged=error is not None)
+
+    def _range_done(self, grant: GrantRead, read: RangeRead) -> None:
+        self._engine.recycle(read)
+        self._relocated = False
+        if self.end_offset is not None and self.next_offset >= self.end_offset:
+            self._finish("end")
+        elif grant.head is None:
+            self._grant_done(grant)
+
+    def _grant_done(self, grant: GrantRead) -> None:
+        """A used-up grant ends exactly at its next offset; anything else is a doubt, and doubts go to the broker."""
+        expected = readable_end(grant.location, self.isolation_level, self.end_offset)
+        if self.next_offset < expected and self._engine.config.allow_offset_gaps:
+            self.next_offset = expected
+        if self.next_offset != grant.location.next_offset:
+            self._finish("undecided" if self.next_offset == expected else "bad-location")
+            return
+        self._grants.popleft()
+        if self._grants:
+            return
+        if self._after is not None:
+            self._finish(self._after.reason, out_of_range=self._after.out_of_range)
+        else:
+            self._ahead_failed = False
+            self.state = transition(self.state, ReaderEvent.EXHAUSTED)
+
+    def _range_failed(self, read: RangeRead, error: DirectFetchError, *, damaged: bool) -> None:
+        if damaged:
+            read.corrupt += 1
+            self._engine.metrics.error(error.cause)
+        action = self._engine.decide(read, error, relocated=self._relocated)
+        if action is Action.RETRY:
+            self._engine.retry_later(read, error)
+        elif action is Action.RELOCATE:
+            self._relocated = True
+            self._drop_grants()
+            self.state = transition(self.state, ReaderEvent.RELOCATE)
+        else:
+            self._finish(error.cause, error)
+
+    def _finish(self, reason: str, error: DirectFetchError | None = None, *, out_of_range: bool = False) -> None:
+        self._drop_grants()
+        self._end = ReadEnd(reason, self.next_offset, self.leader_epoch, error, self.offsets, out_of_range)
+        self.state = transition(self.state, ReaderEvent.END)
+
+    def _drop_grants(self) -> None:
+        """Forgets all grants. Buffers of ranges still flying or being decoded come back when that ends."""
+        for grant in self._grants:
+            for read in grant.ranges[grant.decoded :]:
+                if read.status in (RangeStatus.WAITING, RangeStatus.LANDED, RangeStatus.FAILED) and not self._decodes(
+                    grant, read
+                ):
+                    self._engine.recycle(read)
+        self._grants.clear()
+        self._after = None
+        self._ahead_failed = False
+
+    def _decodes(self, grant: GrantRead, read: RangeRead) -> bool:
+        return self._decoding and grant is self._grants[0] and read is grant.head
+
+    def owns(self, grant: GrantRead) -> bool:
+        """Whether results for this grant are still wanted."""
+        return grant in self._grants
+
+    def _release_taken(self) -> None:
+        self._engine.memory.give_back(self._taken)
+        self._taken = 0
