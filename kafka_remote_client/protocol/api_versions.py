@@ -1,0 +1,194 @@
+"""ApiVersions, versions 0-4: which messages a peer speaks, and whether it announces direct remote fetch.
+
+::
+
+    request   v3+ ClientSoftwareName STRING | ClientSoftwareVersion STRING | TAGS
+    response  ErrorCode i16 | ApiKeys [ApiKey i16 | MinVersion i16 | MaxVersion i16 | TAGS v3+]
+              | v1+ ThrottleTimeMs i32 | TAGS v3+: 0 SupportedFeatures [Name STRING | MinVersion i16 | MaxVersion i16 | TAGS]
+
+A peer that does not know the version asked for answers with error 35 and a body of version 0 (KIP-511), whatever was asked;
+:func:`decode_response` follows that. The other tags of the response are kept raw.
+
+A peer that speaks dialect "tagged-1" says so twice: by the private API key 32540, which also fits versions 0-2, and by the
+feature ``direct.remote.fetch`` 1..1, which survives a proxy that drops unknown keys. Either is enough.
+
+References: KIP-35, KIP-482, KIP-511, KIP-584, docs/wire-format.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+
+from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
+from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.protocol.primitives import Buffer, Reader, TaggedFields, Writer, tag_numbers
+
+__all__ = [
+    "DIRECT_FETCH_FEATURE",
+    "DIRECT_FETCH_VERSION",
+    "ApiVersion",
+    "ApiVersionsRequest",
+    "ApiVersionsResponse",
+    "SupportedFeature",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+]
+
+DIRECT_FETCH_FEATURE = "direct.remote.fetch"
+DIRECT_FETCH_VERSION = 1
+
+_SUPPORTED_FEATURES = 0
+
+
+@attrs.frozen
+class ApiVersionsRequest:
+    """Who asks; both names are empty below version 3."""
+
+    client_software_name: str = ""
+    client_software_version: str = ""
+    tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
+
+
+@attrs.frozen
+class ApiVersion:
+    """The versions of one message that the peer speaks, both inclusive."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+    tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
+
+
+@attrs.frozen
+class SupportedFeature:
+    """A feature and its levels, both inclusive. A minimum of 0 is not shown below version 4 (KAFKA-17011)."""
+
+    name: str
+    min_version: int
+    max_version: int
+    tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
+
+
+@attrs.frozen
+class ApiVersionsResponse:
+    """What the peer speaks. ``tags`` holds every tagged field but SupportedFeatures."""
+
+    error_code: int = ErrorCode.NONE
+    api_keys: tuple[ApiVersion, ...] = ()
+    throttle_time_ms: int = 0
+    supported_features: tuple[SupportedFeature, ...] = ()
+    tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
+
+    def best_version(self, api_key: int, versions: range) -> int | None:
+        """The highest of ``versions`` that the peer speaks too; ``None`` when there is none."""
+        for entry in self.api_keys:
+            if entry.api_key == api_key:
+                best = min(entry.max_version, versions[-1])
+                return best if best >= max(entry.min_version, versions[0]) else None
+        return None
+
+    @property
+    def announces_direct_fetch(self) -> bool:
+        """Whether the peer speaks the dialect: only then may a location be asked for."""
+        return any(
+            entry.api_key == ApiKey.DIRECT_REMOTE_FETCH and entry.min_version <= 0 <= entry.max_version
+            for entry in self.api_keys
+        ) or any(
+            feature.name == DIRECT_FETCH_FEATURE and feature.min_version <= DIRECT_FETCH_VERSION <= feature.max_version
+            for feature in self.supported_features
+        )
+
+    def announcing(self) -> ApiVersionsResponse:
+        """The same answer with both announcements of the dialect in it."""
+        keys = tuple(entry for entry in self.api_keys if entry.api_key != ApiKey.DIRECT_REMOTE_FETCH)
+        features = tuple(feature for feature in self.supported_features if feature.name != DIRECT_FETCH_FEATURE)
+        return attrs.evolve(
+            self,
+            api_keys=(*keys, ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 0)),
+            supported_features=(*features, SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, DIRECT_FETCH_VERSION)),
+        )
+
+
+def encode_request(request: ApiVersionsRequest, version: int) -> bytes:
+    """The body of the request. Raises ProtocolError for a version outside 0-4."""
+    writer = API_VERSIONS.writer(version)
+    if writer.flexible:
+        writer.string(request.client_software_name)
+        writer.string(request.client_software_version)
+    writer.tagged_fields(request.tags)
+    return writer.getvalue()
+
+
+def decode_request(data: Buffer, version: int) -> ApiVersionsRequest:
+    """The inverse of :func:`encode_request`. Raises ProtocolError."""
+    reader = API_VERSIONS.reader(data, version)
+    request = ApiVersionsRequest()
+    if reader.flexible:
+        request = ApiVersionsRequest(reader.string(), reader.string(), reader.tagged_fields())
+    reader.expect_end()
+    return request
+
+
+def encode_response(response: ApiVersionsResponse, version: int) -> bytes:
+    """The body of the response; below version 3 its features and tags are left out, as a broker does.
+
+    Raises ProtocolError for a version outside 0-4.
+    """
+    writer = API_VERSIONS.writer(version)
+    writer.int16(response.error_code)
+    writer.array(response.api_keys, partial(_write_api_version, writer))
+    if version >= 1:
+        writer.int32(response.throttle_time_ms)
+    if writer.flexible:
+        tags = dict(response.tags)
+        if response.supported_features:
+            features = Writer(flexible=True)
+            features.array(response.supported_features, partial(_write_feature, features))
+            tags[_SUPPORTED_FEATURES] = features.getvalue()
+        writer.tagged_fields(tags)
+    return writer.getvalue()
+
+
+def decode_response(data: Buffer, version: int) -> ApiVersionsResponse:
+    """The answer to a request of that version. Raises ProtocolError."""
+    if version > 0 and Reader(data).int16() == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    reader = API_VERSIONS.reader(data, version)
+    error_code = reader.int16()
+    api_keys = reader.array(partial(_read_api_version, reader))
+    throttle_time_ms = reader.int32() if version >= 1 else 0
+    tags = dict(reader.tagged_fields())
+    reader.expect_end()
+    features: tuple[SupportedFeature, ...] = ()
+    if _SUPPORTED_FEATURES in tags:
+        nested = Reader(tags.pop(_SUPPORTED_FEATURES), flexible=True)
+        features = nested.array(partial(_read_feature, nested))
+        nested.expect_end()
+    return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, features, tags)
+
+
+def _read_api_version(reader: Reader) -> ApiVersion:
+    return ApiVersion(reader.int16(), reader.int16(), reader.int16(), reader.tagged_fields())
+
+
+def _write_api_version(writer: Writer, entry: ApiVersion) -> None:
+    writer.int16(entry.api_key)
+    writer.int16(entry.min_version)
+    writer.int16(entry.max_version)
+    if writer.flexible:
+        writer.tagged_fields(entry.tags)
+
+
+def _read_feature(reader: Reader) -> SupportedFeature:
+    return SupportedFeature(reader.string(), reader.int16(), reader.int16(), reader.tagged_fields())
+
+
+def _write_feature(writer: Writer, feature: SupportedFeature) -> None:
+    writer.string(feature.name)
+    writer.int16(feature.min_version)
+    writer.int16(feature.max_version)
+    writer.tagged_fields(feature.tags)

@@ -1,0 +1,293 @@
+"""Dialect "tagged-1": how a client asks where an offset lies, and how a peer grants the location, on Fetch 12-18.
+
+The schema of KIP-1248 is not public and no broker speaks it, so its fields travel as tagged fields, which a broker that does
+not know them skips unread (KIP-482). Numbers start at the KIP's times ten; values use the flexible encoding::
+
+    tag   | in             | name                             | value
+    12480 | FetchRequest   | SupportedStorageFormatVersions   | ARRAY of STRING
+    12481 | FetchPartition | RemoteLogSegmentLocationRequested| BOOLEAN
+    12490 | FetchPartition | RemoteLogSegmentMaxBytes         | INT64, size of the window wanted
+    12482 | PartitionData  | RemoteLogSegmentId               | UUID; its presence is the grant
+    12483 | PartitionData  | RemoteLogSegmentCustomMetadata   | BYTES, of the one range of 12484
+    12484 | PartitionData  | RemoteLogSegmentRange            | StartPosition i32 | EndPosition i32 exclusive, -1 = segment size
+          |                |                                  | | SegmentSize i32 | StartOffset i64 | EndOffset i64 incl. | TAGS
+    12485 | PartitionData  | RemoteLogSegmentFormat           | STRING, one of those offered
+    12486 | PartitionData  | RemoteLogSegmentLeaderEpochs     | ARRAY of Epoch i32 | StartOffset i64 | TAGS
+    12487 | PartitionData  | RemoteLogLocationExpiresInMs     | INT64, life left when the answer was written; absent = no end
+    12488 | PartitionData  | RemoteLogSegmentRanges           | ARRAY of StartPosition i32 | EndPosition i32
+          |                |                                  | | CustomMetadata BYTES | TAGS; when there are several, instead of 12483
+    12489 | PartitionData  | RemoteLogSegmentNextOffset       | INT64, first offset after the last range; absent = EndOffset + 1
+          |                |                                  | when the ranges reach the segment's end
+
+Aborted transactions, high watermark, last stable offset and log start travel in Fetch's own fields.
+
+**Expiry is a duration.** Neither side's wall clock is trusted: the peer states the milliseconds that remain, and the client
+counts them on its monotonic clock *from the moment it sent the request*. That moment lies before the grant was made, so the
+client's deadline is never later than the true one, by at most the round trip.
+
+Everything is behind one object, so that KIP-1248's own fields can become a second dialect.
+
+References: KIP-1248, KIP-1254, KIP-482, docs/wire-format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TypeVar
+from uuid import UUID
+
+import attrs
+
+from kafka_remote_client.errors import ProtocolError, UnsupportedFormatError
+from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
+from kafka_remote_client.protocol.primitives import NO_TAGS, ZERO_UUID, Reader, TaggedFields, Writer
+
+__all__ = ["LocationRequest", "SegmentGrant", "TaggedDialect", "may_request_location"]
+
+_T = TypeVar("_T")
+
+_FORMATS = 12480
+_REQUESTED = 12481
+_SEGMENT_ID = 12482
+_CUSTOM_METADATA = 12483
+_RANGE = 12484
+_FORMAT = 12485
+_LEADER_EPOCHS = 12486
+_EXPIRES_IN_MS = 12487
+_RANGES = 12488
+_NEXT_OFFSET = 12489
+_MAX_BYTES = 12490
+
+_TO_SEGMENT_END = -1
+_FLAG_BYTES = b"\xc1\x61\x01\x01"
+
+
+@attrs.frozen
+class LocationRequest:
+    """What a client asks for one partition: in which formats, whether at all, and how many bytes (0 = the peer's choice)."""
+
+    format_versions: tuple[str, ...]
+    requested: bool = True
+    max_bytes: int = 0
+
+
+@attrs.frozen
+class SegmentGrant:
+    """What a peer grants: a window of ranges in one segment.
+
+    ``ranges`` tile and lie inside ``segment_size``; ``end_offset`` is inclusive; ``next_offset`` is the first offset after the
+    last range; ``expires_in_ms`` counts from when the peer wrote the answer, ``None`` = no end.
+    """
+
+    segment_id: UUID
+    format: str
+    ranges: tuple[GrantedRange, ...]
+    segment_size: int
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[EpochEntry, ...]
+    next_offset: int
+    expires_in_ms: int | None = None
+
+    @property
+    def span(self) -> ByteRange:
+        """All ranges as one."""
+        return ByteRange(self.ranges[0].range.start, self.ranges[-1].range.end)
+
+
+class TaggedDialect:
+    """Translates between values and tagged fields. Stateless.
+
+    Readers raise ProtocolError for fields that do not parse or contradict each other. They skip nested tagged fields that they
+    do not know; writers never write any, because other implementations refuse them.
+    """
+
+    name = "tagged-1"
+    fetch_versions = range(12, 19)
+
+    def request_tags(self, request: LocationRequest) -> tuple[TaggedFields, TaggedFields]:
+        """The tagged fields of the FetchRequest itself and of its FetchPartition; defaults are left out."""
+        root: dict[int, bytes] = {}
+        partition: dict[int, bytes] = {}
+        if request.format_versions:
+            root[_FORMATS] = _written(lambda w: w.array(request.format_versions, w.string))
+        if request.requested:
+            partition[_REQUESTED] = _written(lambda w: w.boolean(True))
+        if request.max_bytes:
+            partition[_MAX_BYTES] = _written(lambda w: w.int64(request.max_bytes))
+        return root, partition
+
+    def read_request(self, root: TaggedFields, partition: TaggedFields) -> LocationRequest:
+        """The inverse of :meth:`request_tags`; other tags are ignored. Raises ProtocolError."""
+        max_bytes = _read(partition, _MAX_BYTES, Reader.int64, 0)
+        if max_bytes < 0:
+            raise ProtocolError(f"a negative window was asked for: {max_bytes}")
+        return LocationRequest(
+            _read(root, _FORMATS, lambda r: r.array(r.string), ()),
+            _read(partition, _REQUESTED, Reader.boolean, False),
+            max_bytes,
+        )
+
+    def strip_request(self, tags: TaggedFields) -> TaggedFields:
+        """The tags of a FetchRequest or FetchPartition without this dialect's own."""
+        return {tag: value for tag, value in tags.items() if tag not in (_FORMATS, _REQUESTED, _MAX_BYTES)}
+
+    def grant_tags(self, grant: SegmentGrant) -> TaggedFields:
+        """The tagged fields of PartitionData that carry the grant. Raises ProtocolError where :meth:`read_grant` would."""
+        _check(grant)
+        span = grant.span
+        tags = {
+            _SEGMENT_ID: grant.segment_id.bytes,
+            _RANGE: _written(lambda w: _write_range(w, span, grant)),
+            _FORMAT: _written(lambda w: w.string(grant.format)),
+            _LEADER_EPOCHS: _written(lambda w: w.array(grant.leader_epochs, partial(_write_epoch, w))),
+            _NEXT_OFFSET: _written(lambda w: w.int64(grant.next_offset)),
+        }
+        if len(grant.ranges) > 1:
+            tags[_RANGES] = _written(lambda w: w.array(grant.ranges, partial(_write_granted, w)))
+        elif grant.ranges[0].custom_metadata:
+            tags[_CUSTOM_METADATA] = _written(lambda w: w.nullable_bytes(grant.ranges[0].custom_metadata))
+        if grant.expires_in_ms is not None:
+            tags[_EXPIRES_IN_MS] = _written(lambda w: w.int64(grant.expires_in_ms or 0))
+        return tags
+
+    def read_grant(self, tags: TaggedFields, offered: Sequence[str]) -> SegmentGrant | None:
+        """The grant in the tagged fields of a PartitionData; ``None`` when it is an ordinary answer.
+
+        Raises UnsupportedFormatError when the format is none of ``offered``; ProtocolError for anything else that is wrong.
+        """
+        if _SEGMENT_ID not in tags:
+            return None
+        name = _required(tags, _FORMAT, Reader.string)
+        if name not in offered:
+            raise UnsupportedFormatError("the peer grants a storage format that was not offered")
+        start, end, size, start_offset, end_offset = _required(tags, _RANGE, _read_range)
+        next_offset = _read(tags, _NEXT_OFFSET, Reader.int64, end_offset + 1 if end == size else None)
+        if next_offset is None:
+            raise ProtocolError("a grant that ends inside its segment does not say which offset follows")
+        custom_metadata = _read(tags, _CUSTOM_METADATA, Reader.nullable_bytes, None) or None
+        ranges = _read(tags, _RANGES, lambda r: r.array(partial(_read_granted, r)), None)
+        if ranges is None:
+            ranges = (_granted(start, end, custom_metadata),)
+        elif custom_metadata is not None:
+            raise ProtocolError("a grant of several ranges has custom metadata outside them")
+        grant = SegmentGrant(
+            segment_id=_required(tags, _SEGMENT_ID, Reader.uuid),
+            format=name,
+            ranges=ranges,
+            segment_size=size,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            leader_epochs=_required(tags, _LEADER_EPOCHS, lambda r: r.array(partial(_read_epoch, r))),
+            next_offset=next_offset,
+            expires_in_ms=_read(tags, _EXPIRES_IN_MS, Reader.int64, None),
+        )
+        _check(grant)
+        if grant.span != ByteRange(start, end):
+            raise ProtocolError(f"the granted ranges cover {grant.span}, the grant says [{start}, {end})")
+        return grant
+
+
+def may_request_location(frame: bytes | bytearray | memoryview) -> bool:
+    """Whether a Fetch request could ask for a location: a search that reads nothing else.
+
+    False is certain; True may be chance, so the request is then decoded. The bytes are FetchPartition's tag 12481 set to true.
+    """
+    return _FLAG_BYTES in (bytes(frame) if isinstance(frame, memoryview) else frame)
+
+
+def _check(grant: SegmentGrant) -> None:
+    """The rules that every grant keeps, on both sides of the wire."""
+    if grant.segment_id == ZERO_UUID:
+        raise ProtocolError("a grant names no segment")
+    if not grant.ranges:
+        raise ProtocolError("a grant has no range")
+    for one, following in pairwise(grant.ranges):
+        if one.range.end != following.range.start:
+            raise ProtocolError(f"granted ranges do not tile: {one.range}, {following.range}")
+    if grant.span.end > grant.segment_size:
+        raise ProtocolError(f"granted bytes {grant.span} lie outside a segment of {grant.segment_size}")
+    if not 0 <= grant.start_offset < grant.next_offset <= grant.end_offset + 1:
+        raise ProtocolError(
+            f"a grant's next offset {grant.next_offset} is not in its segment [{grant.start_offset}, {grant.end_offset}]"
+        )
+    epochs = grant.leader_epochs
+    if not epochs or epochs[0].epoch < 0:
+        raise ProtocolError("a grant has no leader epochs")
+    if any(one.epoch >= other.epoch or one.start_offset >= other.start_offset for one, other in pairwise(epochs)):
+        raise ProtocolError("a grant's leader epochs do not rise")
+    if epochs[0].start_offset < grant.start_offset or epochs[-1].start_offset > grant.end_offset:
+        raise ProtocolError("a grant's leader epochs lie outside its segment")
+
+
+def _written(write: Callable[[Writer], None]) -> bytes:
+    writer = Writer(flexible=True)
+    write(writer)
+    return writer.getvalue()
+
+
+def _read(tags: TaggedFields, tag: int, read: Callable[[Reader], _T], default: _T) -> _T:
+    """One tagged field's value; it has to fill the field's bytes exactly."""
+    if tag not in tags:
+        return default
+    reader = Reader(tags[tag], flexible=True)
+    value = read(reader)
+    reader.expect_end()
+    return value
+
+
+def _required(tags: TaggedFields, tag: int, read: Callable[[Reader], _T]) -> _T:
+    value = _read(tags, tag, read, None)
+    if value is None:
+        raise ProtocolError(f"a grant lacks tagged field {tag}")
+    return value
+
+
+def _granted(start: int, end: int, custom_metadata: bytes | None) -> GrantedRange:
+    try:
+        return GrantedRange(ByteRange(start, end), custom_metadata or None)
+    except ValueError:
+        raise ProtocolError(f"a granted range is empty or negative: [{start}, {end})") from None
+
+
+def _write_range(writer: Writer, span: ByteRange, grant: SegmentGrant) -> None:
+    writer.int32(span.start)
+    writer.int32(span.end)
+    writer.int32(grant.segment_size)
+    writer.int64(grant.start_offset)
+    writer.int64(grant.end_offset)
+    writer.tagged_fields(NO_TAGS)
+
+
+def _read_range(reader: Reader) -> tuple[int, int, int, int, int]:
+    start, end, size = reader.int32(), reader.int32(), reader.int32()
+    start_offset, end_offset = reader.int64(), reader.int64()
+    reader.tagged_fields()
+    return start, size if end == _TO_SEGMENT_END else end, size, start_offset, end_offset
+
+
+def _write_epoch(writer: Writer, entry: EpochEntry) -> None:
+    writer.int32(entry.epoch)
+    writer.int64(entry.start_offset)
+    writer.tagged_fields(NO_TAGS)
+
+
+def _read_epoch(reader: Reader) -> EpochEntry:
+    entry = EpochEntry(reader.int32(), reader.int64())
+    reader.tagged_fields()
+    return entry
+
+
+def _write_granted(writer: Writer, granted: GrantedRange) -> None:
+    writer.int32(granted.range.start)
+    writer.int32(granted.range.end)
+    writer.bytes_(granted.custom_metadata or b"")
+    writer.tagged_fields(NO_TAGS)
+
+
+def _read_granted(reader: Reader) -> GrantedRange:
+    granted = _granted(reader.int32(), reader.int32(), reader.bytes_())
+    reader.tagged_fields()
+    return granted
