@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import tarfile
 import tempfile
@@ -39,7 +38,7 @@ def golden_local() -> Path:
         try:
             _unpack(scratch)
             scratch.chmod(0o755)
-            os.rename(scratch, target)
+            scratch.rename(target)
         except OSError:
             if not target.is_dir():
                 raise

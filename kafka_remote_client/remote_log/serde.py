@@ -1,0 +1,257 @@
+"""The records of ``__remote_log_metadata``: bytes to events and back.
+
+A record's value is one frame, without a length and with nothing after the body::
+
+    uvarint frame version (1) | uvarint api key | uvarint version | body
+
+``TIP`` = {Name string, Id uuid, Partition int32, tags}; ``SID`` = {TIP, Id uuid, tags}; ``Epoch`` = {LeaderEpoch int32,
+Offset int64, tags}. Every struct, nested ones too, ends with a tagged section of its own; unknown tags are skipped.
+
+=== =================================== ==============================================================================
+key record                              fields in order
+=== =================================== ==============================================================================
+0   RemoteLogSegmentMetadataRecord      SID | StartOffset i64 | EndOffset i64 | BrokerId i32 | MaxTimestampMs i64 |
+                                        EventTimestampMs i64 | SegmentLeaderEpochs [Epoch] | SegmentSizeInBytes i32 |
+                                        CustomMetadata bytes? | RemoteLogSegmentState i8 | tags {0: TxnIndexEmpty bool}
+1   RemoteLogSegmentMetadataUpdate…     SID | BrokerId i32 | EventTimestampMs i64 | CustomMetadata bytes? |
+                                        RemoteLogSegmentState i8 | tags
+2   RemotePartitionDeleteMetadata…      TIP | BrokerId i32 | EventTimestampMs i64 | RemotePartitionDeleteState i8 | tags
+3   RemoteLogSegmentMetadataSnapshot…   SegmentId uuid | then as key 0 from StartOffset on
+=== =================================== ==============================================================================
+
+Version 1 adds only tagged fields that say nothing about where bytes lie, so both versions are read alike. Anything newer is
+refused: a field that we do not know could change the meaning of those that we do.
+
+References: KIP-405; Kafka's RemoteLogMetadataSerde, BytesApiMessageSerde.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import attrs
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.model import (
+    EpochEntry,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from kafka_remote_client.remote_log.events import (
+    RemoteLogMetadata,
+    RemoteLogSegmentMetadataSnapshot,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from kafka_remote_client.remote_log.flexible import FlexibleReader, FlexibleWriter
+
+__all__ = ["RemoteLogMetadataSerde"]
+
+_FRAME_VERSION = 1
+_HIGHEST_VERSION = 1
+_WRITTEN_VERSION = 0
+_SEGMENT, _UPDATE, _PARTITION_DELETE, _SNAPSHOT = range(4)
+_TXN_INDEX_EMPTY = 0
+
+_S = TypeVar("_S", bound=IntEnum)
+
+
+@attrs.frozen
+class _SegmentBody:
+    """What keys 0 and 3 have in common."""
+
+    start_offset: int
+    end_offset: int
+    broker_id: int
+    max_timestamp_ms: int
+    event_timestamp_ms: int
+    segment_leader_epochs: tuple[EpochEntry, ...]
+    segment_size_in_bytes: int
+    custom_metadata: bytes | None
+    state: RemoteLogSegmentState
+    txn_index_empty: bool
+
+
+class RemoteLogMetadataSerde:
+    """Kafka's RemoteLogMetadataSerde. Stateless."""
+
+    def deserialize(self, value: bytes | None) -> RemoteLogMetadata:
+        """The event of one record's value.
+
+        Raises RemoteLogMetadataError for no value, an unknown frame, key or version, a field out of its bounds, or bytes
+        that remain.
+        """
+        if not value:
+            raise RemoteLogMetadataError("metadata record has no value")
+        reader = FlexibleReader(value)
+        frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
+        if frame != _FRAME_VERSION:
+            raise RemoteLogMetadataError(f"metadata record has frame version {frame}, not {_FRAME_VERSION}")
+        if key not in _READERS:
+            raise RemoteLogMetadataError(f"metadata record has the unknown key {key}")
+        if version > _HIGHEST_VERSION:
+            raise RemoteLogMetadataError(f"metadata record has key {key} in the unknown version {version}")
+        event = _READERS[key](reader)
+        if reader.remaining:
+            raise RemoteLogMetadataError(f"metadata record has {reader.remaining} bytes after its body")
+        return event
+
+    def serialize(self, event: RemoteLogMetadata) -> bytes:
+        """The value of one record, in version 0, as Kafka writes it."""
+        key, write = _WRITERS[type(event)]
+        writer = FlexibleWriter()
+        for number in (_FRAME_VERSION, key, _WRITTEN_VERSION):
+            writer.uvarint(number)
+        write(writer, event)
+        return writer.bytes()
+
+
+def _read_tip(reader: FlexibleReader) -> TopicIdPartition:
+    topic, topic_id, partition = reader.string(), reader.uuid(), reader.int32()
+    reader.tags()
+    return TopicIdPartition(topic_id, topic, partition)
+
+
+def _read_sid(reader: FlexibleReader) -> RemoteLogSegmentId:
+    tip, segment = _read_tip(reader), reader.uuid()
+    reader.tags()
+    return RemoteLogSegmentId(tip, segment)
+
+
+def _read_state(reader: FlexibleReader, states: type[_S]) -> _S:
+    number = reader.int8()
+    try:
+        return states(number)
+    except ValueError:
+        raise RemoteLogMetadataError(f"metadata record has the unknown {states.__name__} {number}") from None
+
+
+def _read_epochs(reader: FlexibleReader) -> tuple[EpochEntry, ...]:
+    # Kafka puts them into a sorted map: order on the wire does not matter, the last of two equal epochs counts.
+    entries: dict[int, int] = {}
+    for _ in range(reader.array_length()):
+        epoch, offset = reader.int32(), reader.int64()
+        reader.tags()
+        entries[epoch] = offset
+    return tuple(EpochEntry(epoch, offset) for epoch, offset in sorted(entries.items()))
+
+
+def _read_segment_body(reader: FlexibleReader) -> _SegmentBody:
+    start, end = reader.int64(), reader.int64()
+    broker_id, max_timestamp, event_timestamp = reader.int32(), reader.int64(), reader.int64()
+    epochs = _read_epochs(reader)
+    size = reader.int32()
+    custom, state = reader.nullable_bytes(), _read_state(reader, RemoteLogSegmentState)
+    tags = reader.tags()
+    if not 0 <= start <= end:
+        raise RemoteLogMetadataError(f"metadata record has a segment from {start} to {end}")
+    if size < 0:
+        raise RemoteLogMetadataError(f"metadata record has a segment of {size} bytes")
+    if not epochs or any(a.start_offset > b.start_offset for a, b in zip(epochs, epochs[1:], strict=False)):
+        raise RemoteLogMetadataError(f"metadata record has the leader epochs {epochs}")
+    empty = tags.get(_TXN_INDEX_EMPTY, b"\0")
+    if len(empty) != 1:
+        raise RemoteLogMetadataError(f"metadata record has a TxnIndexEmpty of {len(empty)} bytes")
+    return _SegmentBody(
+        start, end, broker_id, max_timestamp, event_timestamp, epochs, size, custom, state, txn_index_empty=empty != b"\0"
+    )
+
+
+def _read_segment(reader: FlexibleReader) -> RemoteLogSegmentMetadata:
+    segment_id, body = _read_sid(reader), _read_segment_body(reader)
+    return RemoteLogSegmentMetadata(segment_id, **attrs.asdict(body, recurse=False))
+
+
+def _read_snapshot(reader: FlexibleReader) -> RemoteLogSegmentMetadataSnapshot:
+    segment_id, body = reader.uuid(), _read_segment_body(reader)
+    return RemoteLogSegmentMetadataSnapshot(segment_id, **attrs.asdict(body, recurse=False))
+
+
+def _read_update(reader: FlexibleReader) -> RemoteLogSegmentMetadataUpdate:
+    segment_id, broker_id, event_timestamp = _read_sid(reader), reader.int32(), reader.int64()
+    custom, state = reader.nullable_bytes(), _read_state(reader, RemoteLogSegmentState)
+    reader.tags()
+    return RemoteLogSegmentMetadataUpdate(segment_id, broker_id, event_timestamp, state, custom)
+
+
+def _read_partition_delete(reader: FlexibleReader) -> RemotePartitionDeleteMetadata:
+    tip, broker_id, event_timestamp = _read_tip(reader), reader.int32(), reader.int64()
+    state = _read_state(reader, RemotePartitionDeleteState)
+    reader.tags()
+    return RemotePartitionDeleteMetadata(tip, state, event_timestamp, broker_id)
+
+
+def _write_tip(writer: FlexibleWriter, tip: TopicIdPartition) -> None:
+    writer.string(tip.topic)
+    writer.uuid(tip.topic_id)
+    writer.int32(tip.partition)
+    writer.tags()
+
+
+def _write_sid(writer: FlexibleWriter, segment_id: RemoteLogSegmentId) -> None:
+    _write_tip(writer, segment_id.topic_id_partition)
+    writer.uuid(segment_id.id)
+    writer.tags()
+
+
+def _write_segment_body(writer: FlexibleWriter, body: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataSnapshot) -> None:
+    writer.int64(body.start_offset)
+    writer.int64(body.end_offset)
+    writer.int32(body.broker_id)
+    writer.int64(body.max_timestamp_ms)
+    writer.int64(body.event_timestamp_ms)
+    writer.array_length(len(body.segment_leader_epochs))
+    for entry in body.segment_leader_epochs:
+        writer.int32(entry.epoch)
+        writer.int64(entry.start_offset)
+        writer.tags()
+    writer.int32(body.segment_size_in_bytes)
+    writer.nullable_bytes(body.custom_metadata)
+    writer.int8(body.state)
+    writer.tags({_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else {})
+
+
+def _write_segment(writer: FlexibleWriter, event: RemoteLogSegmentMetadata) -> None:
+    _write_sid(writer, event.remote_log_segment_id)
+    _write_segment_body(writer, event)
+
+
+def _write_snapshot(writer: FlexibleWriter, event: RemoteLogSegmentMetadataSnapshot) -> None:
+    writer.uuid(event.segment_id)
+    _write_segment_body(writer, event)
+
+
+def _write_update(writer: FlexibleWriter, event: RemoteLogSegmentMetadataUpdate) -> None:
+    _write_sid(writer, event.remote_log_segment_id)
+    writer.int32(event.broker_id)
+    writer.int64(event.event_timestamp_ms)
+    writer.nullable_bytes(event.custom_metadata)
+    writer.int8(event.state)
+    writer.tags()
+
+
+def _write_partition_delete(writer: FlexibleWriter, event: RemotePartitionDeleteMetadata) -> None:
+    _write_tip(writer, event.topic_id_partition)
+    writer.int32(event.broker_id)
+    writer.int64(event.event_timestamp_ms)
+    writer.int8(event.state)
+    writer.tags()
+
+
+_READERS: dict[int, Callable[[FlexibleReader], RemoteLogMetadata]] = {
+    _SEGMENT: _read_segment,
+    _UPDATE: _read_update,
+    _PARTITION_DELETE: _read_partition_delete,
+    _SNAPSHOT: _read_snapshot,
+}
+_WRITERS: dict[type, tuple[int, Callable[[FlexibleWriter, Any], None]]] = {
+    RemoteLogSegmentMetadata: (_SEGMENT, _write_segment),
+    RemoteLogSegmentMetadataUpdate: (_UPDATE, _write_update),
+    RemotePartitionDeleteMetadata: (_PARTITION_DELETE, _write_partition_delete),
+    RemoteLogSegmentMetadataSnapshot: (_SNAPSHOT, _write_snapshot),
+}
