@@ -102,8 +102,5 @@ class RemoteLogSegmentMetadataSnapshot:
 
 
 RemoteLogMetadata: TypeAlias = (
-    RemoteLogSegmentMetadata
-    | RemoteLogSegmentMetadataUpdate
-    | RemotePartitionDeleteMetadata
-    | RemoteLogSegmentMetadataSnapshot
+    RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata | RemoteLogSegmentMetadataSnapshot
 )

@@ -106,14 +106,14 @@ class FlexibleReader:
 
 
 class FlexibleWriter:
-    """Writes the same types; :meth:`bytes` gives the message."""
+    """Writes the same types; :meth:`getvalue` gives the message."""
 
     __slots__ = ("_out",)
 
     def __init__(self) -> None:
         self._out = bytearray()
 
-    def bytes(self) -> bytes:
+    def getvalue(self) -> bytes:
         return bytes(self._out)
 
     def int8(self, value: int) -> None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import attrs
@@ -108,7 +109,7 @@ class RemoteLogMetadataSerde:
         for number in (_FRAME_VERSION, key, _WRITTEN_VERSION):
             writer.uvarint(number)
         write(writer, event)
-        return writer.bytes()
+        return writer.getvalue()
 
 
 def _read_tip(reader: FlexibleReader) -> TopicIdPartition:
@@ -152,7 +153,7 @@ def _read_segment_body(reader: FlexibleReader) -> _SegmentBody:
         raise RemoteLogMetadataError(f"metadata record has a segment from {start} to {end}")
     if size < 0:
         raise RemoteLogMetadataError(f"metadata record has a segment of {size} bytes")
-    if not epochs or any(a.start_offset > b.start_offset for a, b in zip(epochs, epochs[1:], strict=False)):
+    if not epochs or any(a.start_offset > b.start_offset for a, b in pairwise(epochs)):
         raise RemoteLogMetadataError(f"metadata record has the leader epochs {epochs}")
     empty = tags.get(_TXN_INDEX_EMPTY, b"\0")
     if len(empty) != 1:

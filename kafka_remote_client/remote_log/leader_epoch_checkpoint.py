@@ -1,0 +1,53 @@
+"""The leader epoch checkpoint: a log's lineage as text.
+
+::
+
+    0                       version
+    2                       number of entries
+    0 0                     epoch, first offset
+    4 1020
+
+A tiered segment carries *all* entries that its uploader knew up to the segment's end, not only its own.
+
+References: Kafka's LeaderEpochCheckpointFile, CheckpointFile.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kafka_remote_client.errors import CorruptIndexError
+from kafka_remote_client.model import EpochEntry
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+
+__all__ = ["parse_leader_epoch_checkpoint"]
+
+_VERSION = "0"
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
+_ENTRY = re.compile(r"([0-9]{1,10}) ([0-9]{1,19})", re.ASCII)
+
+
+def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochLineage:
+    """The lineage that the file holds.
+
+    Raises CorruptIndexError for another version, a count that does not match, a line that does not parse, and entries out of
+    order.
+    """
+    try:
+        lines = data.decode("ascii").splitlines()
+    except UnicodeDecodeError:
+        raise CorruptIndexError("leader epoch checkpoint is not text") from None
+    if len(lines) < 2 or lines[0] != _VERSION:
+        raise CorruptIndexError(f"leader epoch checkpoint is not of version {_VERSION}")
+    if not _NUMBER.fullmatch(lines[1]) or int(lines[1]) != len(lines) - 2:
+        raise CorruptIndexError(f"leader epoch checkpoint has {len(lines) - 2} entries, not as many as it says")
+    entries = []
+    for line in lines[2:]:
+        match = _ENTRY.fullmatch(line)
+        if match is None:
+            raise CorruptIndexError("leader epoch checkpoint has a line that is not an epoch and an offset")
+        entries.append(EpochEntry(int(match[1]), int(match[2])))
+    try:
+        return LeaderEpochLineage(entries)
+    except ValueError as error:
+        raise CorruptIndexError(f"leader epoch checkpoint: {error}") from None

@@ -1,0 +1,73 @@
+"""The segments of one leader epoch of one partition, so that an offset of that epoch finds its segment.
+
+Theory of operation. Two leaders may upload the same offsets (the new one does not know how far the old one got). Within an
+epoch each offset is to be answered by one segment, so a segment that was finished later and covers more *evicts* the earlier
+ones from the map: they become unreferenced, that is listed (somebody has to delete them) but never read.
+
+References: Kafka's RemoteLogLeaderEpochState.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+
+from kafka_remote_client.model import UNKNOWN_OFFSET, RemoteLogSegmentId
+
+__all__ = ["RemoteLogLeaderEpochState"]
+
+
+class RemoteLogLeaderEpochState:
+    """Not thread safe: :class:`RemoteLogMetadataCache` guards it."""
+
+    __slots__ = ("_highest", "_ids", "_starts", "_unreferenced")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ids: dict[int, RemoteLogSegmentId] = {}
+        self._unreferenced: set[RemoteLogSegmentId] = set()
+        self._highest = UNKNOWN_OFFSET
+
+    @property
+    def highest_offset(self) -> int:
+        """The highest end offset ever finished in this epoch; deletes do not lower it. UNKNOWN_OFFSET: none."""
+        return self._highest
+
+    def referenced(self) -> list[tuple[int, RemoteLogSegmentId]]:
+        """The segments that can be read, each with the first of its offsets in this epoch, in the order of these."""
+        return [(start, self._ids[start]) for start in self._starts]
+
+    def unreferenced(self) -> frozenset[RemoteLogSegmentId]:
+        """The segments that are being copied or deleted, or were evicted."""
+        return frozenset(self._unreferenced)
+
+    def floor(self, offset: int) -> RemoteLogSegmentId | None:
+        """The segment with the greatest start at or below ``offset``."""
+        at = bisect_right(self._starts, offset)
+        return self._ids[self._starts[at - 1]] if at else None
+
+    def ceiling(self, offset: int) -> RemoteLogSegmentId | None:
+        """The segment with the least start at or above ``offset``."""
+        at = bisect_left(self._starts, offset)
+        return self._ids[self._starts[at]] if at < len(self._starts) else None
+
+    def copy_started(self, segment_id: RemoteLogSegmentId) -> None:
+        self._unreferenced.add(segment_id)
+
+    def copy_finished(self, start_offset: int, segment_id: RemoteLogSegmentId, end_offset: int) -> None:
+        """``[start_offset, end_offset]`` is what the segment holds of this epoch."""
+        while self._starts and self._starts[-1] >= start_offset and self._highest <= end_offset:
+            self._unreferenced.add(self._ids.pop(self._starts.pop()))
+        if start_offset not in self._ids:
+            insort(self._starts, start_offset)
+        self._ids[start_offset] = segment_id
+        self._unreferenced.discard(segment_id)
+        self._highest = max(self._highest, end_offset)
+
+    def delete_started(self, start_offset: int, segment_id: RemoteLogSegmentId) -> None:
+        if self._ids.get(start_offset) == segment_id:
+            del self._ids[start_offset]
+            del self._starts[bisect_left(self._starts, start_offset)]
+        self._unreferenced.add(segment_id)
+
+    def delete_finished(self, segment_id: RemoteLogSegmentId) -> None:
+        self._unreferenced.discard(segment_id)

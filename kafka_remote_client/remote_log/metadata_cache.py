@@ -1,0 +1,172 @@
+"""The segments of one partition, as the events of ``__remote_log_metadata`` tell them.
+
+Theory of operation. Each copy attempt of a segment has an id of its own and goes through these states; every other step is
+refused::
+
+    none ──► COPY_SEGMENT_STARTED ──► COPY_SEGMENT_FINISHED ──► DELETE_SEGMENT_STARTED ──► DELETE_SEGMENT_FINISHED
+                     └──────────────────────────────────────────────────▲          (any state may be repeated)
+
+Only a finished copy can be read. It is looked up by leader epoch and offset, because after an unclean election two segments
+may hold different records under the same offsets: which of them belongs to the log is known by the epoch alone.
+
+References: Kafka's RemoteLogMetadataCache; KIP-405, "RemoteLogSegmentState".
+"""
+
+from __future__ import annotations
+
+import threading
+
+import attrs
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.model import (
+    UNKNOWN_OFFSET,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.leader_epoch_state import RemoteLogLeaderEpochState
+
+__all__ = ["TRANSITIONS", "RemoteLogMetadataCache"]
+
+_COPYING = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+_COPIED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+_DELETING = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+_DELETED = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
+
+TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSegmentState]] = {
+    None: frozenset({_COPYING}),
+    _COPYING: frozenset({_COPYING, _COPIED, _DELETING}),
+    _COPIED: frozenset({_COPIED, _DELETING}),
+    _DELETING: frozenset({_DELETING, _DELETED}),
+    _DELETED: frozenset({_DELETED}),
+}
+"""From a segment's state (None: not known yet) to those that may follow."""
+
+
+class RemoteLogMetadataCache:
+    """Thread safe. ``version`` rises with every change, so that what was derived from the cache can be kept until then."""
+
+    def __init__(self, topic_id_partition: TopicIdPartition) -> None:
+        self.topic_id_partition = topic_id_partition
+        self._segments: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+        self._epochs: dict[int, RemoteLogLeaderEpochState] = {}
+        self._version = 0
+        self._lock = threading.RLock()
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata) -> bool:
+        """A copy begins. False = dropped, because the segment is already past that state.
+
+        Raises RemoteLogMetadataError for any state but COPY_SEGMENT_STARTED.
+        """
+        if metadata.state is not _COPYING:
+            raise RemoteLogMetadataError(f"segment {metadata.remote_log_segment_id} begins with {metadata.state.name}")
+        with self._lock:
+            segment_id = metadata.remote_log_segment_id
+            if not self._allowed(self._segments.get(segment_id), metadata.state):
+                return False
+            for entry in metadata.segment_leader_epochs:
+                self._epochs.setdefault(entry.epoch, RemoteLogLeaderEpochState()).copy_started(segment_id)
+            self._segments[segment_id] = metadata
+            self._version += 1
+            return True
+
+    def update_remote_log_segment_metadata(self, update: RemoteLogSegmentMetadataUpdate) -> bool:
+        """A segment enters another state. False = dropped: an unknown segment, or a step that the table does not have.
+
+        Raises RemoteLogMetadataError for COPY_SEGMENT_STARTED, which no update may carry.
+        """
+        if update.state is _COPYING:
+            raise RemoteLogMetadataError(f"an update puts segment {update.remote_log_segment_id} into {update.state.name}")
+        with self._lock:
+            segment_id = update.remote_log_segment_id
+            known = self._segments.get(segment_id)
+            if known is None or not self._allowed(known, update.state):
+                return False
+            for index, entry in enumerate(known.segment_leader_epochs):
+                epoch = self._epochs[entry.epoch]
+                if update.state is _COPIED:
+                    epoch.copy_finished(entry.start_offset, segment_id, known.epoch_end(index))
+                elif update.state is _DELETING:
+                    epoch.delete_started(entry.start_offset, segment_id)
+                else:
+                    epoch.delete_finished(segment_id)
+            if update.state is _DELETED:
+                del self._segments[segment_id]
+            else:
+                self._segments[segment_id] = attrs.evolve(
+                    known,
+                    broker_id=update.broker_id,
+                    event_timestamp_ms=update.event_timestamp_ms,
+                    custom_metadata=update.custom_metadata,
+                    state=update.state,
+                )
+            self._version += 1
+            return True
+
+    def remote_log_segment_metadata(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """The readable segment that holds ``offset`` as written in ``leader_epoch``."""
+        with self._lock:
+            state = self._epochs.get(leader_epoch)
+            segment_id = state.floor(offset) if state else None
+            if segment_id is None:
+                return None
+            metadata = self._segments[segment_id]
+            return metadata if offset <= _end_of_epoch(metadata, leader_epoch) else None
+
+    def next_remote_log_segment_metadata(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """The readable segment whose part of ``leader_epoch`` begins at or after ``offset``, the nearest one."""
+        with self._lock:
+            state = self._epochs.get(leader_epoch)
+            segment_id = state.ceiling(offset) if state else None
+            return None if segment_id is None else self._segments[segment_id]
+
+    def list_remote_log_segments(self, leader_epoch: int) -> list[RemoteLogSegmentMetadata]:
+        """All segments with a part in ``leader_epoch``, readable or not, in the order of their start offsets."""
+        with self._lock:
+            state = self._epochs.get(leader_epoch)
+            if state is None:
+                return []
+            ids = {segment_id for _, segment_id in state.referenced()} | state.unreferenced()
+            return sorted((self._segments[i] for i in ids), key=lambda m: m.start_offset)
+
+    def list_all_remote_log_segments(self) -> list[RemoteLogSegmentMetadata]:
+        """All segments that are not gone, whatever their state, in the order of their start offsets."""
+        with self._lock:
+            return sorted(self._segments.values(), key=lambda m: (m.start_offset, m.end_offset))
+
+    def highest_offset_for_epoch(self, leader_epoch: int) -> int:
+        """The highest offset ever tiered in ``leader_epoch``; UNKNOWN_OFFSET when there is none."""
+        with self._lock:
+            state = self._epochs.get(leader_epoch)
+            return state.highest_offset if state else UNKNOWN_OFFSET
+
+    def leader_epochs(self) -> list[int]:
+        """The epochs that have readable segments, rising."""
+        with self._lock:
+            return sorted(epoch for epoch, state in self._epochs.items() if state.referenced())
+
+    def newest_segment(self) -> RemoteLogSegmentMetadata | None:
+        """The readable segment at the end of the highest epoch: its uploader knew most of the log's lineage."""
+        with self._lock:
+            for epoch in sorted(self._epochs, reverse=True):
+                if referenced := self._epochs[epoch].referenced():
+                    return max((self._segments[i] for _, i in referenced), key=lambda m: m.end_offset)
+            return None
+
+    @staticmethod
+    def _allowed(known: RemoteLogSegmentMetadata | None, target: RemoteLogSegmentState) -> bool:
+        return target in TRANSITIONS[None if known is None else known.state]
+
+
+def _end_of_epoch(metadata: RemoteLogSegmentMetadata, leader_epoch: int) -> int:
+    for index, entry in enumerate(metadata.segment_leader_epochs):
+        if entry.epoch == leader_epoch:
+            return metadata.epoch_end(index)
+    raise AssertionError(f"{metadata.remote_log_segment_id} is filed under epoch {leader_epoch}, which it does not hold")

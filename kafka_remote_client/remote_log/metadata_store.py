@@ -1,0 +1,84 @@
+"""The caches of all partitions, fed with events in the order of their metadata partition.
+
+References: Kafka's RemotePartitionMetadataStore.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from uuid import UUID
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.model import RemoteLogSegmentMetadata, TopicIdPartition
+from kafka_remote_client.remote_log.events import (
+    RemoteLogMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+
+__all__ = ["RemoteLogMetadataStore"]
+
+_log = logging.getLogger(__name__)
+
+
+class RemoteLogMetadataStore:
+    """Thread safe. ``dropped_events`` counts what Kafka, too, logs and ignores: unknown segments, impossible steps."""
+
+    def __init__(self) -> None:
+        self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
+        self._lock = threading.Lock()
+        self.dropped_events = 0
+
+    def apply(self, event: RemoteLogMetadata) -> bool:
+        """Takes one event; False when it was dropped.
+
+        Raises RemoteLogMetadataError for an event that no broker writes: its partition must not be trusted any more.
+        """
+        if isinstance(event, RemoteLogSegmentMetadata):
+            applied = self._cache_for(event.topic_id_partition).add_copy_in_progress_segment(event)
+        elif isinstance(event, RemoteLogSegmentMetadataUpdate):
+            cache = self.cache(event.topic_id_partition)
+            applied = cache is not None and cache.update_remote_log_segment_metadata(event)
+        elif isinstance(event, RemotePartitionDeleteMetadata):
+            applied = self._delete(event)
+        else:
+            raise RemoteLogMetadataError("a snapshot record stands outside a snapshot file")
+        if not applied:
+            with self._lock:
+                self.dropped_events += 1
+            _log.warning("dropped an event of %s that does not fit what came before it", event.topic_id_partition)
+        return applied
+
+    def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
+        """The cache of a partition; None when no event named it."""
+        with self._lock:
+            return self._caches.get(topic_id_partition)
+
+    def partitions(self, topic: str | None = None) -> list[TopicIdPartition]:
+        """All partitions with a cache (of one topic name), in the order of topic, topic id and partition."""
+        with self._lock:
+            found = [tip for tip in self._caches if topic is None or tip.topic == topic]
+        return sorted(found, key=lambda tip: (tip.topic, tip.topic_id, tip.partition))
+
+    def topic_ids(self, topic: str) -> list[UUID]:
+        """The ids under which a topic name has readable segments: more than one after it was deleted and created again."""
+        found = {tip.topic_id for tip in self.partitions(topic) if (cache := self.cache(tip)) and cache.leader_epochs()}
+        return sorted(found)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._caches.clear()
+
+    def _cache_for(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
+        with self._lock:
+            return self._caches.setdefault(tip, RemoteLogMetadataCache(tip))
+
+    def _delete(self, event: RemotePartitionDeleteMetadata) -> bool:
+        if event.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+            with self._lock:
+                self._caches.pop(event.topic_id_partition, None)
+        return True

@@ -1,0 +1,68 @@
+"""The producer snapshot of a segment: the state of every producer at the segment's end + 1.
+
+====== ==== ====== ==========================================
+offset size type   field
+====== ==== ====== ==========================================
+0      2    int16  version, 1
+2      4    uint32 CRC-32C of the bytes from offset 6 to the end
+6      4    int32  number of entries, each of 46 bytes:
+====== ==== ====== ==========================================
+
+====== ==== ===== =====================
+offset size type  field
+====== ==== ===== =====================
+0      8    int64 producerId
+8      2    int16 producerEpoch
+10     4    int32 lastSequence
+14     8    int64 lastOffset
+22     4    int32 offsetDelta
+26     8    int64 timestamp
+34     4    int32 coordinatorEpoch
+38     8    int64 currentTxnFirstOffset, -1 = no open transaction
+====== ==== ===== =====================
+
+Here it answers one question: which transactions were still open where the tier ends. A transaction that is not open there, and
+began below, has its marker in the tier.
+
+References: Kafka's ProducerStateManager, ProducerSnapshot.json.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import crc32c
+
+from kafka_remote_client.errors import CorruptIndexError
+from kafka_remote_client.model import AbortedTransaction
+
+__all__ = ["open_transactions"]
+
+_HEADER = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_VERSION = 1
+_CRC_START = 6
+_NO_TRANSACTION = -1
+
+
+def open_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
+    """Producer and first offset of each transaction that is open at the snapshot's offset, in the order of these offsets.
+
+    They are not aborted (yet); the type only says what it holds. Raises CorruptIndexError for another version, a wrong
+    checksum, and a count that does not match.
+    """
+    if len(data) < _HEADER.size:
+        raise CorruptIndexError(f"producer snapshot has {len(data)} bytes")
+    version, checksum, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptIndexError(f"producer snapshot has version {version}, not {_VERSION}")
+    if crc32c.crc32c(data[_CRC_START:]) != checksum:
+        raise CorruptIndexError("producer snapshot has a wrong checksum")
+    if count < 0 or len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptIndexError(f"producer snapshot has {len(data)} bytes for {count} entries")
+    found = [
+        AbortedTransaction(producer_id, first)
+        for producer_id, *_, first in _ENTRY.iter_unpack(data[_HEADER.size :])
+        if first != _NO_TRANSACTION
+    ]
+    return tuple(sorted(found, key=lambda t: (t.first_offset, t.producer_id)))
