@@ -1,0 +1,196 @@
+"""The socket side of a small HTTP/1.1 server: a listener with a thread per connection, and the reading of a request head.
+
+Knows nothing of objects or signatures. The object origin and the scripted origin of the tests stand on it.
+
+References: RFC 9112 (HTTP/1.1 message syntax).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import selectors
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import BinaryIO
+
+import attrs
+
+__all__ = ["ConnectionListener", "HttpRequest", "MalformedRequestError", "cut", "read_request"]
+
+_MAX_LINE = 16 * 1024
+_MAX_HEADERS = 64
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TARGET = re.compile(rb"[!-~]+")
+_JOIN_SECONDS = 10.0
+
+
+class MalformedRequestError(Exception):
+    """The peer's bytes are no request that this server takes. The text never repeats them."""
+
+
+@attrs.frozen
+class HttpRequest:
+    """A request without a body. ``headers`` have lower-case names; repeated ones are joined by ``", "``."""
+
+    method: str
+    target: str = attrs.field(repr=lambda target: repr(target.partition("?")[0]))
+    headers: dict[str, str] = attrs.field(repr=False)
+    keep_alive: bool = True
+
+
+def read_request(reader: BinaryIO) -> HttpRequest | None:
+    """The next request of a connection; None when the peer ended it between two requests.
+
+    Raises MalformedRequestError for anything but a bodiless HTTP/1.x request of at most 64 headers, 16 KiB a line.
+    """
+    line = reader.readline(_MAX_LINE)
+    if not line:
+        return None
+    words = line.rstrip(b"\r\n").split(b" ")
+    if len(words) != 3 or not _TOKEN.fullmatch(words[0]) or not _TARGET.fullmatch(words[1]):
+        raise MalformedRequestError("request line")
+    method, target, version = words
+    if version not in (b"HTTP/1.1", b"HTTP/1.0"):
+        raise MalformedRequestError("protocol version")
+    headers = _read_headers(reader)
+    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+        raise MalformedRequestError("a body where none is expected")
+    keep_alive = version == b"HTTP/1.1" and headers.get("connection", "").lower() != "close"
+    return HttpRequest(method.decode("ascii"), target.decode("ascii"), headers, keep_alive)
+
+
+def _read_headers(reader: BinaryIO) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for _ in range(_MAX_HEADERS + 1):
+        line = reader.readline(_MAX_LINE)
+        if not line.endswith(b"\n"):
+            raise MalformedRequestError("header")
+        line = line.rstrip(b"\r\n")
+        if not line:
+            return headers
+        raw_name, colon, value = line.partition(b":")
+        if not colon or not _TOKEN.fullmatch(raw_name):
+            raise MalformedRequestError("header")
+        name = raw_name.decode("ascii").lower()
+        text = value.strip(b" \t").decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    raise MalformedRequestError("too many headers")
+
+
+def cut(connection: socket.socket) -> None:
+    """Ends a connection under whoever is reading or writing it."""
+    with contextlib.suppress(OSError):
+        # not connection.shutdown(): on a TLS socket that drops the session under the thread that uses it
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class ConnectionListener:
+    """Listens on one address and runs ``handle(connection)`` in a thread for each connection, which it then closes.
+
+    ``port`` 0 takes a free one, kept over a restart. ``idle_timeout`` in seconds bounds every single wait for the peer,
+    the TLS handshake included. Connections beyond ``max_connections`` are closed at once.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[socket.socket], None],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        ssl_context: ssl.SSLContext | None = None,
+        idle_timeout: float = 60.0,
+        max_connections: int = 512,
+        name: str = "http",
+    ) -> None:
+        self._handle = handle
+        self._host = host
+        self._port = port
+        self._ssl_context = ssl_context
+        self._idle_timeout = idle_timeout
+        self._max_connections = max_connections
+        self._name = name
+        self._lock = threading.Lock()
+        self._listener: socket.socket | None = None
+        self._wake: socket.socket | None = None
+        self._acceptor: threading.Thread | None = None
+        self._serving: dict[socket.socket, threading.Thread] = {}
+        self.connections = 0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port. The port is 0 until the first start where none was given."""
+        return self._host, self._port
+
+    def start(self) -> None:
+        """Binds and serves. Raises OSError when the address is taken; a second start without a stop does nothing."""
+        if self._listener is not None:
+            return
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.create_server((self._host, self._port), family=family, backlog=128)
+        self._listener = listener
+        self._port = listener.getsockname()[1]
+        self._wake, woken = socket.socketpair()
+        self._acceptor = threading.Thread(target=self._accept, args=(listener, woken), name=f"{self._name}-accept", daemon=True)
+        self._acceptor.start()
+
+    def stop(self) -> None:
+        """Frees the port, cuts every connection and waits for their threads. May be called twice."""
+        if self._listener is None or self._wake is None or self._acceptor is None:
+            return
+        self._wake.close()
+        self._acceptor.join(_JOIN_SECONDS)
+        self._listener.close()
+        self._listener = None
+        with self._lock:
+            serving = dict(self._serving)
+        for connection, thread in serving.items():
+            cut(connection)
+            thread.join(_JOIN_SECONDS)
+
+    def cut_connections(self) -> None:
+        """Cuts every connection there is; new ones are still taken."""
+        with self._lock:
+            serving = list(self._serving)
+        for connection in serving:
+            cut(connection)
+
+    def _accept(self, listener: socket.socket, woken: socket.socket) -> None:
+        with woken, selectors.DefaultSelector() as selector:
+            selector.register(listener, selectors.EVENT_READ)
+            selector.register(woken, selectors.EVENT_READ)
+            while True:
+                if any(key.fileobj is woken for key, _ in selector.select()):
+                    return
+                with contextlib.suppress(OSError):  # the peer left again before it was accepted
+                    self._serve(listener.accept()[0])
+
+    def _serve(self, connection: socket.socket) -> None:
+        with self._lock:
+            self.connections += 1
+            if len(self._serving) >= self._max_connections:
+                connection.close()
+                return
+            thread = threading.Thread(target=self._run, args=(connection,), name=f"{self._name}-connection", daemon=True)
+            self._serving[connection] = thread
+        thread.start()
+
+    def _run(self, connection: socket.socket) -> None:
+        used = connection
+        try:
+            connection.settimeout(self._idle_timeout)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._ssl_context is not None:
+                used = self._ssl_context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                with self._lock:  # known under its new name before the handshake, which the peer may never end
+                    self._serving[used] = self._serving.pop(connection)
+                used.do_handshake()
+            self._handle(used)
+        except OSError:
+            return  # the peer went away or was too slow: nothing is left to answer
+        finally:
+            with self._lock:
+                self._serving.pop(used, None)
+            used.close()

@@ -1,0 +1,255 @@
+"""Serves the tier's objects over HTTP to whoever holds a signed URL: the object store of ``file://`` stores and of the demo.
+
+What it answers::
+
+    status | when
+    206    | the signature fits method, object and Range header: exactly those bytes, cut at the object's end
+    400    | no HTTP/1.x request without a body
+    403    | not signed, wrongly signed, expired ("Request has expired"), or another range than the signed one
+    404    | no such object, or none that may be opened (links, what is not a regular file)
+    412    | If-Match names another version of the object
+    416    | the object ends before the range begins
+    500    | the store failed
+
+Errors carry a body as S3 writes it. Query strings are secrets and are not logged.
+
+References: RFC 9110 (sections 13.1.1, 14.4), shim/signing.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+from contextlib import closing
+from email.utils import formatdate
+from http import HTTPStatus
+from pathlib import Path
+from typing import Self
+
+import attrs
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import (
+    DirectFetchError,
+    ForbiddenLocationError,
+    ObjectNotFoundError,
+    RangeNotSatisfiableError,
+    RemoteStorageAccessError,
+)
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
+from kafka_remote_client.shim.origin_objects import ServedObject, served_objects
+from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner
+
+__all__ = ["ObjectOrigin", "OriginFaults", "OriginStatistics", "error_body"]
+
+_log = logging.getLogger(__name__)
+
+_PIECE = 1024 * 1024
+
+_REFUSALS = {
+    SignatureRefusal.UNSIGNED: ("AccessDenied", "Access Denied"),
+    SignatureRefusal.WRONG_SIGNATURE: ("SignatureDoesNotMatch", "The signature does not fit the request"),
+    SignatureRefusal.EXPIRED: ("AccessDenied", "Request has expired"),
+    SignatureRefusal.WRONG_RANGE: ("AccessDenied", "The range is not the signed one"),
+}
+
+
+def error_body(code: str, message: str) -> bytes:
+    """An S3 error document. Both texts are ours and need no escaping."""
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
+
+
+@attrs.define
+class OriginFaults:
+    """What a demo does to a running origin; all off by default, and settable from any thread.
+
+    ``down``: every connection is cut, also in the middle of a body. ``delay``: seconds before each answer.
+    ``expire_everything``: every valid URL counts as expired.
+    """
+
+    down: bool = False
+    delay: float = 0.0
+    expire_everything: bool = False
+
+
+@attrs.define
+class OriginStatistics:
+    """What an origin has done since it was made. ``bytes_sent`` counts bodies of 206 answers only."""
+
+    connections: int = 0
+    requests: int = 0
+    bytes_sent: int = 0
+    statuses: dict[int, int] = attrs.field(factory=dict)
+
+
+class ObjectOrigin:
+    """An HTTP server over a directory or a RemoteObjectStore. ``port`` 0 takes a free one at the first start.
+
+    ``secret`` signs (16 bytes or more). ``advertised_url`` is what clients reach, when that is not the address itself.
+    """
+
+    def __init__(
+        self,
+        objects: Path | RemoteObjectStore,
+        secret: bytes,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_url: str | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        clock: Clock | None = None,
+        faults: OriginFaults | None = None,
+    ) -> None:
+        self._objects = served_objects(objects)
+        self._secret = secret
+        self._scheme = "http" if ssl_context is None else "https"
+        self._advertised_url = advertised_url
+        self._clock = clock or SystemClock()
+        self._verifier = UrlSigner(secret, advertised_url or f"{self._scheme}://origin", self._clock)
+        self.faults = faults or OriginFaults()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._statistics = OriginStatistics()
+        self._listener = ConnectionListener(self._converse, host=host, port=port, ssl_context=ssl_context, name="origin")
+
+    @property
+    def url(self) -> str:
+        """Scheme, host and port that signed URLs begin with. Known once started."""
+        host, port = self._listener.address
+        return self._advertised_url or f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def signer(self) -> UrlSigner:
+        """Signs URLs that this origin serves. To be taken after the start, when the port is known."""
+        return UrlSigner(self._secret, self.url, self._clock)
+
+    def statistics(self) -> OriginStatistics:
+        """A snapshot."""
+        with self._lock:
+            return attrs.evolve(
+                self._statistics, connections=self._listener.connections, statuses=dict(self._statistics.statuses)
+            )
+
+    def start(self) -> None:
+        """Binds and serves. Raises OSError when the address is taken."""
+        self._stopping.clear()
+        self._listener.start()
+
+    def stop(self) -> None:
+        """Cuts what is being served and frees the port. May be called twice; start may follow."""
+        self._stopping.set()
+        self._listener.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _converse(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as reader:
+            while not self._gone():
+                try:
+                    request = read_request(reader)
+                except MalformedRequestError:
+                    self._refuse(connection, None, HTTPStatus.BAD_REQUEST, "InvalidRequest", "Not a request of this server")
+                    return
+                if request is None or not self._admit():
+                    return
+                self._answer(connection, request)
+                if not request.keep_alive:
+                    return
+
+    def _admit(self) -> bool:
+        """Lets the delay pass; False when the request is not to be answered at all."""
+        if self.faults.delay > 0:
+            self._clock.wait(self._stopping, self.faults.delay)
+        return not self._gone()
+
+    def _gone(self) -> bool:
+        return self.faults.down or self._stopping.is_set()
+
+    def _answer(self, connection: socket.socket, request: HttpRequest) -> None:
+        try:
+            signed = self._verifier.verify(request.method, request.target, request.headers)
+            refusal = SignatureRefusal.EXPIRED if self.faults.expire_everything else None
+        except SignatureRefusedError as refused:
+            refusal = refused.reason
+        if refusal is not None:
+            self._refuse(connection, request, HTTPStatus.FORBIDDEN, *_REFUSALS[refusal])
+            return
+        try:
+            with closing(self._objects.open(signed.key)) as opened:
+                self._send(connection, request, opened, signed.range)
+        except (ObjectNotFoundError, ForbiddenLocationError):
+            self._refuse(connection, request, HTTPStatus.NOT_FOUND, "NoSuchKey", "The specified key does not exist.")
+        except RangeNotSatisfiableError:
+            text = "The requested range is not satisfiable"
+            self._refuse(connection, request, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "InvalidRange", text)
+        except RemoteStorageAccessError:
+            self._refuse(connection, request, HTTPStatus.FORBIDDEN, "AccessDenied", "Access Denied")
+        except DirectFetchError:
+            self._refuse(connection, request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "The store failed")
+
+    def _send(self, connection: socket.socket, request: HttpRequest, opened: ServedObject, wanted: ByteRange) -> None:
+        if "if-match" in request.headers and request.headers["if-match"] not in (opened.etag, "*"):
+            self._refuse(connection, request, HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed", "Another version")
+            return
+        if wanted.start >= opened.size:
+            raise RangeNotSatisfiableError("the object ends before the range begins")
+        end = min(wanted.end, opened.size)
+        self._head(
+            connection,
+            request,
+            HTTPStatus.PARTIAL_CONTENT,
+            end - wanted.start,
+            ("Content-Type", "application/octet-stream"),
+            ("Content-Range", f"bytes {wanted.start}-{end - 1}/{opened.size}"),
+            ("Accept-Ranges", "bytes"),
+            ("ETag", opened.etag),
+        )
+        for start in range(wanted.start, end, _PIECE):
+            if self._gone():
+                raise ConnectionAbortedError
+            piece_end = min(start + _PIECE, end)
+            opened.send(connection, start, piece_end)
+            self._count(sent=piece_end - start)
+
+    def _refuse(
+        self, connection: socket.socket, request: HttpRequest | None, status: HTTPStatus, code: str, message: str
+    ) -> None:
+        body = error_body(code, message)
+        self._head(connection, request, status, len(body), ("Content-Type", "application/xml"))
+        if request is None or request.method != "HEAD":
+            connection.sendall(body)
+
+    def _head(
+        self,
+        connection: socket.socket,
+        request: HttpRequest | None,
+        status: HTTPStatus,
+        length: int,
+        *headers: tuple[str, str],
+    ) -> None:
+        self._count(status=status)
+        keep_alive = request is not None and request.keep_alive
+        _log.debug("%r -> %d, %d bytes", request, status, length)
+        common = (
+            ("Date", formatdate(self._clock.time_ms() / 1000, usegmt=True)),
+            ("Content-Length", str(length)),
+            ("Connection", "keep-alive" if keep_alive else "close"),
+        )
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in common + headers)]
+        connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    def _count(self, *, status: HTTPStatus | None = None, sent: int = 0) -> None:
+        with self._lock:
+            self._statistics.bytes_sent += sent
+            if status is not None:
+                self._statistics.requests += 1
+                self._statistics.statuses[status.value] = self._statistics.statuses.get(status.value, 0) + 1
