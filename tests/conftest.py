@@ -1,0 +1,122 @@
+"""What all tests share: the real broker, one per run, and the rule that nothing is skipped silently in CI.
+
+The process that begins a run makes a directory for it and names it in the environment; xdist's workers, and further pytest
+processes of one ``make test``, inherit it. The first test that needs the broker starts it there, all others attach, and
+whoever made the directory stops it. A test that restarts the broker excludes all others meanwhile (``restartable_broker``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.artifacts import MissingPartError, file_lock
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.scenario import TransactionalTopic, write_transactional_topic
+
+RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
+ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
+"""Reasons for which a test may be skipped even where CI=true."""
+
+_our_run: Path | None = None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _our_run  # noqa: PLW0603 - one run per process, and pytest gives unconfigure no other way to know it
+    if RUN_VARIABLE not in os.environ:
+        _our_run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
+        (_our_run / "owner.pid").write_text(str(os.getpid()))
+        os.environ[RUN_VARIABLE] = str(_our_run)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _our_run is not None:
+        KafkaBroker(_our_run / "broker").destroy()
+        shutil.rmtree(_our_run, ignore_errors=True)
+        del os.environ[RUN_VARIABLE]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "running_broker" in getattr(item, "fixturenames", ()):
+            item.add_marker("broker")
+
+
+def _skip_is_a_failure(reason: str) -> bool:
+    return os.environ.get("CI") == "true" and not any(allowed in reason for allowed in ALLOWED_SKIPS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and _skip_is_a_failure(str(report.longrepr)):
+        report.outcome = "failed"
+        report.longrepr = f"nothing may be skipped where CI=true: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if report.skipped and _skip_is_a_failure(str(report.longrepr)):
+        report.outcome = "failed"
+        report.longrepr = f"nothing may be skipped where CI=true: {report.longrepr}"
+    return report
+
+
+def _run_directory() -> Path:
+    return Path(os.environ[RUN_VARIABLE])
+
+
+@pytest.fixture(scope="session")
+def running_broker() -> KafkaBroker:
+    """The run's broker, started by whoever needs it first. For fixtures of wider scope than a test; tests take kafka_broker."""
+    run = _run_directory()
+    broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()))
+    missing = run / "broker-missing"
+    with file_lock(run / "broker.lock"):
+        if missing.exists():
+            pytest.skip(missing.read_text())
+        if not broker.running():
+            try:
+                broker.start()
+            except MissingPartError as error:
+                missing.write_text(f"no real broker: {error}")
+                pytest.skip(missing.read_text())
+    return broker
+
+
+@pytest.fixture
+def kafka_broker(running_broker: KafkaBroker) -> Iterator[KafkaBroker]:
+    """The run's broker, which nobody restarts while this test runs."""
+    with file_lock(_run_directory() / "restart.lock", shared=True):
+        yield running_broker
+
+
+@pytest.fixture
+def restartable_broker(running_broker: KafkaBroker) -> Iterator[KafkaBroker]:
+    """The run's broker for this test alone: it may stop and restart it, and must leave it running."""
+    with file_lock(_run_directory() / "restart.lock"):
+        yield running_broker
+        if not running_broker.running():
+            running_broker.start()
+
+
+@pytest.fixture(scope="session")
+def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
+    """The partition of ``tests.support.scenario``, written once per run. To be asked for by name, never dynamically:
+    writing it restarts the broker, which waits for all tests under way.
+    """
+    run = _run_directory()
+    facts = run / "transactional-topic.json"
+    with file_lock(run / "transactional-topic.lock"):
+        if not facts.exists():
+            with file_lock(run / "restart.lock"):
+                write_transactional_topic(running_broker, "transactional").save(facts)
+    return TransactionalTopic.load(facts)

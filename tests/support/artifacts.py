@@ -1,0 +1,109 @@
+"""The real parts of the tests: what is on PATH, Kafka's jars from Maven, our own small Java classes.
+
+Everything lands in ``.cache/`` of the checkout, once, behind a file lock::
+
+    .cache/m2/                     Maven's own repository
+    .cache/kafka/<digest of pom>/  the broker's jars
+    .cache/java/<digest>/          tests/java/*.java, compiled against those jars
+
+``python -m tests.support.artifacts`` makes all of it; the fixtures do the same when they need it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["CACHE", "MissingPartError", "class_path", "file_lock", "java", "kafka_jars", "our_classes"]
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache"
+POM = ROOT / "tests" / "support" / "pom.xml"
+JAVA_SOURCES = ROOT / "tests" / "java"
+_OLDEST_JDK = 17
+
+
+class MissingPartError(RuntimeError):
+    """A real part cannot be had on this machine: the tests that need it skip, and fail where CI=true."""
+
+
+@contextmanager
+def file_lock(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Holds an advisory lock on ``path``; ``shared`` ones exclude exclusive ones only."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def java(tool: str = "java") -> str:
+    """The path of a JDK's tool. Raises MissingPartError unless a JDK >= 17 is on PATH."""
+    found = shutil.which(tool)
+    if found is None:
+        raise MissingPartError(f"{tool} is not on PATH (a JDK >= {_OLDEST_JDK} is needed)")
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    version = re.search(r"(\d+)\.", said.stderr + said.stdout)
+    if version is None or int(version.group(1)) < _OLDEST_JDK:
+        raise MissingPartError(f"{tool} on PATH is not of a JDK >= {_OLDEST_JDK}")
+    return found
+
+
+def kafka_jars() -> Path:
+    """The directory with the broker's jars, fetched by Maven when it is not there yet."""
+    target = CACHE / "kafka" / hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    with file_lock(CACHE / "kafka.lock"):
+        if not target.is_dir():
+            maven = shutil.which("mvn")
+            if maven is None:
+                raise MissingPartError("mvn is not on PATH")
+            unfinished = target.with_suffix(".tmp")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            command = [
+                *(maven, "--quiet", "--batch-mode", "--file", str(POM), "dependency:copy-dependencies"),
+                *(f"-DoutputDirectory={unfinished}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
+            ]
+            _run(command, "Maven cannot fetch Kafka's jars")
+            unfinished.rename(target)
+    return target
+
+
+def our_classes() -> Path:
+    """The directory with the compiled classes of tests/java."""
+    jars = kafka_jars()
+    sources = sorted(JAVA_SOURCES.glob("*.java"))
+    digest = hashlib.sha256(jars.name.encode() + b"".join(source.read_bytes() for source in sources))
+    target = CACHE / "java" / digest.hexdigest()[:12]
+    with file_lock(CACHE / "java.lock"):
+        if not target.is_dir():
+            unfinished = target.with_suffix(".tmp")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            command = [java("javac"), "-proc:none", "-cp", f"{jars}/*", "-d", str(unfinished), *map(str, sources)]
+            _run(command, "javac refuses tests/java")
+            unfinished.rename(target)
+    return target
+
+
+def class_path() -> str:
+    """Kafka's jars and our classes as one class path."""
+    return f"{our_classes()}:{kafka_jars()}/*"
+
+
+def _run(command: list[str], complaint: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise MissingPartError(f"{complaint}: {(done.stdout + done.stderr).strip()[-2000:]}")
+
+
+if __name__ == "__main__":
+    print(class_path().replace(str(ROOT), "."))

@@ -1,0 +1,343 @@
+"""A real Kafka broker with tiered storage: one KRaft node from Maven artifacts, LocalTieredStorage, loopback ports.
+
+A :class:`KafkaBroker` is a handle on a directory. Whoever has the directory can use, restart and stop the broker, so the
+workers of one test run share one: the first starts it, all others attach.
+
+Fast for tests (retention and tiering run every 500 ms), otherwise the broker's defaults. Stopping asks with SIGTERM first,
+which takes 0.6 s when tiering is idle, and kills when a copy under way would hold it up.
+
+References: KIP-405, KIP-500, the properties of ``RemoteLogManagerConfig``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support import artifacts, kafka_wire
+from tests.support.waiting import wait_until
+
+__all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets", "free_ports"]
+
+LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+HOST = "127.0.0.1"
+_KEEPER = Path(__file__).with_name("keeper.py")
+_QUIET = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500}
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={directory}/log
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+auto.create.topics.enable=false
+num.partitions=1
+offsets.topic.num.partitions=3
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=3
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.max.timeout.ms=3600000
+group.initial.rebalance.delay.ms=0
+log.retention.check.interval.ms=500
+log.initial.task.delay.ms=500
+log.segment.delete.delay.ms=500
+remote.log.storage.system.enable=true
+remote.log.storage.manager.class.name={storage_manager}
+rsm.config.dir={directory}/remote
+rsm.config.delete.on.close=false
+rsm.config.latency.file={directory}/latency-ms
+remote.log.metadata.manager.listener.name=PLAINTEXT
+remote.log.manager.task.interval.ms=500
+rlmm.config.remote.log.metadata.topic.num.partitions=5
+rlmm.config.remote.log.metadata.topic.replication.factor=1
+rlmm.config.remote.log.metadata.initialization.retry.interval.ms=300
+"""
+
+
+@attrs.frozen
+class TierOffsets:
+    """Where a partition's tiers begin and end, by the broker's own word. ``latest_tiered`` is inclusive, -1 = nothing."""
+
+    log_start: int
+    earliest_local: int
+    latest_tiered: int
+    high_watermark: int
+    last_stable: int
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct free loopback ports. They stay free only until somebody takes them."""
+    held = [socket.create_server((HOST, 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in held]
+    for server in held:
+        server.close()
+    return ports
+
+
+class KafkaBroker:
+    """A handle on the broker whose files are in ``directory``.
+
+    ``owner`` is the process whose end takes the broker with it. ``storage_manager`` is the RemoteStorageManager's class:
+    LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java, whose latency :meth:`set_latency` changes.
+    """
+
+    def __init__(self, directory: Path, *, owner: int | None = None, storage_manager: str = LOCAL_TIERED_STORAGE) -> None:
+        self.directory = directory
+        self._owner = owner or os.getpid()
+        self._storage_manager = storage_manager
+        self._admin: AdminClient | None = None
+        self._admin_port = 0
+
+    # What others connect to and look at
+
+    @property
+    def port(self) -> int:
+        return int(self._ports["port"])
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def store_directory(self) -> Path:
+        """Where LocalTieredStorage keeps its objects: the root of a ``file://`` store."""
+        return self.directory / "remote" / "kafka-tiered-storage"
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker printed."""
+        return self.directory / "broker.log"
+
+    @property
+    def admin(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **_QUIET})
+        return self._admin
+
+    @property
+    def _ports(self) -> dict[str, int]:
+        return json.loads((self.directory / "ports.json").read_text())
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.directory / "broker.pid"
+
+    # Life
+
+    def start(self) -> None:
+        """Formats the directory when it is new, starts the broker and waits until it answers.
+
+        Raises MissingPartError when there is no JDK or no artifacts, TimeoutError when it does not come up.
+        """
+        java, class_path = artifacts.java(), artifacts.class_path()
+        properties = self.directory / "server.properties"
+        if not properties.exists():
+            self._format(java, class_path, properties)
+        jmx = self._ports["jmx_port"]
+        command = [
+            *(java, "-Xms256m", "-Xmx1g", f"-Djava.rmi.server.hostname={HOST}", f"-Dcom.sun.management.jmxremote.host={HOST}"),
+            *(f"-Dcom.sun.management.jmxremote.port={jmx}", f"-Dcom.sun.management.jmxremote.rmi.port={jmx}"),
+            *("-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"),
+            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(properties)),
+        ]
+        keeper = [sys.executable, str(_KEEPER), str(self._owner), str(self.directory), *command]
+        with self.log_file.open("ab") as log:
+            # start_new_session: an interrupt from the keyboard must reach the tests, which then stop the broker in order.
+            keeping = subprocess.Popen(
+                keeper, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True
+            )
+        self._pid_file.write_text(keeping.communicate(timeout=30)[0].strip())
+        wait_until(self._answers, f"the broker to answer (see {self.log_file})", seconds=90)
+
+    def _format(self, java: str, class_path: str, properties: Path) -> None:
+        (self.directory / "remote").mkdir(parents=True)
+        (self.directory / "latency-ms").write_text("0")
+        names = ("port", "controller_port", "jmx_port")
+        ports = dict(zip(names, free_ports(3), strict=True))
+        (self.directory / "ports.json").write_text(json.dumps(ports))
+        fields = {**ports, "host": HOST, "directory": self.directory, "storage_manager": self._storage_manager}
+        properties.write_text(_PROPERTIES.format(**fields))
+        cluster = "dGVzdC1jbHVzdGVyLTAwMQ"
+        command = [java, "-cp", class_path, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        subprocess.run(command, check=True, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    def _answers(self) -> bool:
+        if not self.running():
+            raise RuntimeError(f"the broker ended: {self.log_file.read_text(errors='replace')[-3000:]}")
+        try:
+            return bool(self.admin.list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+    def running(self) -> bool:
+        """Whether the broker's process lives."""
+        return self._pid_file.exists() and Path("/proc", self._pid_file.read_text(), "cmdline").exists()
+
+    def stop(self, *, patience: float = 5.0) -> None:
+        """Ends the process: SIGTERM, after ``patience`` seconds SIGKILL. A stopped broker can be started again."""
+        if not self._pid_file.exists():
+            return
+        pid = int(self._pid_file.read_text())
+        try:
+            end = os.pidfd_open(pid)
+        except ProcessLookupError:
+            end = None
+        if end is not None:
+            try:
+                watched = select.poll()
+                watched.register(end, select.POLLIN)
+                for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 30.0)):
+                    signal.pidfd_send_signal(end, number)
+                    if watched.poll(seconds * 1000):
+                        break
+            finally:
+                os.close(end)
+        wait_until(lambda: not self.running(), f"process {pid} to be gone")
+        self._pid_file.unlink()
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stops and starts: each restart gives every partition a later leader epoch. ``kill`` = without a word."""
+        self.stop(patience=0.0 if kill else 5.0)
+        self.start()
+        self._wait_for_leaders()
+        # Each leader reads __remote_log_metadata anew before it knows its tier again.
+        for topic, partition in self._tiered_partitions():
+            wait_until(
+                lambda t=topic, p=partition: kafka_wire.list_offsets(HOST, self.port, t, p, kafka_wire.LATEST_TIERED) >= 0,
+                f"the tier of {topic}-{partition} to be known again",
+            )
+
+    def _tiered_partitions(self) -> set[tuple[str, int]]:
+        # LocalTieredStorage names a directory <topic>-<partition>-<topic id, 22 characters>.
+        names = {path.parent.name[:-23] for path in self.store_directory.glob("*/*.log")}
+        known = self.admin.list_topics(timeout=10).topics
+        split = (name.rpartition("-") for name in names)
+        return {(topic, int(partition)) for topic, _, partition in split if topic in known}
+
+    def _wait_for_leaders(self) -> None:
+        def all_led() -> bool:
+            topics = self.admin.list_topics(timeout=10).topics.values()
+            return all(p.leader >= 0 for topic in topics for p in topic.partitions.values())
+
+        wait_until(all_led, "all partitions to have a leader")
+
+    def destroy(self) -> None:
+        """Stops the broker and removes its directory."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Topics
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, segment_bytes: int = 20_000, tiered: bool = True, **config: str
+    ) -> None:
+        """Creates a topic whose rolled segments go to the tier and leave the local disk at once.
+
+        ``config`` takes further topic settings with ``_`` for ``.``: ``message_timestamp_type="LogAppendTime"``.
+        """
+        settings = {"internal.segment.bytes": str(segment_bytes), "index.interval.bytes": "1024", "file.delete.delay.ms": "100"}
+        if tiered:
+            settings |= {"remote.storage.enable": "true", "local.retention.bytes": "1", "retention.ms": "-1"}
+        settings |= {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        self.admin.create_topics([topic])[name].result(30)
+        self._wait_for_leaders()
+
+    def delete_topic(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result(30)
+
+    def offsets(self, topic: str, partition: int = 0) -> TierOffsets:
+        """The broker's answers to ListOffsets -2, -4, -5, -1 and -1 under read_committed."""
+        ask = kafka_wire.list_offsets
+        return TierOffsets(
+            log_start=ask(HOST, self.port, topic, partition, kafka_wire.EARLIEST),
+            earliest_local=ask(HOST, self.port, topic, partition, kafka_wire.EARLIEST_LOCAL),
+            latest_tiered=ask(HOST, self.port, topic, partition, kafka_wire.LATEST_TIERED),
+            high_watermark=ask(HOST, self.port, topic, partition, kafka_wire.LATEST),
+            last_stable=ask(HOST, self.port, topic, partition, kafka_wire.LATEST, read_committed=True),
+        )
+
+    def wait_until_tiered(self, topic: str, *partitions: int, seconds: float = 120.0) -> TierOffsets:
+        """Waits until all that may be tiered is in the tier and nowhere else; the last partition's offsets (default 0).
+
+        A segment may be tiered when it is rolled and ends below the last stable offset.
+        """
+        for partition in partitions or (0,):
+            what = f"{topic}-{partition} to be tiered"
+            wait_until(lambda p=partition: self._tiered(topic, p), what, seconds=seconds, pause=0.25)
+        return self.offsets(topic, (partitions or (0,))[-1])
+
+    def _tiered(self, topic: str, partition: int) -> bool:
+        now = self.offsets(topic, partition)
+        bases = sorted(int(path.stem) for path in self.local_log(topic, partition).glob("*.log"))
+        ends = [base for base in bases if base <= now.last_stable]
+        return bool(ends) and now.latest_tiered == ends[-1] - 1 and now.earliest_local == ends[-1]
+
+    def local_log(self, topic: str, partition: int = 0) -> Path:
+        """The directory of a partition on the broker's own disk."""
+        return self.directory / "log" / f"{topic}-{partition}"
+
+    def remote_segments(self, topic: str, partition: int = 0) -> list[Path]:
+        """The segments of a partition in the tier, in the order of their offsets."""
+        return sorted(self.store_directory.glob(f"{topic}-{partition}-*/*.log"))
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        """DeleteRecords: moves the log start to ``before``."""
+        target = TopicPartition(topic, partition, before)
+        for future in self.admin.delete_records([target]).values():
+            future.result(30)
+
+    # Java tools and metrics
+
+    def run_java(
+        self, main_class: str, *arguments: str, stdin: bytes | None = None, seconds: float = 120.0
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a Java main class (Kafka's tools, or tests/java) to its end.
+
+        Raises CalledProcessError when it fails, TimeoutExpired when it does not end.
+        """
+        command = [artifacts.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", artifacts.class_path(), main_class, *arguments]
+        return subprocess.run(command, input=stdin or b"", capture_output=True, check=True, timeout=seconds)
+
+    def remote_fetch_requests(self, topic: str) -> int:
+        """How many fetches of ``topic`` the broker itself has sent to the tier: RemoteFetchRequestsPerSec, by JMX."""
+        return self.topic_metric("RemoteFetchRequestsPerSec", topic)
+
+    def topic_metric(self, name: str, topic: str) -> int:
+        """The count of one of the broker's meters per topic; 0 when it has none for this topic yet."""
+        url = f"service:jmx:rmi:///jndi/rmi://{HOST}:{self._ports['jmx_port']}/jmxrmi"
+        bean = f"kafka.server:type=BrokerTopicMetrics,name={name},*"
+        done = self.run_java("BrokerMeter", url, bean)
+        counts = dict(line.rsplit(" ", 1) for line in done.stdout.decode().splitlines())
+        return int(counts.get(topic, 0))
+
+    def set_latency(self, milliseconds: int) -> None:
+        """What a DelayedTieredStorage sleeps before each read."""
+        unfinished = self.directory / f"latency-ms.{time.monotonic_ns()}"
+        unfinished.write_text(str(milliseconds))
+        unfinished.rename(self.directory / "latency-ms")
+
+    def properties(self) -> Mapping[str, str]:
+        """The broker's own configuration."""
+        lines = (self.directory / "server.properties").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if line)

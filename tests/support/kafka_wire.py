@@ -1,0 +1,62 @@
+"""The one request that confluent-kafka has no call for, through kio: ListOffsets v9 with Kafka's special timestamps.
+
+Tests ask by this and not by ``kafka_remote_client.protocol``, so that the judge is not the accused.
+
+References: KIP-405 and KIP-1005 (timestamps -4 and -5).
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import struct
+from typing import Final
+
+from kio.schema.list_offsets.v9 import request as rq
+from kio.schema.list_offsets.v9 import response as rs
+from kio.schema.request_header.v2.header import RequestHeader
+from kio.schema.types import BrokerId, TopicName
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i8, i16, i32, i64
+
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "list_offsets"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+
+def list_offsets(host: str, port: int, topic: str, partition: int, timestamp: int, *, read_committed: bool = False) -> int:
+    """The offset for ``timestamp``; -1 when there is none. Raises RuntimeError for an error code."""
+    asked = rq.ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp))
+    body = rq.ListOffsetsRequest(
+        replica_id=BrokerId(-1),
+        isolation_level=i8(int(read_committed)),
+        topics=(rq.ListOffsetsTopic(name=TopicName(topic), partitions=(asked,)),),
+    )
+    header = RequestHeader(
+        request_api_key=rq.ListOffsetsRequest.__api_key__,
+        request_api_version=i16(9),
+        correlation_id=i32(1),
+        client_id="tests",
+    )
+    out = io.BytesIO()
+    entity_writer(RequestHeader)(out, header)
+    entity_writer(rq.ListOffsetsRequest)(out, body)
+    answer = _exchange(host, port, out.getvalue())
+    # Response header v1: correlation id and an empty section of tags.
+    response, _ = entity_reader(rs.ListOffsetsResponse)(answer, 5)
+    (told,) = response.topics[0].partitions
+    if int(told.error_code.value):
+        raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {told.error_code!r}")
+    return int(told.offset)
+
+
+def _exchange(host: str, port: int, request: bytes) -> bytes:
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        stream = connection.makefile("rb")
+        with stream:
+            (size,) = struct.unpack(">i", stream.read(4))
+            return stream.read(size)
