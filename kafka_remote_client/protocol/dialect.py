@@ -15,7 +15,7 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
     12486 | PartitionData  | RemoteLogSegmentLeaderEpochs     | ARRAY of Epoch i32 | StartOffset i64 | TAGS
     12487 | PartitionData  | RemoteLogLocationExpiresInMs     | INT64, life left when the answer was written; absent = no end
     12488 | PartitionData  | RemoteLogSegmentRanges           | ARRAY of StartPosition i32 | EndPosition i32
-          |                |                                  | | CustomMetadata BYTES | TAGS; when there are several, instead of 12483
+          |                |                                  | | CustomMetadata BYTES | TAGS; for several, without 12483
     12489 | PartitionData  | RemoteLogSegmentNextOffset       | INT64, first offset after the last range; absent = EndOffset + 1
           |                |                                  | when the ranges reach the segment's end
 
