@@ -1,3 +1,17 @@
 """Bytes to records. Pure: no I/O, no clock, no threads."""
 
-__all__: list[str] = []
+from kafka_remote_client.records.batch import BatchHeader, BatchRules
+from kafka_remote_client.records.block import RecordBlock
+from kafka_remote_client.records.completed_fetch import DEFAULT_MAX_DECOMPRESSED_BYTES, CompletedFetch
+from kafka_remote_client.records.input_stream import RemoteLogInputStream
+from kafka_remote_client.records.reader import read_batches
+
+__all__ = [
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "BatchHeader",
+    "BatchRules",
+    "CompletedFetch",
+    "RecordBlock",
+    "RemoteLogInputStream",
+    "read_batches",
+]

@@ -1,0 +1,49 @@
+"""The read_committed filter: which batches belong to an aborted transaction.
+
+For each batch of a producer, in this order and no other:
+
+a. transactions of the aborted list that begin at or before the batch's last offset become active;
+b. an ABORT marker ends its producer's active transaction (a COMMIT marker ends nothing: what is active will be aborted);
+c. otherwise a transactional batch of a producer with an active aborted transaction is dropped, unread.
+
+The order matters: a marker can be the first batch seen of its transaction, so (a) has to come before (b).
+
+References: KIP-98, Kafka's CompletedFetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop
+
+from kafka_remote_client.model import AbortedTransaction
+from kafka_remote_client.records.batch import MAX_OFFSET, BatchHeader
+
+__all__ = ["AbortedTransactionFilter"]
+
+
+class AbortedTransactionFilter:
+    """State of one read, fed with batches in offset order. The list may come unsorted and with duplicates."""
+
+    __slots__ = ("_active", "_pending")
+
+    def __init__(self, aborted_transactions: Iterable[AbortedTransaction]) -> None:
+        self._pending = [(entry.first_offset, entry.producer_id) for entry in aborted_transactions]
+        heapify(self._pending)
+        self._active: set[int] = set()
+
+    @property
+    def matters_from(self) -> int:
+        """Batches whose last offset is below this one cannot be touched by the filter."""
+        if self._active:
+            return -1
+        return self._pending[0][0] if self._pending else MAX_OFFSET
+
+    def drops(self, header: BatchHeader, *, is_abort_marker: bool) -> bool:
+        """Advances the state by one batch of a producer; True = it belongs to an aborted transaction."""
+        while self._pending and self._pending[0][0] <= header.last_offset:
+            self._active.add(heappop(self._pending)[1])
+        if is_abort_marker:
+            self._active.discard(header.producer_id)
+            return False
+        return header.is_transactional and header.producer_id in self._active

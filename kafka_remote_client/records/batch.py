@@ -1,0 +1,253 @@
+"""The header of a record batch, and the walk from header to header that trusts none of them.
+
+Magic 2 (KIP-98), all integers big-endian::
+
+    offset | size | type | field                | note
+    0      | 8    | i64  | baseOffset           | not covered by the checksum
+    8      | 4    | i32  | batchLength          | bytes after this field; not covered
+    12     | 4    | i32  | partitionLeaderEpoch | not covered
+    16     | 1    | i8   | magic                | 2; not covered
+    17     | 4    | u32  | crc                  | CRC-32C of bytes 21 to the end, as compressed
+    21     | 2    | i16  | attributes           | bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete horizon
+    23     | 4    | i32  | lastOffsetDelta      | last offset = base + this, whatever records are left in the batch
+    27     | 8    | i64  | baseTimestamp        | ms; the delete horizon when bit 6 is set
+    35     | 8    | i64  | maxTimestamp         | ms; every record's timestamp when bit 3 is set
+    43     | 8    | i64  | producerId           | -1: none
+    51     | 2    | i16  | producerEpoch        |
+    53     | 4    | i32  | baseSequence         |
+    57     | 4    | i32  | recordCount          |
+    61     |      |      | records              | one compressed blob if bits 0-2 say so
+
+Magic 0 and 1 share the first 17 bytes (offset, size, crc where the epoch is, magic): see ``legacy``.
+
+The checksum leaves the first 17 bytes open, so a batch must also follow its predecessor, lie inside its segment and carry the
+leader epoch that the segment's metadata gives for its offset.
+
+References: KIP-98, https://kafka.apache.org/documentation/#recordbatch, Kafka's DefaultRecordBatch and RemoteLogInputStream.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import attrs
+import crc32c
+
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.records.faults import Fault, fault_error
+
+__all__ = [
+    "ANY_OFFSET",
+    "BATCH_OVERHEAD",
+    "LOG_OVERHEAD",
+    "MAX_OFFSET",
+    "BatchHeader",
+    "BatchList",
+    "BatchRules",
+    "scan_batches",
+]
+
+LOG_OVERHEAD = 12
+"""Bytes of baseOffset and batchLength, which batchLength does not count."""
+BATCH_OVERHEAD = 61
+"""Bytes of a magic 2 header."""
+HEADER_SIZE_UP_TO_MAGIC = 17
+MAX_OFFSET = 2**63 - 1
+ANY_OFFSET = -1
+"""Nothing is known yet about where the next batch has to begin."""
+
+_PREFIX = struct.Struct(">qiib")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_MINIMAL_SIZE = (14, 22, BATCH_OVERHEAD - LOG_OVERHEAD)
+_CRC_START = 21
+_CODEC_MASK, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+
+
+class BatchHeader(NamedTuple):
+    """One verified batch: where it lies in the buffer, and what its header says. Magic 0 and 1 fill in what v2 would say."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    magic: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    record_count: int
+
+    @property
+    def end(self) -> int:
+        """The position after the batch."""
+        return self.position + self.size
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & _CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+
+@attrs.frozen
+class BatchRules:
+    """What batches of one segment must satisfy. The defaults allow every offset, any epoch, and gaps between batches.
+
+    ``epochs`` are (leader epoch, start offset) pairs, rising; ``None`` = not known. ``max_batch_bytes`` bounds a whole batch.
+    """
+
+    start_offset: int = 0
+    end_offset: int = MAX_OFFSET - 1
+    epochs: tuple[tuple[int, int], ...] | None = None
+    allow_offset_gaps: bool = True
+    max_batch_bytes: int = 2**31 - 1 + LOG_OVERHEAD
+
+    @classmethod
+    def of_segment(cls, metadata: RemoteLogSegmentMetadata, *, allow_offset_gaps: bool) -> BatchRules:
+        """The rules that a segment's metadata sets."""
+        return cls(
+            start_offset=metadata.start_offset,
+            end_offset=metadata.end_offset,
+            epochs=tuple((entry.epoch, entry.start_offset) for entry in metadata.segment_leader_epochs),
+            allow_offset_gaps=allow_offset_gaps,
+            max_batch_bytes=metadata.segment_size_in_bytes,
+        )
+
+
+class BatchList(Sequence[BatchHeader]):
+    """The whole, sound batches at the front of a buffer, and why the walk stopped.
+
+    ``error`` is the damage of the batch after the last good one, ``None`` when the buffer ended first. ``needed`` is the
+    size in bytes of a batch that is cut off by the buffer's end, 0 when that is not known.
+    """
+
+    __slots__ = ("_headers", "error", "needed")
+
+    def __init__(self, headers: list[BatchHeader], error: DirectFetchError | None, needed: int) -> None:
+        self._headers = headers
+        self.error = error
+        self.needed = needed
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def __getitem__(self, index: int) -> BatchHeader:  # type: ignore[override] # slices are never asked for
+        return self._headers[index]
+
+    def any_compressed(self) -> bool:
+        """Whether records have to be decompressed anywhere in the list."""
+        return any(header.attributes & _CODEC_MASK for header in self._headers)
+
+    def count_below(self, end_offset: int) -> int:
+        """How many batches begin below ``end_offset``."""
+        count = len(self._headers)
+        while count and self._headers[count - 1].base_offset >= end_offset:
+            count -= 1
+        return count
+
+    def plain_until(self, index: int, stop: int, fetch_offset: int, filter_from: int) -> int:
+        """The first batch of ``[index, stop)`` that needs more than its records copied out; ``stop`` when there is none.
+
+        Such are old formats, compressed and control batches, those that end before ``fetch_offset``, and producers'
+        batches that reach ``filter_from``, where the aborted-transaction filter begins to matter.
+        """
+        while index < stop:
+            header = self._headers[index]
+            if (
+                header.magic < 2
+                or header.attributes & (_CODEC_MASK | _CONTROL)
+                or header.last_offset < fetch_offset
+                or (header.producer_id >= 0 and header.last_offset >= filter_from)
+            ):
+                break
+            index += 1
+        return index
+
+
+def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> BatchList:
+    """Walks the headers of ``data`` from its front and verifies each batch: size, checksum, chain, bounds, leader epoch.
+
+    ``expected_offset`` is the offset after the batch before, ANY_OFFSET where none was seen: then only the first batch's own
+    unprotected bytes say what its offset is, so it is condemned together with a second batch that does not follow it.
+    A cut-off batch at the end is left alone.
+    """
+    anchored = expected_offset != ANY_OFFSET
+    headers: list[BatchHeader] = []
+    fault = Fault.NONE
+    needed = 0
+    position, end = 0, len(data)
+    offset = -1
+    while end - position >= HEADER_SIZE_UP_TO_MAGIC:
+        offset, size, _, magic = _PREFIX.unpack_from(data, position)
+        size += LOG_OVERHEAD
+        fault = _check_prefix(size, magic, rules)
+        if fault:
+            break
+        if end - position < size:
+            needed = size
+            break
+        header, fault = _read_header(data, position, size, magic)
+        fault = fault or _check_place(header, expected_offset, rules)
+        if fault:
+            break
+        headers.append(header)
+        expected_offset = header.last_offset + 1
+        position += size
+    if fault == Fault.CHAIN and len(headers) == 1 and not anchored:
+        position, offset = headers[0].position, headers[0].base_offset
+        headers.clear()
+    return BatchList(headers, fault_error(fault, position, offset) if fault else None, needed)
+
+
+def _check_prefix(size: int, magic: int, rules: BatchRules) -> Fault:
+    if not 0 <= magic <= 2:
+        return Fault.BATCH_SIZE if size < LOG_OVERHEAD + _MINIMAL_SIZE[0] else Fault.MAGIC
+    if size < LOG_OVERHEAD + _MINIMAL_SIZE[magic]:
+        return Fault.BATCH_SIZE
+    return Fault.BEYOND_SEGMENT if size > rules.max_batch_bytes else Fault.NONE
+
+
+def _read_header(data: memoryview, position: int, size: int, magic: int) -> tuple[BatchHeader, Fault]:
+    if magic < 2:
+        return BatchHeader(position, size, 0, 0, magic, -1, 0, 0, 0, -1, 0), Fault.MAGIC
+    base, _, epoch, _, crc, attributes, delta, base_time, max_time, producer, _, _, count = _HEADER.unpack_from(data, position)
+    header = BatchHeader(position, size, base, base + delta, magic, epoch, attributes, base_time, max_time, producer, count)
+    if crc32c.crc32c(data[position + _CRC_START : position + size]) != crc:
+        return header, Fault.CRC
+    if delta < 0:
+        return header, Fault.LAST_OFFSET
+    return header, Fault.RECORD_COUNT if count < 0 else Fault.NONE
+
+
+def _check_place(header: BatchHeader, expected_offset: int, rules: BatchRules) -> Fault:
+    base = header.base_offset
+    if not rules.start_offset <= base <= header.last_offset <= rules.end_offset:
+        return Fault.OUTSIDE_SEGMENT
+    if expected_offset != ANY_OFFSET and (base < expected_offset or (base > expected_offset and not rules.allow_offset_gaps)):
+        return Fault.CHAIN
+    if rules.epochs is not None and header.magic == 2 and header.leader_epoch != _epoch_for(base, rules.epochs):
+        return Fault.LEADER_EPOCH
+    return Fault.NONE
+
+
+def _epoch_for(offset: int, epochs: tuple[tuple[int, int], ...]) -> int:
+    found = -1
+    for epoch, start_offset in epochs:
+        if start_offset > offset:
+            break
+        found = epoch
+    return found

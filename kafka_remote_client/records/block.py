@@ -1,0 +1,100 @@
+"""``RecordBlock``: decoded records of one partition, the only form in which they leave this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Message
+
+from kafka_remote_client.records._select import Columns, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RecordBlock"]
+
+
+class RecordBlock:
+    """Records in offset order, as columns; ``len()`` counts them. Values are read from the columns when asked for.
+
+    ``next_offset`` is where reading goes on after the block, also when the block holds no record. ``last_leader_epoch`` is
+    the epoch of the last batch that was looked at, -1 when unknown. The block keeps the buffer that it was decoded from
+    alive, or memory of its own; ``nbytes`` counts either.
+    """
+
+    __slots__ = ("_columns", "last_leader_epoch", "next_offset")
+
+    def __init__(self, columns: Columns, next_offset: int, last_leader_epoch: int) -> None:
+        self._columns = columns
+        self.next_offset = next_offset
+        self.last_leader_epoch = last_leader_epoch
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"<RecordBlock of {len(self)} records, next offset {self.next_offset}>"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the block keeps alive."""
+        return self._columns.nbytes
+
+    def offset(self, index: int) -> int:
+        """The record's offset. ``index`` counts from 0; IndexError outside, here and below."""
+        return self._columns.offset(self._checked(index))
+
+    def timestamp(self, index: int) -> int:
+        """Milliseconds since the Unix epoch, -1 when the record has none."""
+        return self._columns.timestamp(self._checked(index))
+
+    def timestamp_type(self, index: int) -> int:
+        """0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
+        return self._columns.timestamp_type(self._checked(index))
+
+    def leader_epoch(self, index: int) -> int:
+        """The partition leader epoch of the record's batch, -1 when it has none (magic 0 and 1)."""
+        return self._columns.leader_epoch(self._checked(index))
+
+    def key(self, index: int) -> bytes | None:
+        """The record's key."""
+        return self._columns.key(self._checked(index))
+
+    def value(self, index: int) -> bytes | None:
+        """The record's value."""
+        return self._columns.value(self._checked(index))
+
+    def headers(self, index: int) -> list[tuple[str, bytes | None]]:
+        """The record's headers in their order, repeated names included."""
+        return self._columns.headers(self._checked(index))
+
+    def messages(self, topic: str, partition: int, start: int = 0, stop: int | None = None) -> list[Message]:
+        """``confluent_kafka.Message`` for the records ``[start, stop)``, cut to the block.
+
+        They read as consumed ones do: headers None when there are none, latency None.
+        """
+        return self._columns.messages(topic, partition, *self._cut(start, stop))
+
+    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[Row]:
+        """(offset, timestamp ms, timestamp type, leader epoch, key, value, headers) of ``[start, stop)``, cut to the block."""
+        return self._columns.rows(*self._cut(start, stop))
+
+    def to_arrow(self, topic: str, partition: int) -> pa.RecordBatch:
+        """All records as a ``pyarrow.RecordBatch`` with the schema of Spark's Kafka source, headers included.
+
+        Raises ImportError without pyarrow (extra ``arrow``).
+        """
+        from kafka_remote_client.records.arrow import record_batch  # noqa: PLC0415 - pyarrow is an extra
+
+        return record_batch(self._columns, topic, partition)
+
+    def _checked(self, index: int) -> int:
+        if not 0 <= index < len(self._columns):
+            raise IndexError(f"record {index} of {len(self._columns)}")
+        return index
+
+    def _cut(self, start: int, stop: int | None) -> tuple[int, int]:
+        length = len(self._columns)
+        start = min(max(start, 0), length)
+        return start, length if stop is None else min(max(stop, start), length)

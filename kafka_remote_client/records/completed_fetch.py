@@ -1,0 +1,207 @@
+"""``CompletedFetch``: one grant's bytes to records, with everything that must hold across its ranges.
+
+It does per batch what Kafka's class of this name does, in its order: next batch, verify, aborted-transaction filter, records
+from the fetch offset on, control batches never returned; an empty or wholly filtered batch moves the position to its last
+offset + 1. What a broker does for its clients comes on top: batches that end before the fetch offset are skipped before the
+filter sees them, because an ABORT marker among them would end a transaction that is still to come.
+
+References: KIP-98, KIP-1254, Kafka's CompletedFetch and FetchCollector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
+from kafka_remote_client.records._select import BatchList, ColumnBuilder, scan_batches
+from kafka_remote_client.records.aborted import AbortedTransactionFilter
+from kafka_remote_client.records.batch import ANY_OFFSET, MAX_OFFSET, BatchHeader, BatchRules
+from kafka_remote_client.records.block import RecordBlock
+from kafka_remote_client.records.control import ABORT, control_keys, control_type
+from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
+
+__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
+
+DEFAULT_MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+MAX_FEED = 1 << 30
+"""Positions in a block are 32 bits wide: so much input is looked at in one go, and no cap on a batch may be larger."""
+
+
+@attrs.define
+class FetchState:
+    """Where a read stands: position, epoch, chain and filter. Batches go in, in position order; blocks come out.
+
+    ``expected_offset`` is where the next batch has to begin, ANY_OFFSET where that is not known. ``must_cover`` = the first
+    batch may not begin after ``next_fetch_offset``. A block ends early once it holds ``block_bytes`` of decompressed data.
+    """
+
+    rules: BatchRules
+    next_fetch_offset: int
+    aborted: AbortedTransactionFilter | None
+    end_offset: int
+    max_decompressed_bytes: int
+    block_bytes: int
+    expected_offset: int = ANY_OFFSET
+    must_cover: bool = False
+    last_leader_epoch: int = UNKNOWN_EPOCH
+    needed: int = 0
+
+    def feed(self, data: memoryview, *, copies: bool) -> tuple[RecordBlock, int]:
+        """Decodes the whole batches at the front of ``data``; see :meth:`CompletedFetch.feed`."""
+        batches = scan_batches(data[:MAX_FEED], self.expected_offset, self.rules)
+        self.needed = batches.needed
+        if len(batches) == 0 and batches.error is not None:
+            raise batches.error
+        if len(batches) and self.must_cover and batches[0].base_offset > self.next_fetch_offset:
+            raise fault_error(Fault.CHAIN, batches[0].position, batches[0].base_offset)
+        builder = ColumnBuilder(
+            data,
+            copies=copies or batches.any_compressed(),
+            fetch_offset=self.next_fetch_offset,
+            end_offset=self.end_offset,
+            max_decompressed_bytes=self.max_decompressed_bytes,
+        )
+        done, error = self._decode(batches, builder)
+        if done == 0 and error is not None:
+            raise error
+        consumed = 0
+        if done:
+            consumed = batches[done - 1].end
+            self.expected_offset = batches[done - 1].last_offset + 1
+            self.must_cover = False
+        return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
+
+    def _decode(self, batches: BatchList, builder: ColumnBuilder) -> tuple[int, DirectFetchError | None]:
+        """Returns how many batches are done, and what is wrong with the next one."""
+        index, wanted = 0, batches.count_below(self.end_offset)
+        while index < wanted:
+            if builder.arena_size >= self.block_bytes:
+                return index, None
+            matters_from = self.aborted.matters_from if self.aborted is not None else MAX_OFFSET
+            plain = batches.plain_until(index, wanted, self.next_fetch_offset, matters_from)
+            if plain > index:
+                reached = builder.append_plain(batches, index, plain)
+                if reached > index:
+                    self._advance(batches[reached - 1])
+                if reached < plain:
+                    return reached, builder.error
+                index = plain
+                continue
+            header = batches[index]
+            if header.last_offset >= self.next_fetch_offset:
+                error = self._decode_one(batches, index, header, builder)
+                if error is not None:
+                    return index, error
+                self._advance(header)
+            index += 1
+        return len(batches), None
+
+    def _decode_one(
+        self, batches: BatchList, index: int, header: BatchHeader, builder: ColumnBuilder
+    ) -> DirectFetchError | None:
+        try:
+            keys = control_keys(builder.data, header, self.max_decompressed_bytes) if header.is_control else []
+            if self.aborted is not None and header.producer_id >= 0:
+                # an empty control batch, which compaction leaves behind, marks nothing
+                is_abort_marker = bool(keys) and control_type(keys[0]) == ABORT
+                if self.aborted.drops(header, is_abort_marker=is_abort_marker):
+                    return None
+        except BatchFault as caught:
+            return fault_error(caught.fault, header.position, header.base_offset)
+        if header.is_control or builder.append(batches, index):
+            return None
+        return builder.error
+
+    def _advance(self, header: BatchHeader) -> None:
+        self.next_fetch_offset = min(header.last_offset + 1, self.end_offset)
+        self.last_leader_epoch = header.leader_epoch
+
+
+class CompletedFetch:
+    """Turns the bytes of one grant into records. Ranges are fed in position order; one object per grant, never shared.
+
+    ``metadata`` is the segment's; its offsets and leader epochs are what every batch is held against.
+    ``aborted_transactions`` is the grant's list, complete for every offset that is fed; READ_COMMITTED with ``None`` (not
+    known) raises ValueError. Records from ``end_offset`` on are not returned (``None``: no such bound).
+    ``at_segment_start`` = the first byte fed is the segment's first one, which proves that nothing lies before its first
+    batch; otherwise the first batch has to begin at or before ``fetch_offset``. ``allow_offset_gaps`` = the topic was
+    compacted at some time, so batches may be missing between others. ``max_decompressed_bytes`` bounds one batch.
+
+    After an exception the state is that after the last batch delivered: the same bytes, fetched again from there, go on.
+    """
+
+    def __init__(
+        self,
+        metadata: RemoteLogSegmentMetadata,
+        fetch_offset: int,
+        isolation_level: IsolationLevel,
+        aborted_transactions: Sequence[AbortedTransaction] | None,
+        *,
+        end_offset: int | None = None,
+        allow_offset_gaps: bool = False,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        at_segment_start: bool = False,
+    ) -> None:
+        starts_at = metadata.start_offset if at_segment_start else ANY_OFFSET
+        self._state = FetchState(
+            BatchRules.of_segment(metadata, allow_offset_gaps=allow_offset_gaps),
+            fetch_offset,
+            aborted_filter(isolation_level, aborted_transactions),
+            MAX_OFFSET if end_offset is None else end_offset,
+            checked_cap(max_decompressed_bytes),
+            max_decompressed_bytes,
+            expected_offset=starts_at,
+            must_cover=not at_segment_start,
+        )
+
+    @property
+    def next_fetch_offset(self) -> int:
+        """The offset after everything delivered, skipped or filtered so far."""
+        return self._state.next_fetch_offset
+
+    @property
+    def last_leader_epoch(self) -> int:
+        """Leader epoch of the last batch that moved the position, -1 before the first."""
+        return self._state.last_leader_epoch
+
+    @property
+    def needed(self) -> int:
+        """Size in bytes of the batch that the last feed found cut off, so that a caller can widen its range; 0 = not known."""
+        return self._state.needed
+
+    def feed(self, data: memoryview | bytes | bytearray, *, borrow: bool = False) -> tuple[RecordBlock, int]:
+        """Decodes the whole batches at the front of ``data``; returns their records and how many bytes they took.
+
+        A batch that is cut off stays with the caller, who puts the bytes that follow after it. Nothing consumed and no
+        exception means that ``data`` holds no whole batch. When much was compressed, a block ends before ``data`` does:
+        feed the rest until nothing is consumed.
+
+        The block refers to ``data`` where that is ``bytes``. Memory that its owner could change is copied, unless
+        ``borrow`` promises that it stays as it is for as long as the block lives.
+
+        Raises CorruptRecordError or UnsupportedFormatError when the first batch not yet delivered is bad. Good batches
+        before a bad one are returned first; the next feed, of the rest, raises.
+        """
+        view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
+        return self._state.feed(view, copies=not borrow and not isinstance(data, bytes))
+
+
+def aborted_filter(
+    isolation_level: IsolationLevel, aborted_transactions: Sequence[AbortedTransaction] | None
+) -> AbortedTransactionFilter | None:
+    """The filter that an isolation level asks for. Raises ValueError for READ_COMMITTED without a list."""
+    if isolation_level != IsolationLevel.READ_COMMITTED:
+        return None
+    if aborted_transactions is None:
+        raise ValueError("read_committed needs the list of aborted transactions; none was given")
+    return AbortedTransactionFilter(aborted_transactions)
+
+
+def checked_cap(max_decompressed_bytes: int) -> int:
+    """``max_decompressed_bytes`` itself. Raises ValueError outside [1, 1 GiB]."""
+    if not 1 <= max_decompressed_bytes <= MAX_FEED:
+        raise ValueError(f"max_decompressed_bytes must lie between 1 and {MAX_FEED}, not {max_decompressed_bytes}")
+    return max_decompressed_bytes

@@ -1,0 +1,46 @@
+"""Control records: the markers that end a transaction, and those that matter to brokers only.
+
+Key of a control record::
+
+    offset | size | type | field   | note
+    0      | 2    | i16  | version | 0; later versions read as 0, negative ones are damage
+    2      | 2    | i16  | type    | 0 ABORT, 1 COMMIT; all others mean nothing to a consumer
+
+References: KIP-98, Kafka's ControlRecordType.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader
+from kafka_remote_client.records.compression import ByteArena, decompress_into
+from kafka_remote_client.records.faults import BatchFault, Fault
+from kafka_remote_client.records.record import read_records
+
+__all__ = ["ABORT", "COMMIT", "control_keys", "control_type"]
+
+ABORT, COMMIT = 0, 1
+
+_KEY = struct.Struct(">hh")
+
+
+def control_type(key: bytes | None) -> int:
+    """The type in a control record's key, known or not. Raises BatchFault CONTROL_RECORD for a key that does not parse."""
+    if key is None or len(key) < _KEY.size:
+        raise BatchFault(Fault.CONTROL_RECORD)
+    version, kind = _KEY.unpack_from(key)
+    if version < 0:
+        raise BatchFault(Fault.CONTROL_RECORD)
+    return int(kind)
+
+
+def control_keys(data: memoryview, header: BatchHeader, limit: int) -> list[bytes | None]:
+    """The keys of all records of a control batch, which is parsed to its end. Raises BatchFault where it does not parse."""
+    start, end = header.position + BATCH_OVERHEAD, header.end
+    if header.codec:
+        arena = ByteArena()
+        end = decompress_into(arena, header.codec, data[start:end], limit)
+        start, data = 0, arena.finish()
+    records = read_records(data, start, end, header.record_count, header.last_offset - header.base_offset)
+    return [None if size < 0 else bytes(data[key : key + size]) for _, _, key, size, *_ in records]

@@ -1,0 +1,89 @@
+"""What can be wrong with a batch, as numbers that the compiled kernel and the Python twin share.
+
+Both report ``(fault, position, offset)``; the exception is made here, so that the two cannot differ in type or words.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, UnsupportedFormatError
+
+__all__ = ["BatchFault", "Fault", "fault_error"]
+
+
+class Fault(IntEnum):
+    """The kinds of damage. NONE = the batch is good."""
+
+    NONE = 0
+    BATCH_SIZE = 1
+    MAGIC = 2
+    BEYOND_SEGMENT = 3
+    CRC = 4
+    CHAIN = 5
+    OUTSIDE_SEGMENT = 6
+    LEADER_EPOCH = 7
+    RECORD_COUNT = 8
+    LAST_OFFSET = 9
+    CODEC = 10
+    VARINT = 11
+    RECORD_SIZE = 12
+    OFFSET_DELTA = 13
+    KEY_SIZE = 14
+    VALUE_SIZE = 15
+    HEADERS = 16
+    BODY_SIZE = 17
+    TRAILING_BYTES = 18
+    DECOMPRESSION = 19
+    TOO_LARGE = 20
+    CONTROL_RECORD = 21
+    LEGACY_MESSAGE = 22
+    LEGACY_OFFSET = 23
+
+
+_WORDS = {
+    Fault.BATCH_SIZE: "its size field is smaller than its header",
+    Fault.MAGIC: "its magic is not one that this version reads",
+    Fault.BEYOND_SEGMENT: "its size field is larger than the whole segment",
+    Fault.CRC: "its checksum does not match its bytes",
+    Fault.CHAIN: "its base offset does not follow the batch before it",
+    Fault.OUTSIDE_SEGMENT: "its offsets lie outside the segment",
+    Fault.LEADER_EPOCH: "its leader epoch is not the one that wrote these offsets",
+    Fault.RECORD_COUNT: "its record count does not fit its bytes",
+    Fault.LAST_OFFSET: "its last offset is below its base offset",
+    Fault.CODEC: "its compression codec is unknown",
+    Fault.VARINT: "a variable-length number in it does not end",
+    Fault.RECORD_SIZE: "a record's size does not fit the batch",
+    Fault.OFFSET_DELTA: "its records' offsets do not rise within the batch",
+    Fault.KEY_SIZE: "a key's size does not fit its record",
+    Fault.VALUE_SIZE: "a value's size does not fit its record",
+    Fault.HEADERS: "a record's headers do not fit their record",
+    Fault.BODY_SIZE: "a record's fields do not fill its size",
+    Fault.TRAILING_BYTES: "bytes remain after its last record",
+    Fault.DECOMPRESSION: "its compressed records do not decompress",
+    Fault.TOO_LARGE: "its records decompress to more than the cap on one batch (max_decompressed_bytes)",
+    Fault.CONTROL_RECORD: "its control record does not parse",
+    Fault.LEGACY_MESSAGE: "a message of the old format in it does not parse",
+    Fault.LEGACY_OFFSET: "its inner messages' offsets contradict the outer one's",
+}
+_UNSUPPORTED = frozenset({Fault.MAGIC, Fault.CODEC, Fault.TOO_LARGE})
+
+
+class BatchFault(Exception):  # noqa: N818 - never leaves this package: it carries a fault to the place that knows the batch
+    """Carries a fault out of the decoding of one batch."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+def fault_error(fault: int, position: int, offset: int) -> DirectFetchError:
+    """The exception for a batch at ``position`` of the buffer whose base offset reads ``offset``.
+
+    UnsupportedFormatError where the bytes may be sound but cannot be read here, CorruptRecordError otherwise.
+    """
+    kind = Fault(fault)
+    message = f"record batch at position {position} with base offset {offset}: {_WORDS[kind]}"
+    if kind in _UNSUPPORTED:
+        return UnsupportedFormatError(message)
+    return CorruptRecordError(message, offset=offset, position=position)

@@ -1,0 +1,129 @@
+"""Records of magic 2 inside a batch, read in place.
+
+One record (varint = zig-zag base-128, at most 5 bytes; varlong at most 10)::
+
+    type    | field          | note
+    varint  | length         | bytes after this field, exactly
+    i8      | attributes     | unused
+    varlong | timestampDelta | from the batch's baseTimestamp
+    varint  | offsetDelta    | from the batch's baseOffset; rises, never past lastOffsetDelta
+    varint  | keyLength      | -1 = null, then the key
+    varint  | valueLength    | -1 = null, then the value
+    varint  | headerCount    | then per header: varint size + UTF-8 name, varint size (-1 = null) + value
+
+References: KIP-82, https://kafka.apache.org/documentation/#record, Kafka's DefaultRecord and ByteUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_remote_client.records.faults import BatchFault, Fault
+
+__all__ = ["MINIMAL_RECORD", "Buffer", "RecordView", "read_headers", "read_records", "read_varint", "wrap_int64"]
+
+MINIMAL_RECORD = 7
+"""Bytes of the smallest record: length, attributes, two deltas, null key, null value, no headers."""
+
+Buffer = memoryview | bytes | bytearray
+
+RecordView = tuple[int, int, int, int, int, int, int, int]
+"""offset delta, timestamp delta, key position, key size (-1 = null), value position, value size, headers position, count."""
+
+
+def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
+    """A zig-zag int32 at ``at`` and the position after it. Raises BatchFault VARINT when it does not end before ``end``."""
+    raw, at = _read_base128(data, at, end, 35)
+    raw &= 0xFFFFFFFF
+    return raw >> 1 ^ -(raw & 1), at
+
+
+def _read_varlong(data: Buffer, at: int, end: int) -> tuple[int, int]:
+    raw, at = _read_base128(data, at, end, 70)
+    raw &= 0xFFFFFFFFFFFFFFFF
+    return raw >> 1 ^ -(raw & 1), at
+
+
+def _read_base128(data: Buffer, at: int, end: int, bits: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < bits:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise BatchFault(Fault.VARINT)
+
+
+def wrap_int64(value: int) -> int:
+    """``value`` as Java's long arithmetic leaves it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def read_records(data: Buffer, position: int, end: int, count: int, last_offset_delta: int) -> Iterator[RecordView]:
+    """The ``count`` records that fill ``data[position:end]`` exactly; positions are absolute in ``data``.
+
+    Raises BatchFault at the first thing that is not as the module's table says, before that record is yielded.
+    """
+    if count * MINIMAL_RECORD > end - position:
+        raise BatchFault(Fault.RECORD_COUNT)
+    last_delta = -1
+    for _ in range(count):
+        size, position = read_varint(data, position, end)
+        if not MINIMAL_RECORD - 1 <= size <= end - position:
+            raise BatchFault(Fault.RECORD_SIZE)
+        record = _read_body(data, position + 1, position + size)
+        position += size
+        if not last_delta < record[0] <= last_offset_delta:
+            raise BatchFault(Fault.OFFSET_DELTA)
+        last_delta = record[0]
+        yield record
+    if position != end:
+        raise BatchFault(Fault.TRAILING_BYTES)
+
+
+def _read_body(data: Buffer, at: int, end: int) -> RecordView:
+    timestamp_delta, at = _read_varlong(data, at, end)
+    offset_delta, at = read_varint(data, at, end)
+    key_size, key = read_varint(data, at, end)
+    if not -1 <= key_size <= end - key:
+        raise BatchFault(Fault.KEY_SIZE)
+    value_size, value = read_varint(data, key + max(key_size, 0), end)
+    if not -1 <= value_size <= end - value:
+        raise BatchFault(Fault.VALUE_SIZE)
+    header_count, headers = read_varint(data, value + max(value_size, 0), end)
+    if not 0 <= header_count <= end - headers:
+        raise BatchFault(Fault.HEADERS)
+    at = headers
+    for _ in range(header_count):
+        at = _skip_header(data, at, end)
+    if at != end:
+        raise BatchFault(Fault.BODY_SIZE)
+    return offset_delta, timestamp_delta, key, key_size, value, value_size, headers, header_count
+
+
+def _skip_header(data: Buffer, at: int, end: int) -> int:
+    name_size, at = read_varint(data, at, end)
+    if not 0 <= name_size <= end - at:
+        raise BatchFault(Fault.HEADERS)
+    value_size, at = read_varint(data, at + name_size, end)
+    if not -1 <= value_size <= end - at:
+        raise BatchFault(Fault.HEADERS)
+    return at + max(value_size, 0)
+
+
+def read_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | None]]:
+    """The ``count`` headers at ``at`` of a record that was verified. Malformed UTF-8 in a name reads as U+FFFD, as in Java."""
+    headers: list[tuple[str, bytes | None]] = []
+    end = len(data)
+    for _ in range(count):
+        size, at = read_varint(data, at, end)
+        name = str(data[at : at + size], "utf-8", "replace")
+        size, at = read_varint(data, at + size, end)
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, bytes(data[at : at + size])))
+            at += size
+    return headers
