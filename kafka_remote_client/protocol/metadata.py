@@ -168,9 +168,12 @@ def encode_response(response: MetadataResponse, version: int) -> bytes:
 
 
 def decode_response(data: Buffer, version: int) -> MetadataResponse:
-    """The inverse of :func:`encode_response`. Raises ProtocolError."""
+    """The inverse of :func:`encode_response`, but for bytes after the message. Raises ProtocolError.
+
+    Those are ignored, as Kafka's own clients do: librdkafka's mock cluster writes one too many from version 9 on.
+    """
     reader = METADATA.reader(data, version)
-    response = MetadataResponse(
+    return MetadataResponse(
         throttle_time_ms=reader.int32() if version >= 3 else 0,
         brokers=reader.array(partial(_read_broker, reader)),
         cluster_id=reader.nullable_string() if version >= 2 else None,
@@ -180,8 +183,6 @@ def decode_response(data: Buffer, version: int) -> MetadataResponse:
         error_code=reader.int16() if version >= 13 else 0,
         tags=reader.tagged_fields(),
     )
-    reader.expect_end()
-    return response
 
 
 def _write_request_topic(writer: Writer, version: int, topic: MetadataRequestTopic) -> None:

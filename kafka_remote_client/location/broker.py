@@ -1,0 +1,261 @@
+"""BrokerLocationSource: asks the partition's leader, by a Fetch that carries the dialect's tagged fields.
+
+One question, step by step: who leads the partition (:mod:`~kafka_remote_client.location.cluster`, cached), a session with
+that peer (:mod:`~kafka_remote_client.protocol.peer`, one connection per address), whether the peer announced itself, the Fetch,
+and the answer (:mod:`~kafka_remote_client.location.answer`).
+
+The Fetch is without a session, waits for nothing and asks for no records (MaxWaitMs, MinBytes and PartitionMaxBytes 0), so a
+peer that grants nothing has next to nothing to do. A peer that did not announce the dialect is never asked: a broker would
+take the Fetch for an ordinary one and might read the tier for it.
+
+What is tried again, each once and only inside the deadline::
+
+    the connection was an old one and is cut       a new connection: brokers close idle ones
+    the leader is gone, or says it is none         fresh metadata
+
+References: KIP-1248, KIP-1254, KIP-320, docs/wire-format.md.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import BrokerResponseError, ConfigurationError, LocationError, ProtocolError
+from kafka_remote_client.location.answer import LocationQuestion, location_of
+from kafka_remote_client.location.cluster import Address, ClusterMetadata, PartitionLeader
+from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.protocol import fetch, list_offsets, metadata
+from kafka_remote_client.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
+from kafka_remote_client.protocol.connection import Authenticator, BrokerConnection
+from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
+from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error, refreshes_metadata
+from kafka_remote_client.protocol.list_offsets import OffsetSpec
+from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
+from kafka_remote_client.protocol.primitives import ZERO_UUID
+
+__all__ = ["BrokerLocationSource", "parse_bootstrap_servers"]
+
+_T = TypeVar("_T")
+
+_DEFAULT_PORT = 9092
+_DEFAULT_FORMATS = ("ApacheKafkaV1",)
+_DEFAULT_CONNECT_SECONDS = 1.0
+_NEVER_CREATES_TOPICS = range(4, METADATA.versions.stop)
+_ENOUGH_FOR_NO_RECORD = 1
+
+
+def parse_bootstrap_servers(servers: str) -> tuple[Address, ...]:
+    """``host:port,...`` as in ``bootstrap.servers``. ``[v6]:port``, no port (9092) and ``PROTOCOL://`` in front are understood.
+
+    Raises ConfigurationError for anything else, and for an empty list.
+    """
+    addresses = tuple(_parse_address(entry.strip()) for entry in servers.split(",") if entry.strip())
+    if not addresses:
+        raise ConfigurationError("bootstrap.servers names no server")
+    return addresses
+
+
+def _parse_address(entry: str) -> Address:
+    authority = entry.rpartition("://")[2]
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        host, port = authority, str(_DEFAULT_PORT)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigurationError(f"bootstrap.servers: an IPv6 address needs brackets: {entry!r}")
+    if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16:
+        raise ConfigurationError(f"bootstrap.servers: not host:port: {entry!r}")
+    return host, int(port)
+
+
+class BrokerLocationSource:
+    """A LocationSource that asks brokers (or a shim in front of them). One connection per broker, shared by all threads.
+
+    ``formats`` are the storage formats that the caller can read; ``connect_timeout`` is in seconds.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str,
+        clock: Clock,
+        formats: Sequence[str] = _DEFAULT_FORMATS,
+        connect_timeout: float = _DEFAULT_CONNECT_SECONDS,
+        ssl_context: ssl.SSLContext | None = None,
+        sasl: Authenticator | None = None,
+    ) -> None:
+        self._client_id = client_id
+        self._clock = clock
+        self._formats = tuple(formats)
+        self._connect_timeout = connect_timeout
+        self._ssl_context = ssl_context
+        self._sasl = sasl
+        self._dialect = TaggedDialect()
+        self._guard = threading.Lock()
+        self._peers: dict[Address, BrokerPeer] = {}
+        self._closed = False
+        self._cluster = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), self._ask_metadata, clock)
+
+    def locate(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        leader_epoch: int,
+        isolation_level: IsolationLevel,
+        max_bytes: int,
+        deadline: Deadline,
+    ) -> SegmentLocation | NotRemote:
+        """As LocationSource; reasons are those of the answer module, "not-announced" and "no-common-version"."""
+
+        def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
+            if not session.versions.announces_direct_fetch:
+                return NotRemote("not-announced")
+            version = self._fetch_version(leader, session)
+            if version is None:
+                return NotRemote("no-common-version")
+            root, tags = self._dialect.request_tags(LocationRequest(self._formats, max_bytes=max_bytes))
+            wanted = fetch.FetchPartition(partition, offset, 0, leader.leader_epoch, leader_epoch, tags=tags)
+            request = fetch.FetchRequest(
+                topics=(fetch.FetchTopic((wanted,), topic, leader.topic_id),),
+                max_bytes=_ENOUGH_FOR_NO_RECORD,
+                isolation_level=isolation_level,
+                tags=root,
+            )
+            sent_at = self._clock.monotonic()
+            answer = session.call(FETCH, version, fetch.encode_request(request, version), deadline)
+            return location_of(
+                LocationQuestion(topic, leader.topic_id, partition, offset, isolation_level, self._formats, sent_at),
+                fetch.decode_response(answer, version),
+                by_id=version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS,
+                dialect=self._dialect,
+            )
+
+        return self._ask_leader(topic, partition, deadline, ask)
+
+    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
+        """As LocationSource. Four questions, one after the other, so the four offsets are of slightly different moments.
+
+        An offset that the peer's version of ListOffsets cannot name is -1.
+        """
+
+        def ask(spec: OffsetSpec) -> int:
+            return self._ask_leader(
+                topic, partition, deadline, lambda leader, session: _offset(spec, topic, partition, leader, session, deadline)
+            )
+
+        return PartitionOffsets(
+            log_start=ask(OffsetSpec.EARLIEST),
+            earliest_local=ask(OffsetSpec.EARLIEST_LOCAL),
+            latest_tiered=ask(OffsetSpec.LATEST_TIERED),
+            high_watermark=ask(OffsetSpec.LATEST),
+        )
+
+    def close(self) -> None:
+        with self._guard:
+            self._closed = True
+            peers = tuple(self._peers.values())
+        for peer in peers:
+            peer.close()
+
+    def _ask_leader(
+        self, topic: str, partition: int, deadline: Deadline, ask: Callable[[PartitionLeader, PeerSession], _T]
+    ) -> _T:
+        leader = self._cluster.leader(topic, partition, deadline)
+        try:
+            return self._ask_peer(leader.address, deadline, lambda session: ask(leader, session))
+        except ProtocolError:
+            raise
+        except LocationError as error:
+            outdated = not isinstance(error, BrokerResponseError) or refreshes_metadata(error.code)
+            if self._closed or deadline.expired() or not outdated:
+                raise
+        leader = self._cluster.leader(topic, partition, deadline, stale=leader)
+        return self._ask_peer(leader.address, deadline, lambda session: ask(leader, session))
+
+    def _ask_peer(self, address: Address, deadline: Deadline, ask: Callable[[PeerSession], _T]) -> _T:
+        peer = self._peer(address)
+        session, used_before = peer.session(deadline)
+        try:
+            return _ask(session, ask)
+        except (ProtocolError, BrokerResponseError):
+            raise
+        except LocationError:
+            if not used_before or self._closed or deadline.expired():
+                raise
+        session, _ = peer.session(deadline)
+        return _ask(session, ask)
+
+    def _ask_metadata(self, address: Address, topic: str, deadline: Deadline) -> metadata.MetadataResponse:
+        def ask(session: PeerSession) -> metadata.MetadataResponse:
+            version = session.best_version(METADATA, _NEVER_CREATES_TOPICS)
+            if version is None:
+                raise broker_error(ErrorCode.UNSUPPORTED_VERSION, "Metadata")
+            body = metadata.encode_request(metadata.MetadataRequest((metadata.MetadataRequestTopic(topic),)), version)
+            return metadata.decode_response(session.call(METADATA, version, body, deadline), version)
+
+        return self._ask_peer(address, deadline, ask)
+
+    def _fetch_version(self, leader: PartitionLeader, session: PeerSession) -> int | None:
+        """With topic ids where both sides have them, so that a topic created anew is not taken for the old one; else 12."""
+        carried = self._dialect.fetch_versions
+        with_ids = range(fetch.FIRST_VERSION_WITH_TOPIC_IDS, carried.stop)
+        by_name = range(carried.start, fetch.FIRST_VERSION_WITH_TOPIC_IDS)
+        version = None if leader.topic_id == ZERO_UUID else session.best_version(FETCH, with_ids)
+        return session.best_version(FETCH, by_name) if version is None else version
+
+    def _peer(self, address: Address) -> BrokerPeer:
+        with self._guard:
+            if self._closed:
+                raise LocationError("the location source is closed")
+            if address not in self._peers:
+                self._peers[address] = BrokerPeer(f"{address[0]}:{address[1]}", lambda: self._connection(address), self._clock)
+            return self._peers[address]
+
+    def _connection(self, address: Address) -> BrokerConnection:
+        host, port = address
+        return BrokerConnection(
+            host,
+            port,
+            client_id=self._client_id,
+            clock=self._clock,
+            connect_timeout=self._connect_timeout,
+            ssl_context=self._ssl_context,
+            sasl=self._sasl,
+        )
+
+
+def _ask(session: PeerSession, ask: Callable[[PeerSession], _T]) -> _T:
+    try:
+        return ask(session)
+    except ProtocolError:
+        # The frame was whole and its content is not what it should be: nothing more is believed on this connection.
+        session.connection.close()
+        raise
+
+
+def _offset(
+    spec: OffsetSpec, topic: str, partition: int, leader: PartitionLeader, session: PeerSession, deadline: Deadline
+) -> int:
+    version = session.best_version(LIST_OFFSETS)
+    if version is None or version < list_offsets.FIRST_VERSION[spec]:
+        return UNKNOWN_OFFSET
+    wanted = list_offsets.ListOffsetsPartition(partition, spec, leader.leader_epoch)
+    request = list_offsets.ListOffsetsRequest((list_offsets.ListOffsetsTopic(topic, (wanted,)),))
+    answer = session.call(LIST_OFFSETS, version, list_offsets.encode_request(request, version), deadline)
+    for entry in list_offsets.decode_response(answer, version).topics:
+        for found in entry.partitions:
+            if (entry.name, found.partition_index) == (topic, partition):
+                if found.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                    return UNKNOWN_OFFSET
+                if found.error_code != ErrorCode.NONE:
+                    raise broker_error(found.error_code, f"ListOffsets of {topic}-{partition}")
+                return found.offset
+    raise ProtocolError(f"ListOffsets of {topic}-{partition}: the answer is about other partitions")

@@ -1,0 +1,40 @@
+"""What the engine asks for locations: the one interface of all location sources."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+
+__all__ = ["LocationSource"]
+
+
+class LocationSource(Protocol):
+    """Says where the records of a partition lie from an offset on. Safe to call from several threads at once."""
+
+    def locate(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        leader_epoch: int,
+        isolation_level: IsolationLevel,
+        max_bytes: int,
+        deadline: Deadline,
+    ) -> SegmentLocation | NotRemote:
+        """A grant that begins at ``offset``, or the reason why there is none.
+
+        ``leader_epoch`` is that of the last record consumed before ``offset`` (-1 = not known); ``max_bytes`` the size of the
+        window wanted (0 = the source's choice). Under read_committed a location's aborted transactions are never unknown.
+
+        Raises LocationError when nothing could be learnt (ProtocolError, BrokerResponseError, or no answer before
+        ``deadline``), UnsupportedFormatError when the segment is in a format that was not offered.
+        """
+
+    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
+        """Where the two tiers of the partition begin and end, as far as the source can know. Raises LocationError."""
+
+    def close(self) -> None:
+        """Releases connections; calls in other threads fail at once. May be called twice."""

@@ -1,0 +1,227 @@
+"""One blocking connection to a broker: a request out, its response in, within one deadline.
+
+Theory of operation. A connection lives once: it is opened by the first exchange and, after any error or time-out, closes itself
+for good, because what arrives next on it could belong to an exchange that was given up. Exchanges take turns under a lock, so
+the next response is always the answer to the last request; its correlation id is checked all the same.
+
+:meth:`BrokerConnection.close` may come from another thread at any time. It must not close a descriptor that a blocked thread
+still uses, since the number could be given to another file at once. It shuts the socket down, which wakes that thread, and the
+descriptor is closed by whoever leaves last.
+
+A deadline bounds the whole exchange: waiting for the turn, connecting, TLS, authentication, every byte. The one step that
+it cannot bound is name resolution, which the C library does not let go of.
+
+References: https://kafka.apache.org/protocol#protocol_network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from typing import Protocol
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import LocationError, ProtocolError
+from kafka_remote_client.protocol.headers import RequestHeader, decode_response_header, encode_request_header, frame
+from kafka_remote_client.protocol.primitives import Buffer
+
+__all__ = ["DEFAULT_MAX_RESPONSE_BYTES", "Authenticator", "BrokerConnection"]
+
+DEFAULT_MAX_RESPONSE_BYTES = 64 << 20
+
+_LENGTH_BYTES = 4
+_SMALLEST_RESPONSE = 4
+_READ_BYTES = 64 << 10
+_CORRELATION_IDS = 1 << 31
+
+
+class Authenticator(Protocol):
+    """Proves the client's identity on a connection that was just opened (SASL)."""
+
+    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> None:
+        """Exchanges what the mechanism needs through ``connection.send_receive``. Raises LocationError when it is refused."""
+
+
+class BrokerConnection:
+    """A connection to ``host:port``, opened by the first exchange. Safe to share between threads.
+
+    ``connect_timeout`` (seconds) bounds connecting and TLS. A response longer than ``max_response_bytes`` is refused before it
+    is read, and memory is taken only for bytes that have arrived. Every failure raises LocationError or ProtocolError.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        clock: Clock,
+        connect_timeout: float,
+        ssl_context: ssl.SSLContext | None = None,
+        sasl: Authenticator | None = None,
+        max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._client_id = client_id
+        self._clock = clock
+        self._connect_timeout = connect_timeout
+        self._ssl_context = ssl_context
+        self._sasl = sasl
+        self._max_response_bytes = max_response_bytes
+        self._turn = threading.RLock()  # re-entrant: an Authenticator exchanges messages inside the first exchange
+        self._guard = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._closed = False
+        self._opened = False
+        self._correlation_id = 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._host}:{self._port}{' closed' if self._closed else ''}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it can never be used again."""
+        return self._closed
+
+    def send_receive(self, api_key: int, version: int, body: Buffer, deadline: Deadline) -> memoryview:
+        """Sends a request and returns the body of its response.
+
+        Raises LocationError when the peer is gone, refuses, is too slow, or :meth:`close` is called meanwhile; ProtocolError
+        when what it sends is not the answer. In all these cases but one the connection is closed afterwards: when the deadline
+        ends while other exchanges still have their turn.
+        """
+        if not self._turn.acquire(timeout=deadline.remaining()):
+            raise LocationError(f"{self._host}:{self._port} was busy until the deadline")
+        try:
+            return self._exchange(api_key, version, body, deadline)
+        except LocationError:
+            self.close()
+            raise
+        except TimeoutError:
+            self.close()
+            raise LocationError(f"{self._host}:{self._port} did not answer before the deadline") from None
+        # ValueError and OverflowError: a host or port, learnt from a peer, that is none.
+        except (OSError, ValueError, OverflowError) as error:
+            self.close()
+            raise LocationError(f"the connection to {self._host}:{self._port} failed: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._turn.release()
+            self._dispose_if_idle()
+
+    def close(self) -> None:
+        """Ends the connection; an exchange in another thread fails at once. May be called twice."""
+        with self._guard:
+            self._closed = True
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    # Not SSLSocket's own shutdown: it drops the TLS layer, and the other thread would read bare bytes.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        self._dispose_if_idle()
+
+    def _dispose_if_idle(self) -> None:
+        """Closes the descriptor of a closed connection unless an exchange goes on: then that one comes here when it leaves."""
+        if self._closed and self._turn.acquire(blocking=False):
+            try:
+                with self._guard:
+                    if self._socket is not None:
+                        self._socket.close()
+                        self._socket = None
+            finally:
+                self._turn.release()
+
+    def _exchange(self, api_key: int, version: int, body: Buffer, deadline: Deadline) -> memoryview:
+        sock = self._open(deadline)
+        self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
+        expected = self._correlation_id
+        header = encode_request_header(RequestHeader(api_key, version, expected, self._client_id))
+        self._send(sock, frame(header, body), deadline)
+        response = self._receive(sock, deadline)
+        correlation_id, answer = decode_response_header(api_key, version, response)
+        if correlation_id != expected:
+            raise ProtocolError(f"{self._host}:{self._port} answered request {correlation_id} instead of {expected}")
+        return answer
+
+    def _open(self, deadline: Deadline) -> socket.socket:
+        if self._socket is None or self._closed:
+            if self._closed or self._opened:
+                raise LocationError(f"the connection to {self._host}:{self._port} is closed")
+            self._opened = True
+            connecting = min(deadline, Deadline(self._clock, self._connect_timeout), key=lambda one: one.at)
+            self._connect(connecting)
+            if self._ssl_context is not None:
+                self._start_tls(self._ssl_context, connecting)
+            if self._sasl is not None:
+                self._sasl.authenticate(self, deadline)
+        return self._current()
+
+    def _connect(self, deadline: Deadline) -> None:
+        failure: OSError = OSError("the name has no address")
+        addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        for left, (family, kind, protocol, _, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            sock = socket.socket(family, kind, protocol)
+            self._adopt(sock)
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # A share each: the first address of several may be one that swallows packets.
+                _arm(sock, Deadline(self._clock, deadline.remaining() / left))
+                sock.connect(address)
+            except OSError as error:
+                failure = error
+            else:
+                return
+        raise failure
+
+    def _start_tls(self, context: ssl.SSLContext, deadline: Deadline) -> None:
+        wrapped = context.wrap_socket(self._current(), server_hostname=self._host, do_handshake_on_connect=False)
+        self._adopt(wrapped)
+        _arm(wrapped, deadline)
+        wrapped.do_handshake()
+
+    def _adopt(self, sock: socket.socket) -> None:
+        """Makes a socket reachable for :meth:`close` before anything on it can block."""
+        with self._guard:
+            if self._socket is not None:
+                self._socket.close()
+            self._socket = sock
+        self._current()
+
+    def _current(self) -> socket.socket:
+        if self._closed or self._socket is None:
+            raise LocationError(f"the connection to {self._host}:{self._port} was closed")
+        return self._socket
+
+    def _send(self, sock: socket.socket, data: bytes, deadline: Deadline) -> None:
+        rest = memoryview(data)
+        while rest:
+            _arm(sock, deadline)
+            rest = rest[sock.send(rest) :]
+
+    def _receive(self, sock: socket.socket, deadline: Deadline) -> bytearray:
+        size = int.from_bytes(self._read(sock, _LENGTH_BYTES, deadline), "big", signed=True)
+        if not _SMALLEST_RESPONSE <= size <= self._max_response_bytes:
+            raise ProtocolError(f"{self._host}:{self._port} announces a response of {size} bytes")
+        return self._read(sock, size, deadline)
+
+    def _read(self, sock: socket.socket, size: int, deadline: Deadline) -> bytearray:
+        data = bytearray()
+        while len(data) < size:
+            _arm(sock, deadline)
+            piece = sock.recv(min(size - len(data), _READ_BYTES))
+            if not piece:
+                raise LocationError(f"{self._host}:{self._port} closed the connection")
+            data += piece
+        return data
+
+
+def _arm(sock: socket.socket, deadline: Deadline) -> None:
+    """Gives the next socket call what is left of the deadline."""
+    remaining = deadline.remaining()
+    if remaining <= 0:
+        raise TimeoutError
+    sock.settimeout(remaining)

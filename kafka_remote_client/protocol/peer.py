@@ -1,0 +1,180 @@
+"""A broker (or shim) at one address: a connection that is made anew when needed, and what the peer at its end speaks.
+
+What a peer speaks is learnt on every connection, because another program may answer at the same address tomorrow. ApiVersions
+is asked at version 3 first; a peer that answers UNSUPPORTED_VERSION, whatever body follows (brokers before 2.4, and the mock
+cluster of librdkafka, whose body is malformed), is asked again at version 0, which carries all that is needed.
+
+Waiting times, doubled each time up to the maximum and spread by a quarter::
+
+    after                                         | first  | maximum | meanwhile
+    a connection that could not be made           | 0.5 s  | 30 s    | every call fails at once
+    a peer that does not announce direct fetch    | 5 s    | 300 s   | the connection serves everything else
+
+References: KIP-35, KIP-511, docs/wire-format.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib import metadata
+
+import attrs
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import LocationError
+from kafka_remote_client.protocol import api_versions
+from kafka_remote_client.protocol.api_keys import Api, ApiKey
+from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
+from kafka_remote_client.protocol.primitives import Reader
+
+__all__ = ["Backoff", "BrokerPeer", "PeerSession"]
+
+_SOFTWARE_NAME = "kafka-remote-client"
+_FIRST_ASKED = 3
+_ALWAYS_KNOWN = 0
+
+_RECONNECT_SECONDS = (0.5, 30.0)
+_REPROBE_SECONDS = (5.0, 300.0)
+_SPREAD = 0.25
+
+
+class Backoff:
+    """How long to leave something alone after it failed: doubles from ``first`` to ``maximum`` seconds until it succeeds."""
+
+    __slots__ = ("_clock", "_failures", "_first", "_maximum", "_until")
+
+    def __init__(self, clock: Clock, first: float, maximum: float) -> None:
+        self._clock = clock
+        self._first = first
+        self._maximum = maximum
+        self._failures = 0
+        self._until = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is still to be left alone."""
+        return self._failures > 0 and self._clock.monotonic() < self._until
+
+    def failed(self) -> None:
+        # Bounded, so that the power stays a float after years of failures.
+        seconds = min(self._maximum, self._first * 2.0 ** min(self._failures, 32))
+        self._failures += 1
+        self._until = self._clock.monotonic() + seconds * (1 - _SPREAD * self._clock.jitter())
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+
+@attrs.frozen(eq=False)
+class PeerSession:
+    """One connection, and what the peer at its other end speaks."""
+
+    connection: BrokerConnection
+    versions: ApiVersionsResponse
+
+    def call(self, api: Api, version: int, body: bytes, deadline: Deadline) -> memoryview:
+        """Sends a request; the body of its response. Raises LocationError or ProtocolError; then the connection is closed."""
+        return self.connection.send_receive(api.key, version, body, deadline)
+
+    def best_version(self, api: Api, versions: range | None = None) -> int | None:
+        """The highest version that both sides speak, of ``versions`` or of all that we do; ``None`` when there is none."""
+        return self.versions.best_version(api.key, versions or api.versions)
+
+
+class BrokerPeer:
+    """The peer at one address. ``connect`` makes a new, unopened connection to it; ``name`` is for messages.
+
+    Safe to share between threads.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], BrokerConnection], clock: Clock) -> None:
+        self._name = name
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._guard = threading.Lock()
+        self._reconnect = Backoff(clock, *_RECONNECT_SECONDS)
+        self._reprobe = Backoff(clock, *_REPROBE_SECONDS)
+        self._connection: BrokerConnection | None = None
+        self._session: PeerSession | None = None
+        self._closed = False
+
+    def session(self, deadline: Deadline) -> tuple[PeerSession, bool]:
+        """The session, and whether it is an old one, whose connection the peer may have closed since.
+
+        Raises LocationError when there is no connection to be had, at once while the peer is being left alone.
+        """
+        if not self._lock.acquire(timeout=deadline.remaining()):
+            raise LocationError(f"connecting to {self._name} took until the deadline")
+        try:
+            if self._session is not None:
+                if self._usable(self._session):
+                    return self._session, True
+                self._session.connection.close()
+            self._session = self._negotiated(deadline)
+            return self._session, False
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Ends the connection for good; calls in other threads fail at once. May be called twice."""
+        with self._guard:
+            self._closed = True
+            connection = self._connection
+        if connection is not None:
+            connection.close()
+
+    def _usable(self, session: PeerSession) -> bool:
+        announced_or_known = session.versions.announces_direct_fetch or self._reprobe.waiting
+        return announced_or_known and not session.connection.closed
+
+    def _negotiated(self, deadline: Deadline) -> PeerSession:
+        if self._reconnect.waiting:
+            raise LocationError(f"{self._name} could not be reached a moment ago")
+        connection = self._connect()
+        with self._guard:
+            if self._closed:
+                raise LocationError(f"the connection to {self._name} was closed")
+            self._connection = connection
+        try:
+            versions = _negotiate(connection, deadline)
+        except LocationError:
+            connection.close()
+            if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
+                self._reconnect.failed()
+            raise
+        self._reconnect.succeeded()
+        if versions.announces_direct_fetch:
+            self._reprobe.succeeded()
+        else:
+            self._reprobe.failed()
+        return PeerSession(connection, versions)
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return metadata.version(_SOFTWARE_NAME)
+    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"
+
+
+def _negotiate(connection: BrokerConnection, deadline: Deadline) -> ApiVersionsResponse:
+    request = ApiVersionsRequest(_SOFTWARE_NAME, _software_version())
+    version = _FIRST_ASKED
+    answer = _ask_versions(connection, request, version, deadline)
+    if Reader(answer).int16() == ErrorCode.UNSUPPORTED_VERSION:
+        version = _ALWAYS_KNOWN
+        answer = _ask_versions(connection, request, version, deadline)
+    response = api_versions.decode_response(answer, version)
+    if response.error_code != ErrorCode.NONE:
+        raise broker_error(response.error_code, "ApiVersions")
+    return response
+
+
+def _ask_versions(connection: BrokerConnection, request: ApiVersionsRequest, version: int, deadline: Deadline) -> memoryview:
+    body = api_versions.encode_request(request, version)
+    return connection.send_receive(ApiKey.API_VERSIONS, version, body, deadline)
