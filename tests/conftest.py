@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.suites import SUITES, suite_of
 from tests.support.artifacts import MissingPartError, file_lock
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.scenario import TransactionalTopic, write_transactional_topic
@@ -23,29 +24,38 @@ RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
 
-_our_run: Path | None = None
+_OUR_RUN = pytest.StashKey[Path]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--suite", choices=SUITES, help="run the tests of one suite only (tests/suites.py)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    global _our_run  # noqa: PLW0603 - one run per process, and pytest gives unconfigure no other way to know it
     if RUN_VARIABLE not in os.environ:
-        _our_run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
-        (_our_run / "owner.pid").write_text(str(os.getpid()))
-        os.environ[RUN_VARIABLE] = str(_our_run)
+        run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
+        (run / "owner.pid").write_text(str(os.getpid()))
+        os.environ[RUN_VARIABLE] = str(run)
+        config.stash[_OUR_RUN] = run
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if _our_run is not None:
-        KafkaBroker(_our_run / "broker").destroy()
-        shutil.rmtree(_our_run, ignore_errors=True)
+    run = config.stash.get(_OUR_RUN, None)
+    if run is not None:
+        KafkaBroker(run / "broker").destroy()
+        shutil.rmtree(run, ignore_errors=True)
         del os.environ[RUN_VARIABLE]
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "running_broker" in getattr(item, "fixturenames", ()):
             item.add_marker("broker")
+    wanted = config.getoption("--suite")
+    if wanted:
+        config.hook.pytest_deselected(items=[item for item in items if suite_of(item) != wanted])
+        items[:] = [item for item in items if suite_of(item) == wanted]
 
 
 def _skip_is_a_failure(reason: str) -> bool:

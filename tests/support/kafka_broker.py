@@ -341,3 +341,7 @@ class KafkaBroker:
         """The broker's own configuration."""
         lines = (self.directory / "server.properties").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines if line)
+
+
+if __name__ == "__main__":
+    KafkaBroker(Path(sys.argv[1])).destroy()

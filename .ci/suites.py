@@ -1,0 +1,181 @@
+"""Installs what the tests need and runs them, suite by suite, each under a ceiling of minutes; then the coverage gates.
+
+Needs nothing but Python: it makes the virtual environment itself (through make). Each test belongs to exactly one suite
+(tests/suites.py says which). All suites share one real broker. Exit status 0 only if everything passed in its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = ROOT / ".venv" / "bin"
+DATA = ROOT / ".cache" / "coverage"
+
+SUITES = {
+    # suite: (ceiling in minutes, xdist workers). Wait-bound suites have more workers than cores.
+    "unit": (8, 2),
+    "shim": (5, 4),
+    "broker": (8, 4),
+    "packaging-docs": (6, 2),
+}
+INSTALL_CEILING = 10
+
+GATES = (
+    # files (None = all), percent of lines and branches
+    (None, 95),
+    (
+        "kafka_remote_client/records/*,kafka_remote_client/fetch/plan.py,kafka_remote_client/fetch/partition_state.py,"
+        "kafka_remote_client/remote_log/metadata_cache.py",
+        100,
+    ),
+)
+
+
+class Report:
+    """Minutes per step against its ceiling, and what went wrong."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, float, int, str]] = []
+        self.failed = False
+
+    def run(self, name: str, ceiling: int, commands: list[list[str]], environment: dict[str, str]) -> str:
+        """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last."""
+        print(f"\n== {name} (ceiling {ceiling} minutes)", flush=True)
+        started = time.monotonic()
+        text, complaint = "", ""
+        for command in commands:
+            left = ceiling * 60 - (time.monotonic() - started)
+            text, status = _run(command, environment, left)
+            if status is None:
+                complaint = "past its ceiling"
+            elif status:
+                complaint = f"exit status {status}"
+            if complaint:
+                self.failed = True
+                break
+        self.rows.append((name, (time.monotonic() - started) / 60, ceiling, complaint or "ok"))
+        return text
+
+    def print(self, passed: int) -> None:
+        print("\nsuite            minutes  ceiling")
+        for name, minutes, ceiling, outcome in self.rows:
+            print(f"{name:<16} {minutes:7.1f} {ceiling:8d}  {outcome}")
+        print(f"in all suites: {passed} passed{', with failures' if self.failed else ''}")
+
+
+def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[str, int | None]:
+    """Runs a command with its output shown and kept; status None = killed after ``seconds`` with all that it started."""
+    lines: list[str] = []
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        late = []
+
+        def kill(*_: object) -> None:
+            late.append(True)
+            os.killpg(process.pid, signal.SIGKILL)
+
+        signal.signal(signal.SIGALRM, kill)
+        signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds))
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                lines.append(line)
+            status = process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    return "".join(lines), None if late else status
+
+
+def _passed(text: str) -> int:
+    found = re.findall(r"(\d+) passed", text)
+    return int(found[-1]) if found else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], default=[])
+    arguments = parser.parse_args()
+    chosen = arguments.suites or list(SUITES)
+
+    subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
+    report = Report()
+    environment = dict(os.environ)
+    steps = [["make", f"PYTHON={arguments.python}", "install"]]
+    if shutil.which("mvn") and "broker" in chosen:
+        steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
+    report.run("install", INSTALL_CEILING, steps, environment)
+    if report.failed:
+        report.print(0)
+        return 1
+
+    shutil.rmtree(DATA, ignore_errors=True)
+    DATA.mkdir(parents=True)
+    run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
+    (run / "owner.pid").write_text(str(os.getpid()))
+    environment["KAFKA_REMOTE_TEST_RUN"] = str(run)
+    passed = 0
+    try:
+        for name in chosen:
+            ceiling, workers = SUITES[name]
+            environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
+            command = [
+                str(BIN / "python"),
+                "-X",
+                "dev",
+                "-m",
+                "pytest",
+                "--suite",
+                name,
+                "-n",
+                str(workers),
+                "--dist",
+                "loadgroup",
+            ]
+            passed += _passed(report.run(name, ceiling, [[*command, "--cov", "--cov-report="]], environment))
+    finally:
+        stop = [str(BIN / "python"), "-m", "tests.support.kafka_broker", str(run / "broker")]
+        subprocess.run(stop, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        shutil.rmtree(run, ignore_errors=True)
+
+    if chosen == list(SUITES):
+        _check_coverage(report, environment)
+    report.print(passed)
+    return int(report.failed)
+
+
+def _check_coverage(report: Report, environment: dict[str, str]) -> None:
+    environment["COVERAGE_FILE"] = str(DATA / ".coverage")
+    coverage = str(BIN / "coverage")
+    commands = [[coverage, "combine", "--quiet", str(DATA)]]
+    for files, percent in GATES:
+        only = [f"--include={files}"] if files else []
+        commands.append([coverage, "report", "--skip-covered", "--show-missing", f"--fail-under={percent}", *only])
+    report.run("coverage", 2, commands, environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+# One command for each thing to do; CI runs the same ones. `make help` lists them.
+#
+# Everything is installed into .venv, everything fetched is kept in .cache; both are ignored by git. The versions are those of
+# .ci/constraints.txt.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
+PYTEST := $(BIN)/python -X dev -m pytest
+FAULT ?=
+SUITES ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint format types bench docs clean install artifacts s3-server
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.demo ## the whole system on this machine: broker, tier and consumer (FAULT=store-down|slow-store|expired-urls)
+	$(BIN)/kafka-remote demo $(if $(FAULT),--fault $(FAULT))
+
+test: ## all tests, the real Kafka broker included (SUITES="unit shim" picks some)
+	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
+	@$(PYTHON) .ci/suites.py --python $(PYTHON) $(SUITES)
+
+test-fast: $(VENV)/.test ## the tests that start nothing, without coverage
+	$(PYTEST) --suite unit --numprocesses 2 $(ARGS)
+
+lint: $(VENV)/.test ## style, forbidden calls, direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test ## rewrites the sources in the one layout
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(VENV)/.test ## the static types
+	$(BIN)/mypy
+
+bench: $(VENV)/.test ## reads a real tiered topic through the broker and directly, side by side (ARGS="--megabytes 20" for a quick look)
+	$(BIN)/python -m tests.benchmarks.end_to_end $(ARGS)
+
+docs: $(VENV)/.test ## runs every example of the docs and checks their links and generated parts
+	$(PYTEST) tests/docs $(ARGS)
+
+clean: ## removes what was built and measured; keeps .venv and .cache
+	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './.cache/*' -prune -exec rm -rf {} +
+
+# What the commands above stand on
+
+install: $(VENV)/.test
+
+artifacts: $(VENV)/.test
+	$(BIN)/python -m tests.support.artifacts
+
+s3-server: $(VENV)/.test
+	$(BIN)/python -m tests.support.s3_server
+
+$(VENV)/.made:
+	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade --constraint .ci/constraints.txt pip setuptools
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml .ci/constraints.txt
+	$(PIP) install --no-build-isolation --constraint .ci/constraints.txt --editable '.[cli,shim]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml .ci/constraints.txt
+	$(PIP) install --no-build-isolation --constraint .ci/constraints.txt --editable '.[all]' --group test --group lint --group build
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,97 @@
+"""The tree is clean: no machine's paths, no registry's address, names paired, modules complete, files short."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import runpy
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import suites
+from tests.packaging.tree import ROOT, source_modules, tracked_files, tracked_texts
+
+_PYTHON = [path for path in tracked_files() if path.suffix == ".py"]
+_MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:home|root|Users|work|mnt)/[\w.-]+")
+_REGISTRY = re.compile(r"pypi\.org|pythonhosted\.org|registry\.npmjs|repo1?\.maven|maven\.apache\.org/maven2|proxy\.golang")
+_LONGEST = 400
+
+# Sources that no test file of the same name needs, each with the reason.
+_TESTED_ELSEWHERE: dict[str, str] = {}
+# Test files that pair with no source: they are about several modules at once.
+_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support"}
+_WITHOUT_SOURCE: dict[str, str] = {}
+
+
+def _ids(paths: list[Path]) -> list[str]:
+    return [str(path) for path in paths]
+
+
+def _module(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _test_of(source: Path) -> str:
+    """``kafka_remote_client/records/batch.py`` -> ``tests/records/test_batch.py``; fetchers keep their folder."""
+    folders = source.parts[1:-1] if source.parts[0] == "kafka_remote_client" else source.parts[:-1]
+    return str(Path("tests", *folders, f"test_{source.stem.lstrip('_')}.py"))
+
+
+def test_no_file_names_a_path_of_some_machine() -> None:
+    found = {str(path): hits for path, text in tracked_texts().items() if (hits := _MACHINE_PATH.findall(text))}
+    assert not found
+    beside = {str(path) for path, text in tracked_texts().items() if str(ROOT) + "/" in text}
+    assert not beside
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert not {str(path): hits for path, text in tracked_texts().items() if (hits := _REGISTRY.findall(text))}
+
+
+@pytest.mark.parametrize("path", _PYTHON, ids=_ids(_PYTHON))
+def test_python_file_is_short_enough_to_hold_one_idea(path: Path) -> None:
+    assert len((ROOT / path).read_text().splitlines()) <= _LONGEST
+
+
+@pytest.mark.parametrize("path", source_modules(), ids=_ids(source_modules()))
+def test_module_exports_what_exists_and_is_documented(path: Path) -> None:
+    module = importlib.import_module(_module(path))
+    assert (module.__doc__ or "").strip(), "a module says what it is for"
+    names = module.__all__
+    assert len(names) == len(set(names)), "a name is listed twice"
+    for name in names:
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            assert (value.__doc__ or "").strip(), f"{name} is public and has no docstring"
+
+
+def test_each_source_has_a_test_file_of_its_name() -> None:
+    tests = {str(path) for path in tracked_files()}
+    sources = [path for path in source_modules() if path.name != "__init__.py"]
+    missing = {str(path) for path in sources if _test_of(path) not in tests}
+    assert missing == set(_TESTED_ELSEWHERE)
+
+
+def test_each_test_file_has_a_source_of_its_name() -> None:
+    wanted = {_test_of(path) for path in source_modules()}
+    tests = {path for path in _PYTHON if path.parts[0] == "tests" and path.name.startswith("test_")}
+    alone = {str(path) for path in tests if str(path) not in wanted and path.parts[1] not in _SCENARIOS}
+    assert alone == set(_WITHOUT_SOURCE)
+
+
+def test_golden_data_stays_small() -> None:
+    assert sum((ROOT / path).stat().st_size for path in tracked_files() if path.parts[:2] == ("tests", "golden")) <= 15 << 20
+
+
+def test_every_suite_has_a_ceiling_and_every_ceiling_a_suite() -> None:
+    assert set(runpy.run_path(str(ROOT / ".ci" / "suites.py"))["SUITES"]) == set(suites.SUITES)
+
+
+def test_make_help_lists_what_a_user_may_call() -> None:
+    listed = subprocess.run(["make", "--silent", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    commands = {line.split()[1] for line in listed.splitlines()}
+    assert {"demo", "test", "test-fast", "lint", "types", "bench", "docs", "clean"} <= commands

@@ -1,0 +1,34 @@
+"""The files of the tree, as git knows them."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+__all__ = ["ROOT", "source_modules", "tracked_files", "tracked_texts"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def tracked_files() -> tuple[Path, ...]:
+    """All files that git tracks and that exist, relative to the root."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    return tuple(path for path in map(Path, filter(None, listed.split("\0"))) if (ROOT / path).is_file())
+
+
+@cache
+def tracked_texts() -> dict[Path, str]:
+    """The tracked files that are text."""
+    texts = {}
+    for path in tracked_files():
+        raw = (ROOT / path).read_bytes()
+        if b"\0" not in raw:
+            texts[path] = raw.decode()
+    return texts
+
+
+def source_modules() -> list[Path]:
+    """The Python files of the two packages, relative to the root."""
+    return [path for path in tracked_files() if path.parts[0] in {"kafka_remote_client", "fetchers"} and path.suffix == ".py"]

@@ -1,0 +1,26 @@
+"""Which suite a test belongs to: exactly one, by what it needs and where it lies. ``pytest --suite NAME`` runs one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+__all__ = ["SUITES", "suite_of"]
+
+SUITES = ("unit", "shim", "broker", "packaging-docs")
+_TESTS = Path(__file__).resolve().parent
+
+
+def suite_of(item: pytest.Item) -> str:
+    """``broker``: needs the real broker. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the
+    embedded cluster or exercises the shim. ``unit``: all else.
+    """
+    folder = item.path.relative_to(_TESTS).parts[0]
+    if item.get_closest_marker("broker"):
+        return "broker"
+    if folder in {"packaging", "docs"}:
+        return "packaging-docs"
+    if folder == "shim" or item.get_closest_marker("embedded"):
+        return "shim"
+    return "unit"
