@@ -1,0 +1,81 @@
+"""The layout of Kafka's own LocalTieredStorage: plain copies of the broker's files.
+
+::
+
+    kafka-tiered-storage/<topic>-<partition>-<topic id>/<start offset>-<segment id><suffix>
+                          any     decimal     22          20 digits      22
+
+Topic names and ids may hold ``-`` and ``_``, so both names are parsed from the right, by the widths that are fixed. Files are
+copied in the order log, index, timeindex, txnindex, leader epoch checkpoint, snapshot, under their final names: a listing can
+meet a segment that is half there.
+
+References: Kafka's LocalTieredStorage, RemoteTopicPartitionDirectory, RemoteLogSegmentFileset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from kafka_remote_client.model import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    TopicIdPartition,
+    uuid_from_text,
+    uuid_to_text,
+)
+from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
+from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind
+
+__all__ = ["LocalTieredStorageLayout"]
+
+_SUFFIXES = {
+    ObjectKind.LOG: ".log",
+    ObjectKind.OFFSET_INDEX: ".index",
+    ObjectKind.TIME_INDEX: ".timeindex",
+    ObjectKind.TRANSACTION_INDEX: ".txnindex",
+    ObjectKind.PRODUCER_SNAPSHOT: ".snapshot",
+    ObjectKind.LEADER_EPOCH: ".leader_epoch_checkpoint",
+}
+_KINDS = {suffix: kind for kind, suffix in _SUFFIXES.items()}
+_DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})-(?P<id>[A-Za-z0-9_-]{22})", re.ASCII)
+_FILE = re.compile(r"(?P<start>[0-9]{20})-(?P<id>[A-Za-z0-9_-]{22})(?P<suffix>\.[a-z_]+)", re.ASCII)
+
+
+class LocalTieredStorageLayout:
+    """The names below ``root``, which is the store's key of Kafka's own directory."""
+
+    name = "local-tiered-storage"
+    format_name = "ApacheKafkaV1"
+
+    def __init__(self, root: str = "kafka-tiered-storage") -> None:
+        self._prefix = f"{root}/" if root else ""
+
+    def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
+        segment_id = metadata.remote_log_segment_id
+        tip = segment_id.topic_id_partition
+        directory = f"{tip.topic}-{tip.partition}-{uuid_to_text(tip.topic_id)}"
+        return f"{self._prefix}{directory}/{metadata.start_offset:020d}-{uuid_to_text(segment_id.id)}{_SUFFIXES[kind]}"
+
+    def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
+        found = (self._parse(info) for info in store.list(self._prefix if topic is None else f"{self._prefix}{topic}-"))
+        objects = [parsed for parsed in found if parsed and (topic is None or parsed[0].topic_id_partition.topic == topic)]
+        objects.sort(key=lambda parsed: _order(parsed[0], parsed[1]))
+        for (segment_id, start), group in groupby(objects, key=lambda parsed: parsed[:2]):
+            yield ListedSegment(segment_id, start, {kind: size for _, _, kind, size in group})
+
+    def _parse(self, info: ObjectInfo) -> tuple[RemoteLogSegmentId, int, ObjectKind, int] | None:
+        """None for an object that is no part of a segment."""
+        directory, _, name = info.key.removeprefix(self._prefix).partition("/")
+        of_directory, of_file = _DIRECTORY.fullmatch(directory), _FILE.fullmatch(name)
+        if of_directory is None or of_file is None or of_file["suffix"] not in _KINDS:
+            return None
+        tip = TopicIdPartition(uuid_from_text(of_directory["id"]), of_directory["topic"], int(of_directory["partition"]))
+        segment_id = RemoteLogSegmentId(tip, uuid_from_text(of_file["id"]))
+        return segment_id, int(of_file["start"]), _KINDS[of_file["suffix"]], info.size
+
+
+def _order(segment_id: RemoteLogSegmentId, start: int) -> tuple[object, ...]:
+    tip = segment_id.topic_id_partition
+    return tip.topic, tip.topic_id, tip.partition, start, segment_id.id

@@ -1,0 +1,194 @@
+"""From an offset to everything that a grant says: segment, byte ranges, next offset, aborted transactions.
+
+The resolver reads indexes, checkpoints, snapshots and single batch headers, never records (but for a look-up by time). It is
+the one piece that the shim, the metadata-topic source and the listing source share.
+
+References: KIP-405; Kafka's RemoteLogManager.read, findOffsetByTimestamp; docs/design.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from kafka_remote_client.model import (
+    AbortedTransaction,
+    ByteRange,
+    EpochEntry,
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    RemoteLogSegmentMetadata,
+)
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions, undecided_transactions
+from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES, RemoteIndexCache
+from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.tiered_log import TieredLog
+from kafka_remote_client.remote_log.time_lookup import TimestampAndOffset, find_offset_by_timestamp
+from kafka_remote_client.remote_log.transaction_index import TransactionIndex
+from kafka_remote_client.remote_log.window import plan_window
+
+__all__ = ["RemoteSegmentResolver", "ResolvedSegment"]
+
+
+@attrs.frozen
+class ResolvedSegment:
+    """Where the records from ``fetch_offset`` on lie.
+
+    ``ranges`` tile ``[first.start, last.end)`` of the segment, each begins with a batch, and together they hold every record of
+    ``[fetch_offset, next_offset)``; the first may begin with batches below ``fetch_offset``. ``next_offset`` is above
+    ``fetch_offset``.
+
+    ``aborted`` was collected from ``fetch_offset`` and serves a read from there only. ``aborted_complete`` False: a
+    transaction that began below ``next_offset`` may have its ABORT marker at or after ``tiered_end``, so the broker has to be
+    asked there. Always complete for read_uncommitted, which needs none.
+
+    ``tiered_end`` is the first offset that is not tiered in the lineage; when the list is not complete, the end of the unbroken
+    chain of segments from this one.
+    """
+
+    metadata: RemoteLogSegmentMetadata
+    object_key: str
+    fetch_offset: int
+    ranges: tuple[ByteRange, ...]
+    next_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    aborted_complete: bool
+    tiered_end: int
+    lineage: LeaderEpochLineage
+    etag: str | None = None
+
+    @property
+    def span(self) -> ByteRange:
+        """All ranges as one."""
+        return ByteRange(self.ranges[0].start, self.ranges[-1].end)
+
+
+class RemoteSegmentResolver:
+    """Thread safe. Keeps what it read of the store, up to ``index_cache_bytes``.
+
+    All methods raise CorruptIndexError and ObjectNotFoundError (no location then: the broker serves), or a RemoteStorageError
+    kind when the store cannot be read. ``leader_epochs`` is the lineage of the log as the caller knows it; None takes it from
+    the newest tiered segment, which knows all of it up to its own end.
+    """
+
+    def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, *, index_cache_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._layout = layout
+        self.indexes = RemoteIndexCache(store, layout, max_bytes=index_cache_bytes)
+
+    def resolve(
+        self,
+        cache: RemoteLogMetadataCache,
+        offset: int,
+        *,
+        isolation_level: IsolationLevel,
+        max_bytes: int,
+        range_bytes: int,
+        leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
+        end_offset: int | None = None,
+        tail: TransactionIndex | None = None,
+    ) -> ResolvedSegment | NotRemote:
+        """The window of about ``max_bytes`` from ``offset`` on, in ranges of about ``range_bytes`` (both at least 1).
+
+        No batch at or after ``end_offset`` (exclusive) is granted. ``tail`` is the transaction index of what is not tiered yet,
+        where the caller has it. Raises ValueError for sizes below 1.
+        """
+        if max_bytes < 1 or range_bytes < 1:
+            raise ValueError("a window and its ranges have at least one byte")
+        log = self.log(cache, leader_epochs)
+        tiered_end = None if log is None else log.end_offset()
+        if log is None or tiered_end is None:
+            return NotRemote("nothing-tiered")
+        offsets = PartitionOffsets(latest_tiered=tiered_end - 1)
+        if end_offset is not None and offset >= end_offset:
+            return NotRemote("beyond-end", offsets)
+        segment = log.segment_for_offset(offset)
+        if segment is None:
+            return NotRemote("local" if offset >= tiered_end else "not-tiered", offsets)
+        window = plan_window(
+            self.indexes,
+            segment.metadata,
+            offset,
+            bound=segment.end if end_offset is None else min(segment.end, end_offset),
+            max_bytes=max_bytes,
+            range_bytes=range_bytes,
+        )
+        if window is None:
+            return NotRemote("no-batch", offsets)
+        aborted: tuple[AbortedTransaction, ...] = ()
+        complete = True
+        if isolation_level is IsolationLevel.READ_COMMITTED:
+            collected = collect_aborted_transactions(self.indexes, log, offset, window.next_offset, tail)
+            aborted, complete = collected.aborted, collected.is_complete
+            if not complete:
+                tiered_end = collected.searched_end
+        return ResolvedSegment(
+            metadata=segment.metadata,
+            object_key=self._layout.object_key(segment.metadata, ObjectKind.LOG),
+            fetch_offset=offset,
+            ranges=window.ranges,
+            next_offset=window.next_offset,
+            aborted=aborted,
+            aborted_complete=complete,
+            tiered_end=tiered_end,
+            lineage=log.lineage,
+        )
+
+    def offset_for_time(
+        self,
+        cache: RemoteLogMetadataCache,
+        timestamp_ms: int,
+        *,
+        start_offset: int = 0,
+        leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
+    ) -> TimestampAndOffset | None:
+        """The first tiered record at or after ``start_offset`` whose timestamp is at or above ``timestamp_ms``.
+
+        Control records count, as they do for the broker. Raises CorruptRecordError and UnsupportedFormatError as well.
+        """
+        log = self.log(cache, leader_epochs)
+        return None if log is None else find_offset_by_timestamp(self.indexes, log, timestamp_ms, start_offset)
+
+    def first_undecided_offset(
+        self,
+        cache: RemoteLogMetadataCache,
+        *,
+        leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
+        tail: TransactionIndex | None = None,
+    ) -> int | None:
+        """Where a reader of committed records must stop who cannot ask a broker; None = nowhere before the tier's end.
+
+        The first offset of the oldest transaction that is open where the tier ends and not aborted in ``tail``. Where no
+        snapshot tells, the whole tier is undecided: its first offset.
+        """
+        log = self.log(cache, leader_epochs)
+        end = None if log is None else log.end_offset()
+        if log is None or end is None:
+            return None
+        last = log.segment_for_offset(end - 1)
+        undecided = None if last is None else undecided_transactions(self.indexes, last)
+        if undecided is None:
+            return log.start_offset()
+        decided = {entry.transaction for entry in tail or ()}
+        return min((t.first_offset for t in undecided if t not in decided), default=None)
+
+    def lineage(self, cache: RemoteLogMetadataCache) -> LeaderEpochLineage | None:
+        """The lineage that the newest readable segment carries; None when nothing is readable."""
+        newest = cache.newest_segment()
+        return None if newest is None else self.indexes.leader_epochs(newest)
+
+    def log(
+        self, cache: RemoteLogMetadataCache, leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None
+    ) -> TieredLog | None:
+        """The tier of a partition as a log; None when nothing is readable."""
+        if leader_epochs is None:
+            lineage = self.lineage(cache)
+        elif isinstance(leader_epochs, LeaderEpochLineage):
+            lineage = leader_epochs
+        else:
+            lineage = LeaderEpochLineage(leader_epochs)
+        return None if lineage is None else TieredLog(cache, lineage)

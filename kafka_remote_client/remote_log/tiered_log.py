@@ -1,0 +1,87 @@
+"""One partition's tier seen as a log: its segments one after the other along a lineage.
+
+A chain step goes from a segment's end + 1 to the segment that holds that offset in the epoch that the lineage gives for it,
+as the broker's own reader does. Where the lineage leaves a segment before its end, the chain leaves it there, too.
+
+References: Kafka's RemoteLogManager (fetchNextSegmentWithTxnIndex, findHighestRemoteOffset).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+
+__all__ = ["TieredLog", "TieredSegment"]
+
+
+@attrs.frozen
+class TieredSegment:
+    """A segment and the offsets ``[start, end)`` of it that belong to the log."""
+
+    metadata: RemoteLogSegmentMetadata
+    start: int
+    end: int
+
+
+@attrs.frozen
+class TieredLog:
+    """A cache read along a lineage."""
+
+    cache: RemoteLogMetadataCache
+    lineage: LeaderEpochLineage
+
+    def segment_for_offset(self, offset: int) -> TieredSegment | None:
+        """The segment that holds ``offset``; None when the tier has no such offset in this lineage."""
+        metadata = self.cache.remote_log_segment_metadata(self.lineage.epoch_for_offset(offset), offset)
+        if metadata is None:
+            return None
+        end = self.lineage.agreed_end(metadata, offset)
+        return TieredSegment(metadata, offset, end) if end > offset else None
+
+    def segments_from(self, offset: int) -> Iterator[TieredSegment]:
+        """The unbroken chain from the segment that holds ``offset`` on; it stops before the first missing offset."""
+        while (segment := self.segment_for_offset(offset)) is not None:
+            yield segment
+            offset = segment.end
+
+    def all_segments(self, offset: int = 0) -> Iterator[TieredSegment]:
+        """All segments that hold offsets from ``offset`` on, over missing offsets, too."""
+        at: int | None = offset
+        while at is not None:
+            for segment in self.segments_from(at):
+                yield segment
+                at = segment.end
+            at = self._next_start(at)
+
+    def start_offset(self) -> int | None:
+        """The lowest offset in the tier; None when there is none."""
+        return next((segment.start for segment in self.all_segments()), None)
+
+    def end_offset(self) -> int | None:
+        """The first offset after the highest one that is tiered in this lineage (latest-tiered + 1)."""
+        for number, entry in reversed(list(enumerate(self.lineage.entries))):
+            highest = self.cache.highest_offset_for_epoch(entry.epoch)
+            if highest >= entry.start_offset:
+                following = self.lineage.entries[number + 1 : number + 2]
+                return min([highest + 1, *(after.start_offset for after in following)])
+        return None
+
+    def _next_start(self, offset: int) -> int | None:
+        """The next offset above ``offset`` at which a segment begins, for the epochs of the lineage from there on."""
+        for entry in self.lineage.entries:
+            following = self.lineage.next_start(entry.start_offset)
+            if following is not None and following <= offset:
+                continue
+            begin = max(offset + 1, entry.start_offset)
+            metadata = self.cache.next_remote_log_segment_metadata(entry.epoch, begin)
+            if metadata is None:
+                continue
+            start = next(e.start_offset for e in metadata.segment_leader_epochs if e.epoch == entry.epoch)
+            if following is None or start < following:
+                return start
+        return None

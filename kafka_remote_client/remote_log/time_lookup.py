@@ -1,0 +1,65 @@
+"""From a timestamp to the first record of the tier that has reached it.
+
+The time index gives an offset before which no record can have the timestamp, the offset index a position before that one.
+From there batches are passed over by their maximum timestamp, and only the first that reaches far enough is decoded.
+
+References: Kafka's RemoteLogManager.findOffsetByTimestamp, lookupTimestamp.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_remote_client.model import UNKNOWN_OFFSET
+from kafka_remote_client.records.reader import read_batches
+from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
+from kafka_remote_client.remote_log.segment_log import BatchFront, SegmentLog
+from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
+
+__all__ = ["TimestampAndOffset", "find_offset_by_timestamp"]
+
+
+@attrs.frozen
+class TimestampAndOffset:
+    """As in an answer of ListOffsets by time. ``timestamp`` is in milliseconds."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def find_offset_by_timestamp(
+    indexes: RemoteIndexCache, log: TieredLog, timestamp_ms: int, start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record at or after ``start_offset`` with at least that timestamp; None when the tier has none."""
+    for segment in log.all_segments(start_offset):
+        # -1: a listing without a time index does not know.
+        if segment.metadata.max_timestamp_ms in range(timestamp_ms):
+            continue
+        if found := _search_segment(indexes, segment, timestamp_ms):
+            return found
+    return None
+
+
+def _search_segment(indexes: RemoteIndexCache, segment: TieredSegment, timestamp_ms: int) -> TimestampAndOffset | None:
+    hint = indexes.time_index(segment.metadata).lookup(timestamp_ms).offset
+    position = indexes.offset_index(segment.metadata).lookup(max(hint, segment.start)).position
+    log = indexes.log(segment.metadata)
+    for front in log.walk(position):
+        if front.base_offset >= segment.end:
+            return None
+        reaches = front.max_timestamp >= timestamp_ms or front.max_timestamp == UNKNOWN_OFFSET
+        if reaches and front.last_offset >= segment.start and (found := _search_batch(log, front, segment.start, timestamp_ms)):
+            return found
+    return None
+
+
+def _search_batch(log: SegmentLog, front: BatchFront, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | None:
+    block = read_batches(log.store.get_range(log.key, front.position, front.end), fetch_offset=start_offset)
+    if front.is_control:
+        # No record comes out of it, but its marker has an offset and a time like any other.
+        return TimestampAndOffset(front.base_offset, front.max_timestamp, front.leader_epoch)
+    for offset, timestamp, _, leader_epoch, *_ in block.rows():
+        if timestamp >= timestamp_ms:
+            return TimestampAndOffset(offset, timestamp, leader_epoch)
+    return None
