@@ -1,0 +1,48 @@
+"""Reads the settings that a fetcher is configured with: typed values from Python, texts from a properties file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_remote_client.errors import ConfigurationError
+
+__all__ = ["bool_setting", "int_setting", "text_setting"]
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def bool_setting(configs: Mapping[str, object], name: str, default: bool) -> bool:
+    """Raises ConfigurationError unless the value is a bool, or its name in any case."""
+    value = configs.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return value
+    parsed = _BOOLEANS.get(str(value).lower())
+    if parsed is None:
+        raise ConfigurationError(f"{name} must be true or false")
+    return parsed
+
+
+def int_setting(configs: Mapping[str, object], name: str, default: int, *, minimum: int) -> int:
+    """Raises ConfigurationError unless the value is an integer of at least ``minimum``."""
+    value = configs.get(name)
+    if value is None:
+        return default
+    try:
+        parsed = int(str(value))
+    except ValueError:
+        parsed = minimum - 1
+    if parsed < minimum:
+        raise ConfigurationError(f"{name} must be an integer of at least {minimum}")
+    return parsed
+
+
+def text_setting(configs: Mapping[str, object], name: str) -> str | None:
+    """The text without surrounding blanks; None when absent or empty. Raises ConfigurationError for what is no text."""
+    value = configs.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name} must be a string")
+    return value.strip() or None
