@@ -1,3 +1,6 @@
 """Direct remote fetch for Kafka tiered storage: a consumer that reads old segments straight from the object store."""
 
-__all__: list[str] = []
+from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.plugin import RemoteStorageFetcher
+
+__all__ = ["Consumer", "RemoteStorageFetcher"]

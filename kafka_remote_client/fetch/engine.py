@@ -27,7 +27,8 @@ from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
-from kafka_remote_client.fetch.memory import BufferPool, MemoryBudget
+from kafka_remote_client.fetch.memory import BufferPool, Lease, MemoryBudget
+from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
 from kafka_remote_client.fetch.plan import RangeSizer, window_bytes
 from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
@@ -64,6 +65,7 @@ class FetchEngine:
         self.metrics = metrics
         self.lock = threading.RLock()
         self.memory = MemoryBudget(config.buffer_memory)
+        self.watch = OffsetsWatch(source, clock, config.location_timeout_ms / 1000)
         self._source = source
         self._fetcher = fetcher
         self._clock = clock
@@ -92,6 +94,7 @@ class FetchEngine:
         leader_epoch: int = UNKNOWN_EPOCH,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         stop_at_local: bool = False,
+        borrow: bool = False,
     ) -> RemoteReader:
         """Starts to read a partition; see :class:`RemoteReader`. Raises RuntimeError after :meth:`close`."""
         reader = RemoteReader(
@@ -103,6 +106,7 @@ class FetchEngine:
             leader_epoch=leader_epoch,
             isolation_level=isolation_level,
             stop_at_local=stop_at_local,
+            borrow=borrow,
         )
         with self.lock:
             if self._closed:
@@ -142,6 +146,7 @@ class FetchEngine:
         self._fetcher.close()
         self._source.close()
         deadline = Deadline(self._clock, timeout)
+        self.watch.close(deadline.remaining())
         for thread in self._threads:
             thread.join(deadline.remaining())
 
@@ -153,14 +158,15 @@ class FetchEngine:
             self._readers.remove(reader)
         self._work.notify_all()
 
-    def recycle(self, read: RangeRead) -> None:
-        """Takes a range's memory and buffer back."""
-        self.memory.give_back(read.reserved)
-        read.reserved = 0
-        if read.buffer is not None:
-            self._buffers.give_back(read.buffer)
-            read.buffer = None
+    def give_back(self, size: int) -> None:
+        """Memory is free again: a range that waits for it may fly."""
+        self.memory.give_back(size)
         self._work.notify()
+
+    def _release(self, lease: Lease) -> None:
+        if lease.buffer is not None:
+            self._buffers.give_back(lease.buffer)
+        self.give_back(lease.size)
 
     def decide(self, read: RangeRead, error: DirectFetchError, *, relocated: bool) -> Action:
         """What follows a failed range (fetch/policy.py)."""
@@ -176,6 +182,7 @@ class FetchEngine:
     def retry_later(self, read: RangeRead, error: DirectFetchError) -> None:
         """Makes the range wait for another attempt; what was verified of it counts as over-read once it is read again."""
         pause = policy.retry_pause(error, read.attempts, self._clock.jitter())
+        read.drop()
         read.status = RangeStatus.WAITING
         read.error = None
         read.not_before = self._clock.monotonic() + pause
@@ -234,9 +241,9 @@ class FetchEngine:
         if len(self._flying) >= self.config.max_in_flight:
             return False
         read = task.read
-        if read.reserved == 0 and not self.memory.try_take(read.size):
+        if not self.memory.try_take(read.size):
             return False
-        read.reserved = read.size
+        read.lease = Lease(read.size, self._release)
         host = store_host(read.granted)
         self._last_host = host
         if not self._health_of(host).allows(now):
@@ -273,6 +280,8 @@ class FetchEngine:
     def _read(self, task: RangeTask) -> None:
         with self.lock:
             transfer = Transfer(self._buffers.take(task.read.size))
+            if task.read.lease is not None:
+                task.read.lease.buffer = transfer.buffer
         started = self._clock.monotonic()
         error: RemoteStorageError | None = None
         try:
@@ -304,7 +313,7 @@ class FetchEngine:
     def _landed(self, task: RangeTask, transfer: Transfer | None, error: RemoteStorageError | None) -> None:
         task.reader.landed(task, transfer, error)
         if not task.reader.owns(task.grant):
-            self.recycle(task.read)
+            task.read.drop()
         self._work.notify()
 
     def _give_up_overdue(self, now: float) -> None:
@@ -312,6 +321,8 @@ class FetchEngine:
         for task in [task for task, overdue_at in self._flying.items() if overdue_at < now]:
             del self._flying[task]
             self._stuck += 1
+            if task.read.lease is not None:
+                task.read.lease.buffer = None  # the hanging thread may still write to it
             error = RemoteStorageTimeoutError(f"the fetcher did not return for bytes {task.read.granted.range}")
             self._judge(task, 0.0, error)
             self.metrics.error(error.cause)
@@ -330,7 +341,7 @@ class FetchEngine:
             blocks: list[RecordBlock] = []
             error: DirectFetchError | None = None
             try:
-                blocks.extend(grant.decode(read))
+                blocks.extend(grant.decode(read, borrow=reader.borrow))
             except (CorruptRecordError, UnsupportedFormatError) as failure:
                 error = failure
             except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record

@@ -13,6 +13,7 @@ from enum import Enum, auto
 import attrs
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
+from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.model import GrantedRange, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 
@@ -30,22 +31,27 @@ class RangeStatus(Enum):
 
 @attrs.define(eq=False)
 class RangeRead:
-    """One range. ``filled`` bytes of ``buffer`` were received, ``verified`` of them were decoded."""
+    """One range. ``filled`` bytes were received into the lease's buffer, ``verified`` of the range's bytes were decoded."""
 
     granted: GrantedRange
     status: RangeStatus = RangeStatus.WAITING
     attempts: int = 0
     corrupt: int = 0
-    buffer: bytearray | None = None
+    lease: Lease | None = None
     filled: int = 0
     verified: int = 0
-    reserved: int = 0
     not_before: float = 0.0
     error: DirectFetchError | None = None
 
     @property
     def size(self) -> int:
         return self.granted.range.size
+
+    def drop(self) -> None:
+        """The range itself needs its memory no more."""
+        if self.lease is not None:
+            self.lease.drop()
+            self.lease = None
 
 
 class GrantRead:
@@ -76,16 +82,19 @@ class GrantRead:
                 return read if read.not_before <= now else None
         return None
 
-    def decode(self, read: RangeRead) -> Iterator[RecordBlock]:
+    def decode(self, read: RangeRead, *, borrow: bool) -> Iterator[RecordBlock]:
         """Decodes the whole batches that ``read`` received and that were not decoded before.
+
+        With ``borrow`` the blocks refer to the lease's buffer, which has to stay as it is while they live.
 
         Raises CorruptRecordError or UnsupportedFormatError after what is sound before the damage was yielded; ``read.verified``
         then says where to continue.
         """
-        view = memoryview(read.buffer or b"")[read.verified : read.filled]
+        buffer = read.lease.buffer if read.lease is not None else None
+        view = memoryview(buffer or b"")[read.verified : read.filled]
         data = memoryview(self._carry + bytes(view)) if self._carry else view
         while len(data):
-            block, consumed = self.completed.feed(data)
+            block, consumed = self.completed.feed(data, borrow=borrow)
             if consumed == 0:
                 break
             data = data[consumed:]

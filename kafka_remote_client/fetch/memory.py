@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["BufferPool", "MemoryBudget"]
+from collections.abc import Callable
+
+import attrs
+
+__all__ = ["BufferPool", "Lease", "MemoryBudget"]
 
 _GRAIN = 256 * 1024
 
@@ -27,6 +31,27 @@ class MemoryBudget:
 
     def give_back(self, size: int) -> None:
         self.held -= size
+
+
+@attrs.define(eq=False)
+class Lease:
+    """A range's share of the budget and its buffer, until the range and all blocks that refer to it are done with it."""
+
+    size: int
+    release: Callable[[Lease], None]
+    buffer: bytearray | None = None
+    users: int = 1
+
+    def share(self) -> Lease:
+        """One more user: a block whose records still lie in the buffer."""
+        self.users += 1
+        return self
+
+    def drop(self) -> None:
+        """One user less; the last one gives memory and buffer back."""
+        self.users -= 1
+        if self.users == 0:
+            self.release(self)
 
 
 class BufferPool:

@@ -1,8 +1,8 @@
 """One partition's records from the tier, in order, from a start offset to a bound or to where the tier ends.
 
 A reader is passive: the engine asks it for tasks and tells it results, always under the engine's lock; only decoding runs
-outside of it, by one thread at a time. The owner takes record blocks and at last one :class:`ReadEnd`, from whose ``next_offset`` the
-broker continues. Consumer, bounded reads and the command line stand on this class.
+outside of it, by one thread at a time. The owner takes record blocks and at last one :class:`ReadEnd`, from whose
+``next_offset`` the broker continues. Consumer, bounded reads and the command line stand on this class.
 
 References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
 """
@@ -17,6 +17,7 @@ import attrs
 
 from kafka_remote_client.errors import Action, DirectFetchError
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
+from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.plan import readable_end
 from kafka_remote_client.fetch.range_io import Transfer
@@ -68,14 +69,16 @@ class RangeTask:
 @attrs.frozen(eq=False)
 class _Ready:
     block: RecordBlock
-    reserved: int
+    extra: int
+    lease: Lease | None
 
 
 class RemoteReader:
     """See the module. Built by :meth:`FetchEngine.reader`.
 
     ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
-    the broker's local log begins, because from there on the broker is the better source.
+    the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
+    that is used again once the next one is taken, so the owner must be done with a block by then.
     """
 
     def __init__(
@@ -89,12 +92,14 @@ class RemoteReader:
         leader_epoch: int = UNKNOWN_EPOCH,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         stop_at_local: bool = False,
+        borrow: bool = False,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.isolation_level = isolation_level
         self.end_offset = end_offset
         self.stop_at_local = stop_at_local
+        self.borrow = borrow
         self.state = ReaderState.LOCATING
         self.next_offset = start_offset
         self.leader_epoch = leader_epoch
@@ -107,7 +112,7 @@ class RemoteReader:
         self._relocated = False
         self._decoding = False
         self._ready: deque[_Ready] = deque()
-        self._taken = 0
+        self._taken: _Ready | None = None
         self._end: ReadEnd | None = None
 
     def __repr__(self) -> str:
@@ -120,9 +125,8 @@ class RemoteReader:
         with self._engine.lock:
             self._release_taken()
             if self._ready:
-                ready = self._ready.popleft()
-                self._taken = ready.reserved
-                return ready.block
+                self._taken = self._ready.popleft()
+                return self._taken.block
             if self.state is ReaderState.ENDING:
                 self.state = transition(self.state, ReaderEvent.TAKEN)
                 return self._end
@@ -154,7 +158,7 @@ class RemoteReader:
             self._release_taken()
             self._drop_grants()
             while self._ready:
-                self._engine.memory.give_back(self._ready.popleft().reserved)
+                self._give_back(self._ready.popleft())
             self._engine.forget(self)
 
     # -- the engine's side: under its lock -------------------------------------------------------------------------------
@@ -234,7 +238,6 @@ class RemoteReader:
 
     def landed(self, task: RangeTask, transfer: Transfer | None, error: DirectFetchError | None) -> None:
         """A range's attempt is over. Its turn to be decoded, or its failure to be acted on, comes in position order."""
-        task.read.buffer = transfer.buffer if transfer else None
         task.read.filled = transfer.filled if transfer else task.read.verified
         task.read.error = error
         task.read.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED
@@ -253,11 +256,10 @@ class RemoteReader:
         """What a range gave: blocks in order, then perhaps damage."""
         self._decoding = False
         if self.state is not ReaderState.READING or not self._grants or self._grants[0] is not grant:
-            self._engine.recycle(read)
+            read.drop()
             return
         for block in blocks:
-            self._engine.memory.force(block.nbytes)
-            self._ready.append(_Ready(block, block.nbytes))
+            self._ready.append(self._held(block, read))
         self.next_offset = max(self.next_offset, grant.completed.next_fetch_offset)
         if grant.completed.last_leader_epoch != UNKNOWN_EPOCH:
             self.leader_epoch = grant.completed.last_leader_epoch
@@ -267,8 +269,20 @@ class RemoteReader:
         else:
             self._range_failed(read, failure, damaged=error is not None)
 
+    def _held(self, block: RecordBlock, read: RangeRead) -> _Ready:
+        """Accounts for a block: what it needs beyond the range's own memory, which it shares where it refers to it."""
+        lease = read.lease.share() if self.borrow and read.lease is not None else None
+        extra = max(0, block.nbytes - lease.size) if lease else block.nbytes
+        self._engine.memory.force(extra)
+        return _Ready(block, extra, lease)
+
+    def _give_back(self, ready: _Ready) -> None:
+        self._engine.give_back(ready.extra)
+        if ready.lease is not None:
+            ready.lease.drop()
+
     def _range_done(self, grant: GrantRead, read: RangeRead) -> None:
-        self._engine.recycle(read)
+        read.drop()
         self._relocated = False
         if self.end_offset is not None and self.next_offset >= self.end_offset:
             self._finish("end")
@@ -315,10 +329,8 @@ class RemoteReader:
         """Forgets all grants. Buffers of ranges still flying or being decoded come back when that ends."""
         for grant in self._grants:
             for read in grant.ranges[grant.decoded :]:
-                if read.status in (RangeStatus.WAITING, RangeStatus.LANDED, RangeStatus.FAILED) and not self._decodes(
-                    grant, read
-                ):
-                    self._engine.recycle(read)
+                if read.status is not RangeStatus.FLYING and not self._decodes(grant, read):
+                    read.drop()
         self._grants.clear()
         self._after = None
         self._ahead_failed = False
@@ -331,5 +343,6 @@ class RemoteReader:
         return grant in self._grants
 
     def _release_taken(self) -> None:
-        self._engine.memory.give_back(self._taken)
-        self._taken = 0
+        if self._taken is not None:
+            self._give_back(self._taken)
+            self._taken = None

@@ -1,0 +1,69 @@
+"""Asks in the background where the tiers of a partition begin and end, for callers that must not wait.
+
+One daemon thread, started by the first question. An answer is handed out once: the next question asks anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.model import PartitionOffsets
+
+__all__ = ["OffsetsWatch"]
+
+_log = logging.getLogger(__name__)
+
+
+class OffsetsWatch:
+    """Thread-safe. ``timeout`` bounds one question, in seconds."""
+
+    def __init__(self, source: LocationSource, clock: Clock, timeout: float) -> None:
+        self._source = source
+        self._clock = clock
+        self._timeout = timeout
+        self._changed = threading.Condition()
+        self._asked: dict[tuple[str, int], None] = {}
+        self._answers: dict[tuple[str, int], PartitionOffsets] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def offsets(self, topic: str, partition: int) -> PartitionOffsets | None:
+        """The answer to an earlier question, or ``None`` after having asked."""
+        with self._changed:
+            answer = self._answers.pop((topic, partition), None)
+            if answer is None and not self._closed:
+                self._asked[topic, partition] = None
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="kafka-remote-offsets", daemon=True)
+                    self._thread.start()
+                self._changed.notify()
+            return answer
+
+    def close(self, timeout: float) -> None:
+        """Ends the thread; a question under way may outlive ``timeout`` seconds as a daemon."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._asked and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                topic, partition = next(iter(self._asked))
+            try:
+                answer = self._source.offsets(topic, partition, Deadline(self._clock, self._timeout))
+            except DirectFetchError as error:
+                _log.debug("the tiers of %s-%d are unknown: %s", topic, partition, error.cause)
+                answer = PartitionOffsets()
+            with self._changed:
+                self._asked.pop((topic, partition), None)
+                self._answers[topic, partition] = answer

@@ -1,0 +1,83 @@
+from kafka_remote_client.fetch.breaker import BreakerState, StoreHealth
+
+
+def opened(now: float = 0.0) -> StoreHealth:
+    health = StoreHealth(failures=3, reset_seconds=10.0)
+    for _ in range(3):
+        health.failed(now)
+    assert health.state is BreakerState.OPEN
+    return health
+
+
+def test_opens_after_the_limit_of_failures_within_the_window() -> None:
+    health = StoreHealth(failures=3, reset_seconds=10.0)
+    health.failed(0.0)
+    health.failed(1.0)
+    assert health.allows(1.0)
+    health.failed(2.0)
+    assert not health.allows(2.0)
+    assert health.is_open(2.0)
+
+
+def test_old_failures_do_not_count() -> None:
+    health = StoreHealth(failures=3, reset_seconds=10.0)
+    for now in (0.0, 11.0, 22.0, 33.0):
+        health.failed(now)
+    assert health.state is BreakerState.CLOSED
+
+
+def test_a_success_clears_the_count() -> None:
+    health = StoreHealth(failures=2, reset_seconds=10.0)
+    health.failed(0.0)
+    health.succeeded()
+    health.failed(0.1)
+    assert health.state is BreakerState.CLOSED
+
+
+def test_lets_exactly_one_through_after_the_reset_time() -> None:
+    health = opened()
+    assert not health.allows(9.9)
+    assert not health.is_open(10.0)
+    assert health.allows(10.0)
+    assert health.state is BreakerState.HALF_OPEN
+    assert not health.allows(10.1)
+
+
+def test_heals_when_the_one_succeeds() -> None:
+    health = opened()
+    assert health.allows(10.0)
+    health.succeeded()
+    assert health.allows(10.1)
+
+
+def test_opens_again_when_the_one_fails() -> None:
+    health = opened()
+    assert health.allows(10.0)
+    health.failed(11.0)
+    assert not health.allows(20.9)
+    assert health.allows(21.0)
+
+
+def test_another_one_may_try_when_the_first_never_reports() -> None:
+    health = opened()
+    assert health.allows(10.0)
+    assert not health.allows(19.0)
+    assert health.allows(20.0)
+
+
+def test_a_failure_that_arrives_late_does_not_move_an_open_breaker() -> None:
+    health = opened()
+    health.failed(5.0)
+    assert health.allows(10.0)
+
+
+def test_retries_stop_when_the_budget_is_used_up_and_successes_refill_it() -> None:
+    health = StoreHealth(failures=3, reset_seconds=10.0)
+    taken = 0
+    while health.take_retry(after_timeout=False):
+        taken += 1
+    assert taken == 100
+    for _ in range(5):
+        health.succeeded()
+    assert not health.take_retry(after_timeout=True)
+    assert health.take_retry(after_timeout=False)

@@ -1,0 +1,53 @@
+from kafka_remote_client.fetch.memory import BufferPool, Lease, MemoryBudget
+
+
+def test_takes_what_fits_and_refuses_the_rest() -> None:
+    budget = MemoryBudget(100)
+    assert budget.try_take(60)
+    assert not budget.try_take(41)
+    assert budget.try_take(40)
+    budget.give_back(60)
+    assert budget.held == 40
+
+
+def test_a_size_beyond_the_limit_fits_only_alone() -> None:
+    budget = MemoryBudget(100)
+    assert budget.try_take(500)
+    assert not budget.try_take(1)
+    budget.give_back(500)
+    assert budget.try_take(1)
+    assert not budget.try_take(500)
+
+
+def test_what_is_decoded_is_counted_even_when_it_does_not_fit() -> None:
+    budget = MemoryBudget(100)
+    budget.force(150)
+    assert not budget.try_take(1)
+
+
+def test_a_lease_is_released_by_its_last_user() -> None:
+    released: list[Lease] = []
+    lease = Lease(10, released.append)
+    lease.share()
+    lease.drop()
+    assert released == []
+    lease.drop()
+    assert released == [lease]
+
+
+def test_buffers_are_used_again_when_they_fit_well() -> None:
+    pool = BufferPool(keep=2)
+    first = pool.take(1_000_000)
+    assert len(first) >= 1_000_000
+    pool.give_back(first)
+    assert pool.take(100) is not first
+    assert pool.take(900_000) is first
+
+
+def test_keeps_no_more_buffers_than_told() -> None:
+    pool = BufferPool(keep=1)
+    first, second = pool.take(1_000_000), pool.take(1_000_000)
+    pool.give_back(first)
+    pool.give_back(second)
+    assert pool.take(1_000_000) is second
+    assert pool.take(1_000_000) is not first

@@ -1,0 +1,88 @@
+import pytest
+
+from kafka_remote_client.errors import (
+    Action,
+    CorruptRecordError,
+    DirectFetchError,
+    ForbiddenLocationError,
+    InvalidStorageResponseError,
+    LocationExpiredError,
+    RangeNotSatisfiableError,
+    RemoteStorageAccessError,
+    RemoteStorageError,
+    RemoteStorageThrottledError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+    UnsupportedFormatError,
+)
+from kafka_remote_client.fetch.breaker import StoreHealth
+from kafka_remote_client.fetch.policy import decide, is_store_failure, retry_pause
+
+CORRUPT = CorruptRecordError("x")
+
+
+def decision(error: DirectFetchError, *, attempts: int = 1, corrupt: int = 0, relocated: bool = False) -> Action:
+    health = StoreHealth(failures=5, reset_seconds=10.0)
+    return decide(error, attempts=attempts, corrupt=corrupt, retries=2, relocated=relocated, health=health)
+
+
+@pytest.mark.parametrize(
+    ("error", "first"),
+    [
+        (RemoteStorageTimeoutError("x"), Action.BROKER),
+        (RemoteStorageUnavailableError("x"), Action.RETRY),
+        (RemoteStorageThrottledError("x"), Action.RETRY),
+        (InvalidStorageResponseError("x"), Action.RETRY),
+        (SegmentNotFoundError("x"), Action.RELOCATE),
+        (RangeNotSatisfiableError("x"), Action.RELOCATE),
+        (LocationExpiredError("x"), Action.RELOCATE),
+        (RemoteStorageAccessError("x"), Action.RELOCATE),
+        (ForbiddenLocationError("x"), Action.BROKER),
+        (RemoteStorageError("x"), Action.BROKER),
+        (UnsupportedFormatError("x"), Action.BROKER),
+        (DirectFetchError("x"), Action.BROKER),
+    ],
+)
+def test_the_first_failure_gets_the_errors_own_action(error: DirectFetchError, first: Action) -> None:
+    assert decision(error) is first
+
+
+def test_retries_end_after_the_setting() -> None:
+    assert decision(RemoteStorageUnavailableError("x"), attempts=2) is Action.RETRY
+    assert decision(RemoteStorageUnavailableError("x"), attempts=3) is Action.BROKER
+
+
+def test_damaged_bytes_are_read_once_more_however_many_attempts_there_were() -> None:
+    assert decision(CORRUPT, attempts=9, corrupt=1) is Action.RETRY
+    assert decision(CORRUPT, attempts=1, corrupt=2) is Action.BROKER
+
+
+def test_a_second_relocation_without_progress_goes_to_the_broker() -> None:
+    assert decision(LocationExpiredError("x"), relocated=True) is Action.BROKER
+
+
+def test_no_retry_without_budget() -> None:
+    health = StoreHealth(failures=5, reset_seconds=10.0)
+    while health.take_retry(after_timeout=False):
+        pass
+    error = RemoteStorageUnavailableError("x")
+    assert decide(error, attempts=1, corrupt=0, retries=2, relocated=False, health=health) is Action.BROKER
+
+
+@pytest.mark.parametrize(("attempts", "expected"), [(1, 0.025), (2, 0.05), (3, 0.1), (20, 1.0)])
+def test_pauses_double_with_jitter_up_to_two_seconds(attempts: int, expected: float) -> None:
+    assert retry_pause(RemoteStorageUnavailableError("x"), attempts, 0.5) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0.3, 0.3), (60.0, 2.0)])
+def test_the_stores_own_pause_is_kept_within_bounds(asked: float, expected: float) -> None:
+    assert retry_pause(RemoteStorageThrottledError("x", retry_after=asked), 1, 0.5) == expected
+
+
+def test_only_failures_of_the_store_count_against_it() -> None:
+    assert is_store_failure(RemoteStorageTimeoutError("x"))
+    assert is_store_failure(RemoteStorageThrottledError("x"))
+    assert not is_store_failure(SegmentNotFoundError("x"))
+    assert not is_store_failure(LocationExpiredError("x"))
+    assert not is_store_failure(CORRUPT)
