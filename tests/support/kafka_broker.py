@@ -119,8 +119,12 @@ class KafkaBroker:
 
     @property
     def store_directory(self) -> Path:
-        """Where LocalTieredStorage keeps its objects: the root of a ``file://`` store."""
-        return self.directory / "remote" / "kafka-tiered-storage"
+        """The root of the tier's ``file://`` store: LocalTieredStorage's ``dir``, which holds ``kafka-tiered-storage/``."""
+        return self.directory / "remote"
+
+    @property
+    def store_url(self) -> str:
+        return self.store_directory.as_uri()
 
     @property
     def log_file(self) -> Path:
@@ -228,7 +232,7 @@ class KafkaBroker:
 
     def _tiered_partitions(self) -> set[tuple[str, int]]:
         # LocalTieredStorage names a directory <topic>-<partition>-<topic id, 22 characters>.
-        names = {path.parent.name[:-23] for path in self.store_directory.glob("*/*.log")}
+        names = {path.parent.name[:-23] for path in self.store_directory.glob("*/*/*.log")}
         known = self.admin.list_topics(timeout=10).topics
         split = (name.rpartition("-") for name in names)
         return {(topic, int(partition)) for topic, _, partition in split if topic in known}
@@ -298,7 +302,7 @@ class KafkaBroker:
 
     def remote_segments(self, topic: str, partition: int = 0) -> list[Path]:
         """The segments of a partition in the tier, in the order of their offsets."""
-        return sorted(self.store_directory.glob(f"{topic}-{partition}-*/*.log"))
+        return sorted(self.store_directory.glob(f"*/{topic}-{partition}-*/*.log"))
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
         """DeleteRecords: moves the log start to ``before``."""
