@@ -1,0 +1,165 @@
+"""From names to plugins: fetchers by ``remote.storage.fetcher.class``, object stores by URL scheme. Loaded when asked for.
+
+A fetcher is named in one of two ways:
+
+- a name of the entry-point group ``kafka_remote_client.fetchers``: what is installed may be used;
+- ``package.module:Class``: only if that very text stands in ``remote.storage.fetcher.allowed.classes`` (comma separated), or
+  if it is loaded from ``remote.storage.fetcher.class.path``, which ``fetch.remote.allow.class.path=true`` has to permit.
+
+Names come from the user's own configuration and never from a broker's answer.
+
+References: KIP-1254 "New Consumer Configs"; reliability promise S16.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from pathlib import Path
+from typing import Any
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.plugin import RemoteObjectStore, RemoteStorageFetcher
+
+__all__ = ["FETCHERS", "STORES", "MissingExtraError", "fetcher_names", "load_fetcher", "load_store", "store_schemes"]
+
+FETCHERS = "kafka_remote_client.fetchers"
+STORES = "kafka_remote_client.stores"
+
+_CLASS = "remote.storage.fetcher.class"
+_ALLOWED_CLASSES = "remote.storage.fetcher.allowed.classes"
+_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_URL_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII)
+_MAX_NAME = 200
+
+
+class MissingExtraError(ConfigurationError):
+    """A plugin is installed, and a module that it needs is not. The message has the pip command."""
+
+
+def fetcher_names() -> list[str]:
+    """The names that ``remote.storage.fetcher.class`` can take."""
+    return sorted({entry.name for entry in entry_points(group=FETCHERS)})
+
+
+def store_schemes() -> list[str]:
+    """The URL schemes that ``--store`` can take."""
+    return sorted({entry.name for entry in entry_points(group=STORES)})
+
+
+def load_fetcher(config: RemoteFetchConfig) -> RemoteStorageFetcher:
+    """A new fetcher of the configured class, already configured.
+
+    Raises ConfigurationError for a class that does not exist, may not be used or is no fetcher, and what its ``configure``
+    raises; MissingExtraError for a class that cannot be imported for want of a package.
+    """
+    name = config.fetcher_class
+    if not name:
+        raise ConfigurationError(f"{_CLASS} is not set; there are: {', '.join(fetcher_names())}")
+    if config.fetcher_class_path is not None and not config.allow_class_path:
+        raise ConfigurationError(f"{_CLASS}.path needs fetch.remote.allow.class.path=true")
+    found = entry_points(group=FETCHERS, name=name)
+    if found:
+        loaded = _load_entry(_only(found, name))
+    else:
+        _check_permitted(name, config)
+        loaded = _load_dotted(name, config.fetcher_class_path)
+    if not (isinstance(loaded, type) and issubclass(loaded, RemoteStorageFetcher)):
+        raise ConfigurationError(f"{_CLASS}: {name} is not a class with configure, fetch_log_segment and close")
+    fetcher: RemoteStorageFetcher = _build(loaded, name)
+    fetcher.configure(config.fetcher_configs())
+    return fetcher
+
+
+def load_store(url: str) -> RemoteObjectStore:
+    """The object store that a URL names, by its scheme. Messages show the scheme and nothing else of it.
+
+    Raises ConfigurationError for an unknown scheme and what the store raises for its URL; MissingExtraError.
+    """
+    scheme = _URL_SCHEME.match(url)
+    found = entry_points(group=STORES, name=scheme[1]) if scheme else None
+    if scheme is None or not found:
+        raise ConfigurationError(f"the store's URL begins with none of: {', '.join(f'{name}://' for name in store_schemes())}")
+    store: RemoteObjectStore = _build(_load_entry(_only(found, scheme[1])), scheme[1], url)
+    return store
+
+
+def _check_permitted(name: str, config: RemoteFetchConfig) -> None:
+    if len(name) > _MAX_NAME or not _DOTTED.fullmatch(name):
+        shown = name[:_MAX_NAME]
+        raise ConfigurationError(f"{_CLASS}: there is no fetcher {shown!r}; there are: {', '.join(fetcher_names())}")
+    allowed = str(config.fetcher_options.get(_ALLOWED_CLASSES) or "").split(",")
+    if config.fetcher_class_path is None and name not in (entry.strip() for entry in allowed):
+        raise ConfigurationError(f"{_CLASS}: {name} is neither an installed fetcher nor listed in {_ALLOWED_CLASSES}")
+
+
+def _only(found: EntryPoints, name: str) -> EntryPoint:
+    """The one plugin of that name; the same one may be registered by several copies of its distribution."""
+    values = {entry.value for entry in found}
+    if len(values) > 1:
+        raise ConfigurationError(f"several installed plugins are named {name}: {', '.join(sorted(values))}")
+    return next(iter(found))
+
+
+def _load_entry(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except ModuleNotFoundError as error:
+        missing = error.name or "a module"
+    except Exception as error:
+        raise ConfigurationError(f"the plugin {entry.name} ({entry.value}) fails to load: {type(error).__name__}") from error
+    if entry.module == missing or entry.module.startswith(f"{missing}."):
+        raise ConfigurationError(f"the plugin {entry.name} is registered and its module {entry.module} is not installed")
+    raise MissingExtraError(f"the plugin {entry.name} needs {missing}: pip install {_requirement(entry, missing)}")
+
+
+def _requirement(entry: EntryPoint, missing: str) -> str:
+    """What pip is to install: the distribution with the extra that brings the module, where that can be told."""
+    assert entry.dist is not None  # entry_points() gives none without
+    provided = entry.dist.metadata.get_all("Provides-Extra") or []
+    extras = entry.extras or [extra for extra in provided if extra == entry.name]
+    return f'"{entry.dist.name}[{",".join(extras)}]"' if extras else missing.partition(".")[0]
+
+
+def _load_dotted(name: str, class_path: str | None) -> Any:
+    module_name, _, class_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name) if class_path is None else _import_from(Path(class_path), module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module_name
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            raise ConfigurationError(f"{_CLASS}: there is no module {module_name}") from None
+        raise MissingExtraError(f"{_CLASS}: {name} needs {missing}: pip install {missing.partition('.')[0]}") from None
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"{_CLASS}: {name} fails to load: {type(error).__name__}") from error
+    if not hasattr(module, class_name):
+        raise ConfigurationError(f"{_CLASS}: module {module_name} has no {class_name}")
+    return getattr(module, class_name)
+
+
+def _import_from(directory: Path, module_name: str) -> Any:
+    """Imports from that directory only: a module of the same name from elsewhere is refused."""
+    root = directory.resolve()
+    sys.path.insert(0, str(root))
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(module_name)
+    finally:
+        sys.path.remove(str(root))
+    file = getattr(module, "__file__", None)
+    if file is None or not Path(file).resolve().is_relative_to(root):
+        raise ConfigurationError(f"{_CLASS}.path: the module {module_name} is not from that directory")
+    return module
+
+
+def _build(loaded: Callable[..., Any], name: str, *arguments: object) -> Any:
+    try:
+        return loaded(*arguments)
+    except TypeError as error:
+        raise ConfigurationError(f"the plugin {name} cannot be built: its constructor takes other arguments") from error

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fetchers.directory_store import DirectoryStore
+from fetchers.memory import MemoryFetcher
+from fetchers.presigned import PresignedFetcher
+from kafka_remote_client.config import RemoteFetchConfig, split_config
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.registry import MissingExtraError, fetcher_names, load_fetcher, load_store, store_schemes
+
+PLUGIN = """
+import missing_sdk_if_asked  # MARK
+class TapeFetcher:
+    def configure(self, configs):
+        self.configs = dict(configs)
+    def fetch_log_segment(self, remote_log_segment_metadata, start_position, end_position):
+        raise NotImplementedError
+    def close(self):
+        pass
+class Greedy(TapeFetcher):
+    def __init__(self, something):
+        pass
+class NotAFetcher:
+    pass
+class TapeStore:
+    def __init__(self, url):
+        self.url = url
+instance = TapeFetcher()
+"""
+
+ENTRY_POINTS = """
+[kafka_remote_client.fetchers]
+tape = tape_plugin:TapeFetcher
+greedy = tape_plugin:Greedy
+shapeless = tape_plugin:NotAFetcher
+object = tape_plugin:instance
+nothing = tape_plugin:Absent
+gone = tape_plugin_gone.inner:TapeFetcher
+needy = tape_plugin_needy:TapeFetcher
+explicit = tape_plugin_needy:TapeFetcher [sdk]
+plain = tape_plugin_needy:TapeFetcher
+broken = tape_plugin_broken:TapeFetcher
+memory = tape_plugin:TapeFetcher
+
+[kafka_remote_client.stores]
+tape = tape_plugin:TapeStore
+"""
+
+METADATA = """Metadata-Version: 2.1
+Name: tape-plugin
+Version: 1.0
+Provides-Extra: needy
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A distribution as pip would have left it."""
+    info = tmp_path / "tape_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(METADATA)
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    source = PLUGIN.replace("import missing_sdk_if_asked  # MARK", "")
+    (tmp_path / "tape_plugin.py").write_text(source)
+    (tmp_path / "tape_plugin_needy.py").write_text(PLUGIN)
+    (tmp_path / "tape_plugin_broken.py").write_text("raise RuntimeError('secret')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    for name in [name for name in sys.modules if name.startswith(("tape_plugin", "side_loaded"))]:
+        del sys.modules[name]
+
+
+def load(name: object, **settings: object) -> object:
+    options = {key.replace("_", "."): value for key, value in settings.items()}
+    return load_fetcher(split_config({"remote.storage.fetcher.class": name, **options})[0])
+
+
+def test_our_own_fetchers_and_stores_are_registered() -> None:
+    assert {"local", "memory", "presigned"} <= set(fetcher_names())
+    assert "file" in store_schemes()
+
+
+def test_loads_by_name_and_configures() -> None:
+    fetcher = load("presigned", **{"remote.storage.fetcher.allowed.hosts": "store.example"})
+    assert isinstance(fetcher, PresignedFetcher)
+    fetcher.close()
+
+
+def test_what_configure_raises_reaches_the_user() -> None:
+    with pytest.raises(ConfigurationError, match=r"local\.root"):
+        load("local")
+
+
+def test_each_load_makes_a_new_fetcher() -> None:
+    first, second = load("memory"), load("memory")
+    assert isinstance(first, MemoryFetcher)
+    assert first is not second
+
+
+def test_an_installed_distribution_adds_a_fetcher_and_a_store(installed: Path) -> None:
+    assert "tape" in fetcher_names()
+    fetcher = load("tape", **{"remote.storage.fetcher.tape.drive": 3})
+    assert type(fetcher).__name__ == "TapeFetcher"
+    assert fetcher.configs["remote.storage.fetcher.tape.drive"] == 3
+    assert fetcher.configs["fetch.remote.read.timeout.ms"] == 5000
+    assert load_store("tape://library/1").url == "tape://library/1"
+
+
+def test_plugins_are_not_imported_before_they_are_asked_for(installed: Path) -> None:
+    fetcher_names()
+    load("presigned").close()
+    assert "tape_plugin" not in sys.modules
+
+
+def test_a_missing_class_says_which_exist() -> None:
+    with pytest.raises(ConfigurationError, match=r"there is no fetcher 'presinged'; there are: .*local, memory, presigned"):
+        load("presinged")
+
+
+def test_no_class_says_which_exist() -> None:
+    with pytest.raises(ConfigurationError, match=r"is not set; there are: .*presigned"):
+        load(None)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("shapeless", "is not a class with configure"),
+        ("object", "is not a class with configure"),
+        ("nothing", "fails to load: AttributeError"),
+        ("gone", "module tape_plugin_gone.inner is not installed"),
+        ("broken", "fails to load: RuntimeError$"),
+        ("greedy", "constructor takes other arguments"),
+        ("memory", "several installed plugins are named memory"),
+    ],
+)
+def test_a_registered_class_that_is_no_fetcher_is_refused(installed: Path, name: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        load(name)
+    assert not isinstance(caught.value, MissingExtraError)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("needy", 'pip install "tape-plugin[needy]"'),
+        ("explicit", 'pip install "tape-plugin[sdk]"'),
+        ("plain", "pip install missing_sdk_if_asked"),
+    ],
+)
+def test_a_missing_extra_comes_with_the_pip_command(installed: Path, name: str, command: str) -> None:
+    with pytest.raises(MissingExtraError, match=r"needs missing_sdk_if_asked: pip install") as caught:
+        load(name)
+    assert str(caught.value).endswith(command)
+
+
+def test_a_dotted_name_needs_to_be_allowed(installed: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nor listed in remote\.storage\.fetcher\.allowed\.classes"):
+        load("tape_plugin:TapeFetcher")
+    assert "tape_plugin" not in sys.modules
+    allowed = {"remote.storage.fetcher.allowed.classes": "other:Class, tape_plugin:TapeFetcher"}
+    assert type(load("tape_plugin:TapeFetcher", **allowed)).__name__ == "TapeFetcher"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "kind"),
+    [
+        ("tape_nowhere:X", "there is no module tape_nowhere", ConfigurationError),
+        ("tape_plugin.inner:X", "there is no module|is not a package", ConfigurationError),
+        ("tape_plugin:Absent", "module tape_plugin has no Absent", ConfigurationError),
+        ("tape_plugin:NotAFetcher", "is not a class with", ConfigurationError),
+        ("tape_plugin_needy:TapeFetcher", "pip install missing_sdk_if_asked", MissingExtraError),
+        ("tape_plugin_broken:TapeFetcher", "fails to load: RuntimeError$", ConfigurationError),
+    ],
+)
+def test_an_allowed_dotted_name_may_still_lead_nowhere(
+    installed: Path, name: str, message: str, kind: type[ConfigurationError]
+) -> None:
+    with pytest.raises(kind, match=message):
+        load(name, **{"remote.storage.fetcher.allowed.classes": name})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "subprocess:Popen",
+        "builtins:eval",
+        "builtins:object",
+        "pickle:Unpickler",
+        "fetchers.presigned:PresignedFetcher",
+        "os",
+        "os.system",
+        ":",
+        "os:",
+        ":system",
+        "os:system:x",
+        "os:__class__.__mro__",
+        "../evil:Fetcher",
+        "/tmp/evil.py:Fetcher",
+        "file:///tmp/evil.py",
+        "http://evil.example/x:Fetcher",
+        "evil\n:Fetcher",
+        "os:system\0",
+        " presigned",
+        "PRESIGNED",
+        "presigned;os:system",
+        "__import__('os'):system",
+        "ｏｓ:system",  # noqa: RUF001 - looks like os
+        "x" * 100_000,
+        "a." * 50_000 + "a:b",
+    ],
+)
+def test_s16_hostile_class_names_are_refused_by_default(name: str) -> None:
+    before = set(sys.modules)
+    with pytest.raises(ConfigurationError) as caught:
+        load(name)
+    assert len(str(caught.value)) < 600
+    assert set(sys.modules) - before <= {"re._parser"}
+
+
+def test_s16_a_class_path_needs_its_opt_in(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"fetch\.remote\.allow\.class\.path=true"):
+        load("side_loaded:TapeFetcher", **{"remote.storage.fetcher.class.path": str(tmp_path)})
+
+
+def test_s16_a_class_path_needs_its_opt_in_however_the_settings_were_made() -> None:
+    with pytest.raises(ConfigurationError, match=r"fetch\.remote\.allow\.class\.path=true"):
+        load_fetcher(RemoteFetchConfig(fetcher_class="memory", fetcher_class_path="/tmp"))
+
+
+def test_a_class_path_loads_from_that_directory(tmp_path: Path) -> None:
+    (tmp_path / "side_loaded.py").write_text(PLUGIN.replace("import missing_sdk_if_asked  # MARK", ""))
+    before = list(sys.path)
+    settings = {"remote.storage.fetcher.class.path": str(tmp_path), "fetch.remote.allow.class.path": "true"}
+    try:
+        fetcher = load("side_loaded:TapeFetcher", **settings)
+        assert Path(sys.modules["side_loaded"].__file__).parent == tmp_path
+    finally:
+        forget()
+    assert type(fetcher).__name__ == "TapeFetcher"
+    assert sys.path == before
+
+
+@pytest.mark.parametrize("name", ["json:JSONDecoder", "sys:path"])
+def test_a_class_path_loads_from_nowhere_else(tmp_path: Path, name: str) -> None:
+    settings = {"remote.storage.fetcher.class.path": str(tmp_path), "fetch.remote.allow.class.path": True}
+    with pytest.raises(ConfigurationError, match="is not from that directory"):
+        load(name, **settings)
+
+
+def test_loads_a_store_by_scheme(tmp_path: Path) -> None:
+    store = load_store(f"file://{tmp_path}")
+    assert isinstance(store, DirectoryStore)
+
+
+@pytest.mark.parametrize("url", ["", "/tmp", "s3", "gopher://user:secret@host/x?sig=secret", "FILE:///tmp", "file:/tmp"])
+def test_an_unknown_store_says_which_exist_and_shows_no_url(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"begins with none of: .*file://") as caught:
+        load_store(url)
+    assert "secret" not in str(caught.value)
