@@ -9,6 +9,7 @@ from kafka_remote_client.remote_log.events import (
 )
 from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -34,6 +35,7 @@ __all__ = [
     "RemotePartitionDeleteState",
     "RemoteSegmentResolver",
     "ResolvedSegment",
+    "TierListing",
     "TimestampAndOffset",
     "TransactionIndex",
     "metadata_partition",

@@ -96,6 +96,9 @@ class RemoteSegmentResolver:
 
         No batch at or after ``end_offset`` (exclusive) is granted. ``tail`` is the transaction index of what is not tiered yet,
         where the caller has it. Raises ValueError for sizes below 1.
+
+        Reasons why there is none: ``nothing-tiered``, ``below-tier``, ``missing`` (tiered before and after it, but not there),
+        ``local`` (at or after the tier's end), ``beyond-end`` (of ``end_offset``), ``no-batch``.
         """
         if max_bytes < 1 or range_bytes < 1:
             raise ValueError("a window and its ranges have at least one byte")
@@ -108,7 +111,7 @@ class RemoteSegmentResolver:
             return NotRemote("beyond-end", offsets)
         segment = log.segment_for_offset(offset)
         if segment is None:
-            return NotRemote("local" if offset >= tiered_end else "not-tiered", offsets)
+            return NotRemote(_why_not(log, offset, tiered_end), offsets)
         window = plan_window(
             self.indexes,
             segment.metadata,
@@ -192,3 +195,10 @@ class RemoteSegmentResolver:
         else:
             lineage = LeaderEpochLineage(leader_epochs)
         return None if lineage is None else TieredLog(cache, lineage)
+
+
+def _why_not(log: TieredLog, offset: int, tiered_end: int) -> str:
+    if offset >= tiered_end:
+        return "local"
+    start = log.start_offset()
+    return "missing" if start is not None and offset > start else "below-tier"

@@ -1,0 +1,80 @@
+"""How far one partition of ``__remote_log_metadata`` was read, and whether what was read can be trusted. Pure.
+
+Theory of operation::
+
+    REPLAYING ── reached the end as it was when reading began ──► READY
+        └──────────────── doubt ────────► DISTRUSTED ◄──── doubt ───┘
+
+Only a READY partition may be used: before, a segment that is already deleted can still look alive. A doubt is a record that
+does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
+what this metadata partition says is used no more. There is no way back but to read everything again.
+
+References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized); KIP-405.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+
+__all__ = ["TRANSITIONS", "FollowEvent", "FollowState", "FollowedPartition"]
+
+
+class FollowState(Enum):
+    """States of the table above."""
+
+    REPLAYING = "replaying"
+    READY = "ready"
+    DISTRUSTED = "distrusted"
+
+
+class FollowEvent(Enum):
+    """What moves a partition from one state to another."""
+
+    CAUGHT_UP = "caught up"
+    DOUBT = "doubt"
+
+
+TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
+    (FollowState.REPLAYING, FollowEvent.CAUGHT_UP): FollowState.READY,
+    (FollowState.REPLAYING, FollowEvent.DOUBT): FollowState.DISTRUSTED,
+    (FollowState.READY, FollowEvent.CAUGHT_UP): FollowState.READY,
+    (FollowState.READY, FollowEvent.DOUBT): FollowState.DISTRUSTED,
+    (FollowState.DISTRUSTED, FollowEvent.CAUGHT_UP): FollowState.DISTRUSTED,
+    (FollowState.DISTRUSTED, FollowEvent.DOUBT): FollowState.DISTRUSTED,
+}
+
+
+class FollowedPartition:
+    """One metadata partition, to be read from ``start`` and ready at ``end`` (exclusive): its offsets when reading began."""
+
+    __slots__ = ("_end", "next_offset", "state")
+
+    def __init__(self, start: int, end: int) -> None:
+        self._end = end
+        self.next_offset = start
+        self.state = FollowState.REPLAYING
+        self._reached(start)
+
+    def record(self, offset: int) -> None:
+        """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
+        if offset != self.next_offset:
+            raise RemoteLogMetadataError(f"metadata records from offset {self.next_offset} to {offset} are missing")
+        self.next_offset = offset + 1
+
+    def applied(self) -> None:
+        """What arrived last has taken effect."""
+        self._reached(self.next_offset)
+
+    def end_of_partition(self, offset: int) -> None:
+        """The broker has nothing at or after ``offset`` at the moment."""
+        self._reached(offset)
+
+    def doubt(self) -> None:
+        """From here on this partition says nothing."""
+        self.state = TRANSITIONS[self.state, FollowEvent.DOUBT]
+
+    def _reached(self, offset: int) -> None:
+        if offset >= self._end:
+            self.state = TRANSITIONS[self.state, FollowEvent.CAUGHT_UP]

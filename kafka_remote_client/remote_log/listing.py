@@ -1,0 +1,180 @@
+"""What a store's listing alone tells of the tier: no metadata topic, no broker.
+
+Names give topic, partition, segment and start offset, the listing the sizes. The rest is read from the objects themselves, a
+few small pieces per segment and only for partitions that are asked for:
+
+================== ==============================================================================================
+end offset         the last batch of the log, walked to from the last entry of the offset index
+leader epochs      the leader epoch checkpoint, cut to the segment
+highest timestamp  the last entry of the time index
+================== ==============================================================================================
+
+A segment that lacks an object, or whose log does not end with a whole batch, was not copied to its end or is being deleted:
+it is listed and never read. Which of two segments with the same offsets counts is decided as the broker decides it: they are
+fed to a :class:`RemoteLogMetadataCache` in the order in which leaders must have uploaded them.
+
+What a listing cannot know: DeleteRecords (the log may start inside a segment), and what is still on the brokers' disks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from uuid import UUID
+
+from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError
+from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
+    EpochEntry,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log import offset_index, time_index
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind, ObjectLayout
+from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.segment_log import SegmentLog
+
+__all__ = ["TierListing"]
+
+_log = logging.getLogger(__name__)
+_NO_BROKER = -1
+_NO_TIME = -1
+_ANY_END = 2**63 - 2
+
+
+class TierListing:
+    """One look at a store (at one topic of it). Thread safe; :meth:`cache` reads a partition when it is first asked for."""
+
+    def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, topic: str | None = None) -> None:
+        """Lists the store. Raises what the store raises."""
+        self._store = store
+        self._layout = layout
+        self._segments: dict[TopicIdPartition, list[ListedSegment]] = {}
+        for segment in layout.list_segments(store, topic):
+            self._segments.setdefault(segment.topic_id_partition, []).append(segment)
+        self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
+        self._damaged: dict[RemoteLogSegmentId, str] = {}
+        self._lock = threading.Lock()
+
+    def partitions(self, topic: str | None = None) -> list[TopicIdPartition]:
+        """The partitions (of one topic name) that have any object, in the order of topic, topic id and partition."""
+        return sorted((t for t in self._segments if topic in {None, t.topic}), key=lambda t: (t.topic, t.topic_id, t.partition))
+
+    def topic_ids(self, topic: str) -> list[UUID]:
+        """The ids of the topics of that name: more than one after it was deleted and created again."""
+        return sorted({tip.topic_id for tip in self._segments if tip.topic == topic})
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> list[ListedSegment]:
+        """Everything listed for a partition, half-copied segments included, by start offset."""
+        return self._segments.get(topic_id_partition, [])
+
+    def unreadable(self, topic_id_partition: TopicIdPartition) -> dict[RemoteLogSegmentId, str]:
+        """The segments that :meth:`cache` leaves out, each with the reason."""
+        self.cache(topic_id_partition)
+        with self._lock:
+            return {i: why for i, why in self._damaged.items() if i.topic_id_partition == topic_id_partition}
+
+    def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache:
+        """The readable segments of a partition, with metadata as far as it can be known. Raises what the store raises.
+
+        Broker ids and event times are -1; the highest timestamp is -1 where there is no time index.
+        """
+        with self._lock:
+            known = self._caches.get(topic_id_partition)
+            if known is None:
+                known = self._caches[topic_id_partition] = self._load(topic_id_partition)
+            return known
+
+    def _load(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
+        found: list[tuple[RemoteLogSegmentMetadata, int]] = []
+        for segment in self.segments(tip):
+            try:
+                found.append(self._read(segment))
+            except (CorruptIndexError, ObjectNotFoundError) as error:
+                self._damaged[segment.remote_log_segment_id] = str(error)
+                _log.warning("segment %s is left out: %s", segment.remote_log_segment_id, error)
+        # A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one.
+        found.sort(key=lambda pair: (pair[1], pair[0].end_offset, -pair[0].start_offset))
+        cache = RemoteLogMetadataCache(tip)
+        for metadata, _ in found:
+            cache.add_copy_in_progress_segment(metadata)
+            cache.update_remote_log_segment_metadata(
+                RemoteLogSegmentMetadataUpdate(
+                    metadata.remote_log_segment_id, _NO_BROKER, _NO_TIME, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+                )
+            )
+        return cache
+
+    def _read(self, segment: ListedSegment) -> tuple[RemoteLogSegmentMetadata, int]:
+        """The segment's metadata, and the leader epoch of its uploader."""
+        if segment.missing:
+            raise ObjectNotFoundError(f"{', '.join(sorted(kind.value for kind in segment.missing))} of the segment")
+        # Keys depend on nothing that is not known yet.
+        draft = _metadata(segment, segment.start_offset, (EpochEntry(0, segment.start_offset),), _NO_TIME)
+        end_offset = self._end_offset(segment, draft)
+        lineage = parse_leader_epoch_checkpoint(self._store.get(self._layout.object_key(draft, ObjectKind.LEADER_EPOCH)))
+        epochs = _cut(lineage, segment.start_offset, end_offset)
+        if not epochs:
+            raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} does not reach the segment")
+        return _metadata(segment, end_offset, epochs, self._max_timestamp(segment, draft)), lineage.entries[-1].epoch
+
+    def _end_offset(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
+        tail = self._last_entry(segment, draft, ObjectKind.OFFSET_INDEX, offset_index.ENTRY_SIZE)
+        position = offset_index.OffsetIndex(tail, segment.start_offset).last_entry().position
+        log = SegmentLog(
+            self._store,
+            self._layout.object_key(draft, ObjectKind.LOG),
+            segment.start_offset,
+            _ANY_END,
+            segment.sizes[ObjectKind.LOG],
+        )
+        last = UNKNOWN_OFFSET
+        for front in log.walk(position):
+            last = front.last_offset
+        if last == UNKNOWN_OFFSET:
+            raise CorruptIndexError(f"{log.key}: no batch at or after {position} of {log.size} bytes")
+        return last
+
+    def _max_timestamp(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
+        tail = self._last_entry(segment, draft, ObjectKind.TIME_INDEX, time_index.ENTRY_SIZE)
+        return time_index.TimeIndex(tail, segment.start_offset).last_entry().timestamp
+
+    def _last_entry(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata, kind: ObjectKind, entry_size: int) -> bytes:
+        size = segment.sizes[kind]
+        if size % entry_size:
+            raise CorruptIndexError(f"{kind.value} of {segment.remote_log_segment_id} has {size} bytes")
+        if not size:
+            return b""
+        return self._store.get_range(self._layout.object_key(draft, kind), size - entry_size, size)
+
+
+def _metadata(
+    segment: ListedSegment, end_offset: int, epochs: tuple[EpochEntry, ...], max_timestamp_ms: int
+) -> RemoteLogSegmentMetadata:
+    return RemoteLogSegmentMetadata(
+        remote_log_segment_id=segment.remote_log_segment_id,
+        start_offset=segment.start_offset,
+        end_offset=end_offset,
+        max_timestamp_ms=max_timestamp_ms,
+        broker_id=_NO_BROKER,
+        event_timestamp_ms=_NO_TIME,
+        segment_leader_epochs=epochs,
+        segment_size_in_bytes=segment.sizes.get(ObjectKind.LOG, 0),
+        state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
+        txn_index_empty=not segment.sizes.get(ObjectKind.TRANSACTION_INDEX),
+    )
+
+
+def _cut(lineage: LeaderEpochLineage, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
+    """The lineage inside ``[start_offset, end_offset]``, the first entry moved to its start; empty if that is below."""
+    first = lineage.epoch_for_offset(start_offset)
+    if first == UNKNOWN_EPOCH:
+        return ()
+    return (EpochEntry(first, start_offset), *(e for e in lineage if start_offset < e.start_offset <= end_offset))
