@@ -1,0 +1,233 @@
+"""Reads one real tiered topic through the broker (confluent-kafka) and directly (ours, through the shim), side by side.
+
+Both sides pay the same latency per request in front of the store: the broker in its RemoteStorageManager (tests/java,
+DelayedTieredStorage), ours in the shim's object origin. Rounds are interleaved: each visits every cell once. Prints a table
+on standard error and JSON on standard output; ``--json FILE`` writes the JSON to a file instead.
+
+The figures of record, with their machine, are in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import attrs
+
+from tests.benchmarks.topics import TieredTopic, write_topic
+from tests.support.kafka_broker import KafkaBroker
+
+__all__: list[str] = []
+
+_ROOT = Path(__file__).resolve().parents[2]
+_MIB = 1024 * 1024
+
+_COMMON: dict[str, object] = {"group.id": "benchmark", "enable.auto.commit": False, "log_level": 0}
+_TUNED_LIBRDKAFKA: dict[str, object] = {
+    "max.partition.fetch.bytes": 8 * _MIB,
+    "fetch.queue.backoff.ms": 5,
+    "queued.max.messages.kbytes": 262_144,
+    "queued.min.messages": 1_000_000,
+}
+_TUNED_DIRECT: dict[str, object] = {"fetch.remote.max.in.flight": 16, "fetch.remote.buffer.memory": 256 * _MIB}
+SETTINGS: dict[str, dict[str, dict[str, object]]] = {
+    "broker": {"default": {}, "tuned": _TUNED_LIBRDKAFKA},
+    "direct": {"default": {}, "tuned": {**_TUNED_LIBRDKAFKA, **_TUNED_DIRECT}},
+}
+
+Cell: TypeAlias = tuple[int, int, str, str, str]
+"""Record bytes, latency in ms, api, side, settings."""
+
+
+class ShimProcess:
+    """The shim of tests/benchmarks/shim_process.py."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, broker.store_url]
+        self._process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        told = json.loads(self._line())
+        self.bootstrap_servers: str = told["bootstrap"]
+        self.origin_host: str = urlsplit(told["origin"]).netloc
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the shim ended")
+        return line
+
+    def set_latency(self, milliseconds: int) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{milliseconds}\n")
+        self._process.stdin.flush()
+        self._line()
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+@attrs.frozen
+class Bench:
+    """What runs, and how one measurement is made."""
+
+    broker: KafkaBroker
+    shim: ShimProcess
+    seconds: float
+
+    def config(self, side: str, settings: str) -> dict[str, object]:
+        own = SETTINGS[side][settings]
+        if side == "broker":
+            return {"bootstrap.servers": self.broker.bootstrap_servers, **_COMMON, **own}
+        direct = {
+            "fetch.remote.enabled": True,
+            "fetch.remote.bootstrap.servers": self.shim.bootstrap_servers,
+            "remote.storage.fetcher.class": "presigned",
+            "remote.storage.fetcher.allow.http": True,
+            "remote.storage.fetcher.allowed.hosts": self.shim.origin_host,
+        }
+        return {"bootstrap.servers": self.broker.bootstrap_servers, **_COMMON, **direct, **own}
+
+    def measure(self, topic: TieredTopic, cell: Cell) -> dict[str, Any]:
+        """One run in a process of its own; adds MiB/s of values and records per second."""
+        _, latency, api, side, settings = cell
+        self.broker.set_latency(latency)
+        self.shim.set_latency(latency)
+        task = {
+            "side": side,
+            "api": api,
+            "config": self.config(side, settings),
+            "topic": topic.name,
+            "start": 0,
+            "records": topic.records,
+            "seconds": self.seconds,
+        }
+        command = [sys.executable, "-m", "tests.benchmarks.reader"]
+        done = subprocess.run(command, cwd=_ROOT, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True)
+        result: dict[str, Any] = json.loads(done.stdout)
+        result["mib_per_second"] = result["value_bytes"] / _MIB / result["seconds"]
+        result["records_per_second"] = result["records"] / result["seconds"]
+        return result
+
+
+@contextmanager
+def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, list[TieredTopic]]]:
+    with tempfile.TemporaryDirectory(prefix="kafka-remote-bench-", dir=arguments.directory) as scratch:
+        broker = KafkaBroker(Path(scratch) / "broker", storage_manager="DelayedTieredStorage")
+        broker.directory.mkdir()
+        try:
+            broker.start()
+            sizes = arguments.record_bytes
+            topics = [write_topic(broker, size, arguments.megabytes, arguments.segment_mib * _MIB) for size in sizes]
+            shim = ShimProcess(broker)
+            try:
+                yield Bench(broker, shim, arguments.seconds), topics
+            finally:
+                shim.stop()
+        finally:
+            broker.destroy()
+
+
+def _ratios(medians: dict[Cell, float]) -> list[dict[str, object]]:
+    """Per record size, latency and api: the rates, and ours over the broker's default, tuned, and better of both."""
+    rows = []
+    for size, latency, api in sorted({cell[:3] for cell in medians}):
+        rates = {
+            f"{side}_{settings}": medians[size, latency, api, side, settings]
+            for side, settings in product(SETTINGS, ("default", "tuned"))
+        }
+        row: dict[str, object] = {"record_bytes": size, "latency_ms": latency, "api": api, "mib_per_second": rates}
+        best_of_broker = max(rates["broker_default"], rates["broker_tuned"])
+        for ours in ("default", "tuned"):
+            rate = rates[f"direct_{ours}"]
+            row[f"{ours}_over_broker_default"] = rate / rates["broker_default"]
+            row[f"{ours}_over_broker_tuned"] = rate / rates["broker_tuned"]
+            row[f"{ours}_over_best_of_broker"] = rate / best_of_broker
+        rows.append(row)
+    return rows
+
+
+def _machine() -> dict[str, object]:
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "commit": commit,
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "confluent-kafka": version("confluent-kafka"),
+    }
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    say = lambda text: print(text, file=sys.stderr)  # noqa: E731 - one line, used twice below
+    say("MiB/s of values      broker          direct         direct / broker (best of both)")
+    say("record latency api   default  tuned  default  tuned  default  tuned")
+    for row in rows:
+        rates = row["mib_per_second"]
+        say(
+            f"{row['record_bytes']:6d} {row['latency_ms']:4d} ms {row['api']:<7}"
+            f" {rates['broker_default']:6.0f} {rates['broker_tuned']:6.0f} {rates['direct_default']:7.0f}"
+            f" {rates['direct_tuned']:7.0f} {row['default_over_best_of_broker']:7.2f} {row['tuned_over_best_of_broker']:7.2f}"
+        )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=500, help="values per topic, in MB (default 500)")
+    parser.add_argument("--record-bytes", type=int, nargs="+", default=[100, 1024], help="one topic each")
+    parser.add_argument("--latency-ms", type=int, nargs="+", default=[0, 20, 50], help="in front of the store, per request")
+    parser.add_argument("--api", nargs="+", choices=["consume", "poll"], default=["consume", "poll"])
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each cell; the median counts")
+    parser.add_argument("--seconds", type=float, default=20.0, help="longest time of one measurement")
+    parser.add_argument("--segment-mib", type=int, default=64)
+    parser.add_argument("--directory", type=Path, help="where the broker's files go (default: the system's)")
+    parser.add_argument("--json", type=Path, help="write the JSON here instead of to standard output")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = _arguments()
+    runs: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    with _running(arguments) as (bench, topics):
+        for number, topic, latency, api, side, settings in product(
+            range(arguments.rounds), topics, arguments.latency_ms, arguments.api, SETTINGS, ("default", "tuned")
+        ):
+            cell = (topic.record_bytes, latency, api, side, settings)
+            result = bench.measure(topic, cell)
+            runs[cell].append(result)
+            print(f"round {number + 1} {cell}: {result['mib_per_second']:.0f} MiB/s", file=sys.stderr, flush=True)
+    medians = {cell: statistics.median(run["mib_per_second"] for run in made) for cell, made in runs.items()}
+    ratios = _ratios(medians)
+    names = ("record_bytes", "latency_ms", "api", "side", "settings")
+    report = {
+        "machine": _machine(),
+        "arguments": {name: value for name, value in vars(arguments).items() if name not in {"json", "directory"}},
+        "settings": SETTINGS,
+        "topics": [attrs.asdict(topic) for topic in topics],
+        "ratios": ratios,
+        "runs": [{**dict(zip(names, cell, strict=True)), "runs": made} for cell, made in runs.items()],
+    }
+    _print_table(ratios)
+    text = json.dumps(report, indent=1)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Reads one partition from the beginning with one kind of consumer and prints what it took, as one JSON object.
+
+A process of its own per measurement: nothing that an earlier one warmed, and its own CPU time. The task comes on
+standard input::
+
+    {"side": "broker" | "direct", "api": "consume" | "poll", "config": {...}, "topic": …, "records": …, "seconds": …}
+
+The clock runs from ``assign`` to the last record wanted, the user's loop over ``.value()`` included. After ``seconds`` the
+reading stops early; rates then count what was read.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+import confluent_kafka
+
+__all__: list[str] = []
+
+_MESSAGES = 500
+
+
+def _consume(consumer: confluent_kafka.Consumer, records: int, until: float) -> tuple[int, int]:
+    count = size = 0
+    while count < records and time.perf_counter() < until:
+        # consume() waits out its time for a last partial batch, so ask for no more than there is.
+        for message in consumer.consume(min(_MESSAGES, records - count), 1.0):
+            size += len(_value(message))
+            count += 1
+    return count, size
+
+
+def _poll(consumer: confluent_kafka.Consumer, records: int, until: float) -> tuple[int, int]:
+    count = size = 0
+    while count < records and time.perf_counter() < until:
+        message = consumer.poll(1.0)
+        if message is not None:
+            size += len(_value(message))
+            count += 1
+    return count, size
+
+
+def _value(message: confluent_kafka.Message) -> bytes:
+    if message.error() is not None:
+        raise confluent_kafka.KafkaException(message.error())
+    value = message.value()
+    assert isinstance(value, bytes)
+    return value
+
+
+def _consumer(side: str, config: dict[str, Any]) -> confluent_kafka.Consumer:
+    if side == "broker":
+        return confluent_kafka.Consumer(config)
+    from kafka_remote_client import Consumer
+
+    return Consumer(config)
+
+
+def main() -> None:
+    task = json.load(sys.stdin)
+    consumer = _consumer(task["side"], task["config"])
+    read = {"consume": _consume, "poll": _poll}[task["api"]]
+    started = time.perf_counter()
+    consumer.assign([confluent_kafka.TopicPartition(task["topic"], 0, task["start"])])
+    records, size = read(consumer, task["records"], started + task["seconds"])
+    seconds = time.perf_counter() - started
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    metrics = getattr(consumer, "metrics", dict)()
+    consumer.close()
+    done = {"records": records, "value_bytes": size, "seconds": seconds, "max_rss_mib": used.ru_maxrss / 1024}
+    print(json.dumps({**done, "cpu_seconds": used.ru_utime + used.ru_stime, "metrics": metrics}))
+
+
+if __name__ == "__main__":
+    main()
