@@ -59,9 +59,9 @@ class FollowedPartition:
 
     def record(self, offset: int) -> None:
         """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
-        if offset != self.next_offset:
-            raise RemoteLogMetadataError(f"metadata records from offset {self.next_offset} to {offset} are missing")
-        self.next_offset = offset + 1
+        expected, self.next_offset = self.next_offset, offset + 1
+        if offset != expected:
+            raise RemoteLogMetadataError(f"offset {expected} was to come")
 
     def applied(self) -> None:
         """What arrived last has taken effect."""

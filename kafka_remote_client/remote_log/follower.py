@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import TopicIdPartition
+from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
@@ -66,19 +67,19 @@ class RemoteLogMetadataFollower:
         self._partitions: dict[int, FollowedPartition] = {}
         self._changed = threading.Condition()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="remote-log-metadata", daemon=True)
+        self._thread: threading.Thread | None = None
         self.bad_records = 0
 
     def start(self) -> None:
-        """Begins to read. Raises ConfigurationError-free KafkaException for a configuration that librdkafka refuses."""
+        """Begins to read, once. Raises KafkaException for a configuration that librdkafka refuses."""
         consumer = Consumer(self._config)
-        self._consumer = consumer
+        self._thread = threading.Thread(target=self._run, args=(consumer,), name="remote-log-metadata", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stops the thread; from then on nothing is ready. May be called twice."""
         self._stop.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
@@ -103,79 +104,84 @@ class RemoteLogMetadataFollower:
         states = [partition.state for partition in self._partitions.values()]
         return self._stop.is_set() or (bool(states) and FollowState.REPLAYING not in states)
 
-    def _run(self) -> None:
+    def _run(self, consumer: Consumer) -> None:
         try:
-            if self._assign():
+            if self._assign(consumer):
                 while not self._stop.is_set():
-                    for message in self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS):
+                    for message in consumer.consume(_POLL_RECORDS, _POLL_SECONDS):
                         self._take(message)
-        except Exception:
-            _log.exception("following %s ended; no segment will be located", self._topic)
+        except KafkaException as error:
+            _log.error("following %s ended, no segment will be located: %s", self._topic, error)
         finally:
             with self._changed:
                 self._stop.set()
                 self._changed.notify_all()
-            self._consumer.close()
+            consumer.close()
 
-    def _assign(self) -> bool:
+    def _assign(self, consumer: Consumer) -> bool:
         """Waits for the topic and its offsets, then begins at the beginning; False when closed meanwhile."""
         while not self._stop.is_set():
             try:
-                found = self._watermarks()
+                found = self._watermarks(consumer)
             except KafkaException as error:
                 _log.warning("%s cannot be read yet: %s", self._topic, error)
-            else:
-                if found:
-                    partitions = {n: FollowedPartition(low, high) for n, (low, high) in sorted(found.items())}
-                    self._consumer.assign([TopicPartition(self._topic, n, low) for n, (low, _) in found.items()])
-                    with self._changed:
-                        self._partitions = partitions
-                        self._changed.notify_all()
-                    return True
+                found = {}
+            if found:
+                consumer.assign([TopicPartition(self._topic, number, low) for number, (low, _) in found.items()])
+                with self._changed:
+                    self._partitions = {n: FollowedPartition(low, high) for n, (low, high) in sorted(found.items())}
+                    self._changed.notify_all()
+                return True
             self._clock.wait(self._stop, _RETRY_SECONDS)
         return False
 
-    def _watermarks(self) -> dict[int, tuple[int, int]]:
-        """First and end offset of each partition; empty when the topic does not exist."""
-        topic = self._consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
-        if topic.error is not None:
-            return {}
+    def _watermarks(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
+        """First and end offset of each partition; empty when the topic does not exist (yet)."""
+        topic = consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
         found = {}
         for number in topic.partitions:
             if self._stop.is_set():
                 return {}
-            found[number] = self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=_REQUEST_SECONDS)
+            found[number] = consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=_REQUEST_SECONDS)
         return found
 
     def _take(self, message: Message) -> None:
-        partition = self._partitions.get(message.partition())
-        error = message.error()
-        if error is None and partition is not None:
-            self._take_record(partition, message)
-        elif error is not None and partition is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - as above
-            with self._changed:
-                partition.end_of_partition(message.offset())
-                self._changed.notify_all()
-        elif error is not None and partition is not None and error.code() in _LOST:
-            self._doubt(message.partition(), partition, str(error))
-        else:
+        number, offset, error = message.partition(), message.offset(), message.error()
+        partition = None if number is None else self._partitions.get(number)
+        if number is None or offset is None or partition is None:
             _log.warning("reading %s: %s", self._topic, error)
+        elif error is None:
+            self._take_record(number, partition, offset, message.value())
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+            with self._changed:
+                partition.end_of_partition(offset)
+                self._changed.notify_all()
+        elif error.code() in _LOST:
+            self._doubt(number, partition, str(error))
+        else:
+            _log.warning("reading %s-%d: %s", self._topic, number, error)
 
-    def _take_record(self, partition: FollowedPartition, message: Message) -> None:
+    def _take_record(self, number: int, partition: FollowedPartition, offset: int, value: bytes | str | None) -> None:
         try:
-            partition.record(message.offset())
-            event = self._serde.deserialize(message.value())
-            self._store.apply(event)
+            partition.record(offset)
+            self._apply(number, self._serde.deserialize(value if isinstance(value, bytes) else None))
         except RemoteLogMetadataError as error:
-            partition.next_offset = message.offset() + 1
-            self._doubt(message.partition(), partition, str(error))
+            self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return
         with self._changed:
             partition.applied()
             self._changed.notify_all()
 
+    def _apply(self, number: int, event: RemoteLogMetadata) -> None:
+        if not isinstance(event, RemoteLogSegmentMetadataSnapshot):
+            tip = event.topic_id_partition
+            if metadata_partition(tip, len(self._partitions)) != number:
+                # Its order among the other events of that partition is unknown.
+                raise RemoteLogMetadataError(f"an event of {tip} is in the wrong metadata partition")
+        self._store.apply(event)
+
     def _doubt(self, number: int, partition: FollowedPartition, why: str) -> None:
-        _log.error("%s-%d is not trusted any more, before offset %d: %s", self._topic, number, partition.next_offset, why)
+        _log.error("%s-%d is not trusted any more: %s", self._topic, number, why)
         with self._changed:
             self.bad_records += 1
             partition.doubt()
