@@ -29,7 +29,7 @@ def configs() -> str:
 
 def _row(setting: Setting) -> str:
     default = "null" if setting.default is None else str(setting.default).lower()
-    bounds = "" if setting.minimum is None else f"{setting.minimum} – {setting.maximum}"
+    bounds = "" if setting.minimum is None else f"{setting.minimum} to {setting.maximum}"
     return f"| `{setting.name}` | {setting.type.__name__} | {default} | {setting.unit} | {bounds} | {setting.doc} |"
 
 
@@ -38,7 +38,7 @@ def metrics() -> str:
     lines = [
         "# Metrics",
         "",
-        "`Consumer.metrics()` gives these as plain numbers; errors and fallbacks as a mapping from cause to count. Generated from",
+        "`Consumer.metrics()` gives these as plain numbers; errors and fallbacks as a mapping from cause to count. Made from",
         "`kafka_remote_client/metrics.py`.",
         "",
         "| name | meaning |",

@@ -119,9 +119,7 @@ class FetchEngine:
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""
         with self.lock:
-            if not any(reader.has_ready for reader in self._readers):
-                self._ready.wait(seconds)
-            return any(reader.has_ready for reader in self._readers)
+            return self._ready.wait_for(lambda: any(reader.has_ready for reader in self._readers), seconds)
 
     def wait_for(self, reader: RemoteReader, timeout: float | None) -> RecordBlock | ReadEnd:
         """The reader's next item. Raises RemoteStorageTimeoutError after ``timeout`` seconds without one."""

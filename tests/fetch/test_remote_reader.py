@@ -1,0 +1,409 @@
+"""The reader and the engine together, over the golden tier: what goes wrong, and that nothing is lost by it."""
+
+import base64
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import (
+    CorruptRecordError,
+    DirectFetchError,
+    ForbiddenLocationError,
+    LocationError,
+    LocationExpiredError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+)
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.partition_state import ReaderState
+from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.plugin import ReadableStream
+from tests.support.golden import read_jsonl
+from tests.support.golden_tier import CutStream, FlippedStream, GoldenTierSource, HangingStream, ScriptedFetcher, golden_path
+
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+TOPIC = "codec-none-rdk"
+TIERED_END = 4200
+CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000)
+
+
+class Rig:
+    def __init__(self, source: GoldenTierSource, fetcher: ScriptedFetcher, config: RemoteFetchConfig) -> None:
+        self.source, self.fetcher = source, fetcher
+        self.metrics = FetchMetrics(SystemClock())
+        self.engine = FetchEngine(source, fetcher, config, clock=SystemClock(), metrics=self.metrics)
+
+    def read(self, topic: str = TOPIC, start: int = 0, **options: Any) -> tuple[list[tuple[Any, ...]], ReadEnd]:
+        reader = self.engine.reader(topic, 0, start, **{"isolation_level": UNCOMMITTED, **options})
+        return drain(reader)
+
+
+def drain(reader: RemoteReader) -> tuple[list[tuple[Any, ...]], ReadEnd]:
+    rows: list[tuple[Any, ...]] = []
+    for item in reader.blocks(timeout=60):
+        if isinstance(item, ReadEnd):
+            return rows, item
+        rows.extend(item.rows())
+    raise AssertionError("no end")
+
+
+@contextmanager
+def rig(
+    source: GoldenTierSource | None = None, fetcher: ScriptedFetcher | None = None, config: RemoteFetchConfig = CONFIG
+) -> Iterator[Rig]:
+    made = Rig(source or GoldenTierSource(), fetcher or ScriptedFetcher(), config)
+    before = set(threading.enumerate())
+    try:
+        yield made
+    finally:
+        made.engine.close()
+        assert made.engine.memory.held == 0
+        assert not [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("pytest")]
+        assert all(stream.closed for stream in made.fetcher.streams)
+        assert (made.source.closed, made.fetcher.closed) == (1, 1)
+
+
+def expected(topic: str, isolation: str, end: int, start: int = 0) -> list[dict[str, Any]]:
+    path = golden_path("expected", f"{topic}-0.{isolation}.jsonl.gz")
+    if not path.exists():
+        path = golden_path("expected", f"{topic}-0.read_uncommitted.jsonl.gz")
+    return [line for line in read_jsonl(path) if start <= line["offset"] < end]
+
+
+def assert_equal(rows: list[tuple[Any, ...]], lines: list[dict[str, Any]]) -> None:
+    assert [row[0] for row in rows] == [line["offset"] for line in lines]
+    for row, line in zip(rows, lines, strict=True):
+        offset, timestamp, timestamp_type, epoch, key, value, headers = row
+        assert timestamp == line["timestamp"]
+        assert ("CreateTime", "LogAppendTime")[timestamp_type] == line["timestamp_type"]
+        assert epoch == line["leader_epoch"]
+        assert text(key) == line["key"]
+        if "value_sha256" in line:
+            assert hashlib.sha256(value).hexdigest() == line["value_sha256"]
+        else:
+            assert text(value) == line["value"], offset
+        assert [[name, text(content)] for name, content in headers] == line["headers"]
+
+
+def text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def whole() -> list[dict[str, Any]]:
+    return expected(TOPIC, "read_uncommitted", TIERED_END)
+
+
+def range_starts(range_bytes: int = 20_000) -> list[int]:
+    """Start positions of the ranges of the first segment."""
+    deadline = Deadline(SystemClock(), 60.0)
+    found = GoldenTierSource(range_bytes=range_bytes).locate(
+        TOPIC, 0, 0, leader_epoch=-1, isolation_level=UNCOMMITTED, max_bytes=1 << 20, deadline=deadline
+    )
+    assert isinstance(found, SegmentLocation)
+    return [granted.range.start for granted in found]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("topic", [TOPIC, "codec-zstd-java", "codec-gzip-rdk", "epochs", "logappend", "txn"])
+def test_reads_a_partition_across_segments_as_the_real_consumer_did(topic: str, isolation: str) -> None:
+    with rig() as made:
+        rows, end = made.read(
+            topic,
+            isolation_level=COMMITTED if isolation == "read_committed" else UNCOMMITTED,
+            end_offset=2400 if topic == "txn" else None,
+        )
+    assert end.reason in {"local", "end"}
+    assert_equal(rows, expected(topic, isolation, end.next_offset))
+    assert len(made.source.asked) > 1
+
+
+def test_says_where_the_broker_goes_on_and_with_which_epoch() -> None:
+    with rig() as made:
+        rows, end = made.read("epochs")
+    assert end.next_offset == rows[-1][0] + 1
+    assert end.leader_epoch == rows[-1][3]
+    assert end.error is None
+
+
+def test_starts_and_ends_inside_batches() -> None:
+    with rig() as made:
+        rows, end = made.read(start=1234, end_offset=2345)
+    assert_equal(rows, expected(TOPIC, "read_uncommitted", 2345, start=1234))
+    assert (end.reason, end.next_offset) == ("end", 2345)
+
+
+def test_beginning_is_the_logs_start() -> None:
+    with rig(GoldenTierSource(PartitionOffsets(log_start=4100))) as made:
+        rows, end = made.read(start=-2)
+    assert rows[0][0] == 4100
+    assert end.next_offset == TIERED_END
+
+
+def test_beginning_without_a_known_log_start_is_left_to_the_broker() -> None:
+    with rig(GoldenTierSource(PartitionOffsets())) as made:
+        rows, end = made.read(start=-2)
+    assert (rows, end.reason, end.next_offset) == ([], "log-start-unknown", -1)
+
+
+def test_stops_where_the_local_log_begins() -> None:
+    with rig(GoldenTierSource(PartitionOffsets(log_start=0, earliest_local=2000))) as made:
+        rows, end = made.read(stop_at_local=True)
+    assert end.reason == "local"
+    assert end.offsets.earliest_local == 2000
+    assert end.next_offset >= 2000
+    assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
+
+
+def test_a_local_offset_asks_for_no_location() -> None:
+    with rig(GoldenTierSource(PartitionOffsets(log_start=0, earliest_local=2000))) as made:
+        rows, end = made.read(start=3000, stop_at_local=True)
+        assert made.source.asked == []
+    assert (rows, end.reason, end.next_offset) == ([], "local", 3000)
+
+
+def test_passes_on_that_an_offset_is_out_of_range() -> None:
+    source = GoldenTierSource()
+    source.answers.append(NotRemote("out-of-range", out_of_range=True))
+    with rig(source) as made:
+        _, end = made.read(start=7)
+    assert (end.reason, end.next_offset, end.out_of_range) == ("out-of-range", 7, True)
+
+
+def test_a_refused_location_ends_the_read_with_its_reason() -> None:
+    source = GoldenTierSource()
+    source.answers.append(lambda found: attrs.evolve(found, format="Iceberg"))
+    with rig(source) as made:
+        rows, end = made.read()
+    assert (rows, end.reason, end.next_offset) == ([], "unsupported-format", 0)
+
+
+def test_a_failed_location_request_ends_the_read_with_its_cause() -> None:
+    source = GoldenTierSource()
+    source.answers.append(LocationError("gone"))
+    with rig(source) as made:
+        rows, end = made.read()
+    assert (rows, end.reason, end.next_offset) == ([], "location-unavailable", 0)
+    assert isinstance(end.error, LocationError)
+    assert made.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
+
+
+def test_a_location_request_that_fails_ahead_of_time_is_repeated_when_it_is_needed() -> None:
+    source = GoldenTierSource()
+    source.answers.extend([lambda found: found, LocationError("gone")])
+    with rig(source) as made:
+        rows, end = made.read()
+    assert end.reason == "local"
+    assert_equal(rows, whole())
+
+
+Fault = DirectFetchError | Exception | Callable[[ReadableStream], ReadableStream]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [RemoteStorageUnavailableError("refused")],
+        [RemoteStorageUnavailableError("refused"), RemoteStorageUnavailableError("refused")],
+        [lambda stream: CutStream(stream, 5000)],
+        [lambda stream: CutStream(stream, 1)],
+        [
+            lambda stream: CutStream(stream, 9000, RemoteStorageUnavailableError("reset")),
+            lambda stream: CutStream(stream, 3000),
+        ],
+        [lambda stream: FlippedStream(stream, 100)],
+        [lambda stream: FlippedStream(stream, 5)],
+        [LocationExpiredError("expired")],
+        [SegmentNotFoundError("404")],
+    ],
+    ids=[
+        "refused",
+        "refused-twice",
+        "cut",
+        "cut-in-header",
+        "reset-then-cut",
+        "flip-body",
+        "flip-offset",
+        "expired",
+        "not-found",
+    ],
+)
+def test_cures_what_can_be_cured_without_the_broker(faults: list[Fault]) -> None:
+    start = range_starts()[1]
+    with rig(fetcher=ScriptedFetcher({start: list(faults)})) as made:
+        rows, end = made.read()
+        assert made.fetcher.faults_left == 0
+    assert end.reason == "local"
+    assert_equal(rows, whole())
+
+
+@pytest.mark.parametrize(
+    ("faults", "reason"),
+    [
+        ([RemoteStorageUnavailableError("refused")] * 3, "unavailable"),
+        ([RemoteStorageTimeoutError("slow")], "timeout"),
+        ([LocationExpiredError("expired")] * 2, "expired"),
+        ([ForbiddenLocationError("redirect")], "forbidden-location"),
+        ([ValueError("a plugin's own, with https://host/?signature=secret")], "storage-error"),
+        ([lambda stream: FlippedStream(stream, 100)] * 2, "corrupt"),
+        ([lambda stream: CutStream(stream, 7000, RemoteStorageTimeoutError("slow"))], "timeout"),
+    ],
+    ids=["refused", "timeout", "expired", "redirect", "plugin", "damaged", "timeout-in-body"],
+)
+def test_what_cannot_be_cured_goes_to_the_broker_from_the_exact_next_offset(faults: list[Fault], reason: str) -> None:
+    start = range_starts()[1]
+    with rig(fetcher=ScriptedFetcher({start: list(faults)})) as made:
+        rows, end = made.read()
+        assert made.fetcher.faults_left == 0
+    assert end.reason == reason
+    assert end.next_offset == rows[-1][0] + 1
+    assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
+    assert end.error is not None
+    assert "secret" not in repr(end)
+
+
+def test_what_was_verified_before_a_timeout_is_delivered() -> None:
+    second = range_starts(100_000)[1]
+    source = GoldenTierSource(range_bytes=100_000)
+    with rig(source, ScriptedFetcher({second: [RemoteStorageTimeoutError("slow")]})) as made:
+        without, _ = made.read()
+    cut = [lambda stream: CutStream(stream, 60_000, RemoteStorageTimeoutError("slow"))]
+    source = GoldenTierSource(range_bytes=100_000)
+    with rig(source, ScriptedFetcher({second: cut})) as made:
+        rows, end = made.read()
+    assert len(rows) > len(without)
+    assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
+
+
+def test_a_retried_range_goes_on_with_the_saved_filter() -> None:
+    with rig() as made:
+        made.read("txn", isolation_level=COMMITTED, end_offset=2400)
+        starts = {start for start, _ in made.fetcher.fetched}
+    faults: dict[int, list[Fault]] = {start: [lambda stream: CutStream(stream, 9000)] for start in starts}
+    with rig(fetcher=ScriptedFetcher(faults)) as made:
+        rows, _ = made.read("txn", isolation_level=COMMITTED, end_offset=2400)
+    assert_equal(rows, expected("txn", "read_committed", 2400))
+
+
+def test_a_fetcher_that_hangs_costs_a_thread_and_never_a_partition() -> None:
+    start = range_starts()[1]
+    released = threading.Event()
+    config = attrs.evolve(CONFIG, read_timeout_ms=1, connect_timeout_ms=1)
+    with rig(fetcher=ScriptedFetcher({start: [lambda _: HangingStream(released)]}), config=config) as made:
+        rows, end = made.read()
+        assert end.reason == "timeout"
+        assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
+        released.set()
+
+
+def test_an_open_breaker_sends_every_partition_to_the_broker_without_asking() -> None:
+    start = range_starts()[0]
+    config = attrs.evolve(CONFIG, retries=0, breaker_failures=1, breaker_reset_ms=600_000)
+    with rig(fetcher=ScriptedFetcher({start: [RemoteStorageUnavailableError("dead")]}), config=config) as made:
+        _, first = made.read()
+        asked = len(made.source.asked)
+        _, second = made.read()
+        assert (first.reason, second.reason) == ("unavailable", "breaker-open")
+        assert len(made.source.asked) == asked
+
+
+def test_a_stopped_reader_delivers_nothing_more() -> None:
+    with rig() as made:
+        reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+        assert made.engine.wait(30)
+        reader.stop()
+        assert reader.take() is None
+        assert reader.state is ReaderState.STOPPED
+        assert not reader.has_ready
+        reader.stop()
+
+
+def test_memory_bounds_what_is_read_ahead() -> None:
+    config = attrs.evolve(CONFIG, buffer_memory=60_000)
+    with rig(config=config) as made:
+        reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+        seen = 0
+        for item in reader.blocks(timeout=60):
+            seen = max(seen, made.engine.memory.held)
+            if isinstance(item, ReadEnd):
+                assert item.next_offset == TIERED_END
+        assert 0 < seen < 4 * 60_000
+
+
+def test_many_partitions_share_one_engine() -> None:
+    with rig() as made:
+        topics = [TOPIC, "codec-lz4-rdk", "logappend", "delrec", "txn"]
+        readers = {topic: made.engine.reader(topic, 0, 437, isolation_level=UNCOMMITTED) for topic in topics}
+        for topic, reader in readers.items():
+            rows, end = drain(reader)
+            assert_equal(rows, expected(topic, "read_uncommitted", end.next_offset, start=437))
+
+
+def test_nothing_comes_from_a_closed_engine() -> None:
+    with rig() as made:
+        reader = made.engine.reader(TOPIC, 0, 0)
+        made.engine.close()
+        assert reader.state is ReaderState.STOPPED
+        with pytest.raises(RuntimeError):
+            made.engine.reader(TOPIC, 0, 0)
+        with pytest.raises(RemoteStorageTimeoutError):
+            made.engine.wait_for(reader, 1.0)
+
+
+def test_a_grant_that_ends_inside_a_batch_is_damage() -> None:
+    def shortened(found: Any) -> Any:
+        last = found.ranges[-1]
+        cut = attrs.evolve(last, range=attrs.evolve(last.range, end=last.range.end - 10))
+        return attrs.evolve(found, ranges=(*found.ranges[:-1], cut))
+
+    source = GoldenTierSource()
+    source.answers.append(shortened)
+    with rig(source) as made:
+        rows, end = made.read()
+    assert isinstance(end.error, CorruptRecordError)
+    assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
+
+
+def test_a_range_may_end_inside_a_batch_when_the_next_one_goes_on() -> None:
+    def uneven(found: Any) -> Any:
+        ranges, at = [], found.span.start
+        for granted in found.ranges[:-1]:
+            end = granted.range.end - 17
+            ranges.append(attrs.evolve(granted, range=attrs.evolve(granted.range, start=at, end=end)))
+            at = end
+        ranges.append(attrs.evolve(found.ranges[-1], range=attrs.evolve(found.ranges[-1].range, start=at)))
+        return attrs.evolve(found, ranges=tuple(ranges))
+
+    source = GoldenTierSource()
+    source.answers.extend([uneven] * 20)
+    with rig(source) as made:
+        rows, end = made.read()
+    assert end.reason == "local"
+    assert_equal(rows, whole())
+
+
+def test_a_grant_that_promises_more_offsets_than_it_holds_is_a_doubt() -> None:
+    source = GoldenTierSource()
+    source.answers.append(lambda found: attrs.evolve(found, ranges=found.ranges[:-1]))
+    with rig(source) as made:
+        rows, end = made.read()
+    assert end.reason == "bad-location"
+    assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
+
+
+def test_nothing_undecided_is_delivered() -> None:
+    source = GoldenTierSource()
+    source.answers.append(lambda found: attrs.evolve(found, last_stable_offset=30, high_watermark=5000))
+    with rig(source) as made:
+        rows, end = made.read(isolation_level=COMMITTED)
+    assert (end.reason, end.next_offset) == ("undecided", 30)
+    assert_equal(rows, expected(TOPIC, "read_committed", 30))
