@@ -1,0 +1,43 @@
+"""The documents of the tree and the fenced blocks in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+
+__all__ = ["ROOT", "Block", "blocks", "documents"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@attrs.frozen
+class Block:
+    """A fenced block: the document it is in, relative to the root, its first line there, its language and text."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}"
+
+
+def documents() -> list[Path]:
+    """README.md and all of docs/, relative to the root."""
+    return [Path("README.md"), *sorted(path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(*languages: str) -> list[Block]:
+    """All fenced blocks of some languages."""
+    found = []
+    for document in documents():
+        text = (ROOT / document).read_text()
+        for match in _BLOCK.finditer(text):
+            if match["language"] in languages:
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(Block(document, line, match["language"], match["text"]))
+    return found

@@ -1,0 +1,72 @@
+"""The documents agree with the tree: links, generated pages, the form of fragments and of decisions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import ROOT, blocks, documents
+
+_LINK = re.compile(r"\[[^\]]*\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
+_FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed|security)\.md")
+_LANGUAGES = {"python", "console", "text", "json", "properties", ""}
+
+
+def _anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", documents(), ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = (ROOT / document).read_text()
+    for link in _LINK.finditer(text):
+        target = (ROOT / document).parent / link["target"] if link["target"] else ROOT / document
+        assert target.exists(), link[0]
+        if link["anchor"]:
+            assert link["anchor"] in _anchors(target.read_text()), link[0]
+
+
+def test_blocks_have_a_language_that_is_run_or_known_not_to_be() -> None:
+    fences = {
+        match for document in documents() for match in re.findall(r"^```(\w+)", (ROOT / document).read_text(), re.MULTILINE)
+    }
+    assert fences <= _LANGUAGES
+    assert blocks("python")
+    assert blocks("console")
+
+
+def test_generated_pages_are_what_the_code_says() -> None:
+    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def _folder(name: str) -> list[Path]:
+    return sorted(path for path in (ROOT / "docs" / name).iterdir() if path.name != "README.md")
+
+
+@pytest.mark.parametrize("fragment", _folder("changes"), ids=lambda path: path.name)
+def test_change_is_one_paragraph_for_users(fragment: Path) -> None:
+    assert _FRAGMENT.fullmatch(fragment.name)
+    text = fragment.read_text()
+    assert text.strip().endswith(".")
+    assert "\n\n" not in text.strip()
+    assert 5 <= len(text.split()) <= 120
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(path.name.split("-")[0]) for path in _folder("decisions")]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize("record", _folder("decisions"), ids=lambda path: path.name)
+def test_decision_says_what_why_and_what_not(record: Path) -> None:
+    text = record.read_text()
+    assert re.match(rf"# {int(record.name[:4])}\. \S", text)
+    for part in ("**Decided.**", "**Why.**", "**Rejected.**"):
+        assert part in text
