@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_remote_client.errors import ProtocolError
+from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
+from kafka_remote_client.protocol.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    SupportedFeature,
+    decode_response,
+    encode_response,
+)
+from tests.support.wire_oracles import DIRECTIONS, check_against_oracles, check_damage, check_round_trip
+
+EVERY_VERSION = pytest.mark.parametrize("version", API_VERSIONS.versions)
+BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
+
+
+@BOTH_DIRECTIONS
+@EVERY_VERSION
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
+    check_round_trip("api_versions", direction, version, data)
+
+
+@BOTH_DIRECTIONS
+@EVERY_VERSION
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
+    check_against_oracles("api_versions", direction, version, data)
+
+
+@BOTH_DIRECTIONS
+@EVERY_VERSION
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
+    check_damage("api_versions", direction, version, data)
+
+
+def response(*keys: tuple[int, int, int], features: tuple[SupportedFeature, ...] = ()) -> ApiVersionsResponse:
+    return ApiVersionsResponse(api_keys=tuple(ApiVersion(*key) for key in keys), supported_features=features)
+
+
+def test_an_unsupported_version_is_answered_in_version_0() -> None:
+    body = bytes.fromhex("0023" + "00000001" + "001200000004")
+    for version in API_VERSIONS.versions:
+        assert decode_response(body, version) == ApiVersionsResponse(35, (ApiVersion(ApiKey.API_VERSIONS, 0, 4),))
+
+
+def test_a_refusal_that_does_not_parse_is_a_protocol_error() -> None:
+    # librdkafka's mock cluster, asked at version 3: a compact array inside a body of version 0.
+    with pytest.raises(ProtocolError):
+        decode_response(bytes.fromhex("0023" + "01" + "001200000002" + "00000000"), 3)
+
+
+@pytest.mark.parametrize(
+    ("spoken", "best"), [((4, 18), 18), ((0, 12), 12), ((0, 11), None), ((19, 20), None), ((15, 40), 18), ((12, 12), 12)]
+)
+def test_the_best_version_is_the_highest_that_both_speak(spoken: tuple[int, int], best: int | None) -> None:
+    assert response((ApiKey.FETCH, *spoken)).best_version(ApiKey.FETCH, range(12, 19)) == best
+
+
+def test_there_is_no_best_version_of_a_message_that_the_peer_lacks() -> None:
+    assert response((ApiKey.METADATA, 0, 9)).best_version(ApiKey.FETCH, range(12, 19)) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "announced"),
+    [
+        (response((ApiKey.FETCH, 4, 18)), False),
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 0)), True),
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 1, 2)), False),
+        (response(features=(SupportedFeature("direct.remote.fetch", 1, 1),)), True),
+        (response(features=(SupportedFeature("direct.remote.fetch", 2, 3),)), False),
+        (response(features=(SupportedFeature("metadata.version", 1, 29),)), False),
+    ],
+)
+def test_either_announcement_of_the_dialect_is_enough(answer: ApiVersionsResponse, announced: bool) -> None:
+    assert answer.announces_direct_fetch is announced
+
+
+@pytest.mark.parametrize("version", API_VERSIONS.versions)
+def test_an_announcement_survives_every_version(version: int) -> None:
+    assert decode_response(encode_response(response((1, 4, 18)).announcing(), version), version).announces_direct_fetch
+
+
+def test_announcing_twice_changes_nothing_more() -> None:
+    once = response((ApiKey.FETCH, 4, 18), features=(SupportedFeature("kraft.version", 0, 1),)).announcing()
+    assert once.announcing() == once
+    assert once.api_keys[0] == ApiVersion(ApiKey.FETCH, 4, 18)
+    assert once.supported_features[0].name == "kraft.version"
+
+
+def test_golden_bytes_of_the_announcement() -> None:
+    keys = "02" + "7f1c00000000" + "00"
+    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010001" + "00"
+    body = "0000" + keys + "00000000" + "01" + "00" + "1a" + features
+    assert encode_response(ApiVersionsResponse().announcing(), 3).hex() == body
