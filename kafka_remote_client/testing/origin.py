@@ -1,0 +1,248 @@
+"""An HTTP origin that does what a test tells it to, request by request, and remembers what it did.
+
+::
+
+    with ScriptedOrigin({"segment.log": data}) as origin:
+        origin.script(error(503, "SlowDown", Retry_After="1"), Answer(ending=Ending.CUT, at=100))
+        fetch(origin.url_for("segment.log"))              # 503
+        fetch(origin.url_for("segment.log"))              # 100 bytes, then the end of the connection
+        fetch(origin.url_for("segment.log"))              # the script is used up: the truth
+        assert [exchange.status for exchange in origin.exchanges] == [503, 206, 206]
+
+Nothing is checked, so that nothing stands between the script and the client; to prove that signatures are asked for, use the
+shim's ObjectOrigin.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Self
+from urllib.parse import quote, unquote
+
+import attrs
+
+from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
+from kafka_remote_client.testing.answers import Answer, Ending, error
+
+__all__ = ["Exchange", "ScriptedOrigin"]
+
+_RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})?", re.ASCII)
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time to linger: close sends RST
+_CHUNK = 1000
+_PIECE = 1024 * 1024
+
+
+@attrs.define
+class Exchange:
+    """A request and what became of it. ``sent`` counts body bytes; ``finished`` = all that the answer has was sent."""
+
+    request: HttpRequest
+    connection: int
+    answer: Answer
+    status: int = 0
+    sent: int = 0
+    finished: bool = False
+
+    @property
+    def key(self) -> str:
+        """The object asked for."""
+        return unquote(self.request.target.partition("?")[0].removeprefix("/"))
+
+
+class ScriptedOrigin:
+    """The server. ``objects`` may be changed while it runs. ``signature`` stands in the URLs that it gives out.
+
+    Answers come from :meth:`script`, first in, first out, over all connections; ``otherwise`` answers when that is used up.
+    """
+
+    def __init__(
+        self,
+        objects: Mapping[str, bytes] | None = None,
+        *,
+        otherwise: Answer | None = None,
+        signature: str = "scripted",
+        host: str = "127.0.0.1",
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.objects: MutableMapping[str, bytes] = dict(objects or {})
+        self.otherwise = otherwise or Answer()
+        self.exchanges: list[Exchange] = []
+        self._signature = signature
+        self._scheme = "http" if ssl_context is None else "https"
+        self._script: deque[Answer] = deque()
+        self._changed = threading.Condition()
+        self._released = threading.Event()
+        self._conversations = 0
+        self._listener = ConnectionListener(self._converse, host=host, ssl_context=ssl_context, name="scripted-origin")
+
+    @property
+    def port(self) -> int:
+        return self._listener.address[1]
+
+    @property
+    def url(self) -> str:
+        """Scheme, host and port."""
+        host, port = self._listener.address
+        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def authority(self) -> str:
+        """``host:port``, as an allow-list has it."""
+        return self.url.partition("://")[2]
+
+    @property
+    def connections(self) -> int:
+        """Connections accepted so far, TLS or not."""
+        return self._listener.connections
+
+    def url_for(self, key: str) -> str:
+        """A URL of an object, with a signature that nobody checks."""
+        return f"{self.url}/{quote(key)}?X-Amz-Expires=120&X-Amz-Signature={self._signature}"
+
+    def script(self, *answers: Answer) -> None:
+        """Appends what the next requests are answered with."""
+        with self._changed:
+            self._script.extend(answers)
+
+    def release(self) -> None:
+        """Ends every stall there is: their connections close."""
+        self._released.set()
+
+    def wait_for(self, count: int, *, finished: bool = False, timeout: float = 10.0) -> bool:
+        """Waits until that many requests were seen (or answered to the end); False when they were not in time."""
+
+        def enough() -> bool:
+            return sum(exchange.finished or not finished for exchange in self.exchanges) >= count
+
+        with self._changed:
+            return self._changed.wait_for(enough, timeout)
+
+    def cut_connections(self) -> None:
+        """Ends every connection, in use or idle; the origin goes on."""
+        self._listener.cut_connections()
+
+    def start(self) -> None:
+        """Serves, on the port of the last time if there was one."""
+        self._released.clear()
+        self._listener.start()
+
+    def stop(self) -> None:
+        """Ends every connection and frees the port. May be called twice."""
+        self._released.set()
+        self._listener.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _converse(self, connection: socket.socket) -> None:
+        with self._changed:
+            self._conversations += 1
+            number = self._conversations
+        with connection.makefile("rb") as reader:
+            keep = True
+            while keep:
+                try:
+                    request = read_request(reader)
+                except MalformedRequestError:
+                    return
+                if request is None:
+                    return
+                exchange = self._begin(request, number)
+                try:
+                    keep = self._answer(connection, exchange) and request.keep_alive
+                finally:
+                    with self._changed:
+                        self._changed.notify_all()
+
+    def _begin(self, request: HttpRequest, number: int) -> Exchange:
+        with self._changed:
+            exchange = Exchange(request, number, self._script.popleft() if self._script else self.otherwise)
+            self.exchanges.append(exchange)
+            self._changed.notify_all()
+        return exchange
+
+    def _answer(self, connection: socket.socket, exchange: Exchange) -> bool:
+        """Says it all; True when the connection can carry another request."""
+        answer = exchange.answer
+        if answer.silent:
+            self._released.wait()
+            return False
+        if answer.delay:
+            self._released.wait(answer.delay)
+        if answer.raw is not None:
+            connection.sendall(answer.raw)
+            exchange.finished = True
+            return False
+        status, headers, truth = _truth(self.objects, exchange)
+        body = _body(answer, truth)
+        exchange.status = answer.status or status
+        connection.sendall(_head(exchange.status, answer, headers, len(body)))
+        return self._send_body(connection, exchange, body)
+
+    def _send_body(self, connection: socket.socket, exchange: Exchange, body: bytes) -> bool:
+        answer = exchange.answer
+        stop = len(body) if answer.at is None else min(answer.at, len(body))
+        for piece in _pieces(answer, memoryview(body)[:stop]):
+            if answer.pace is not None and exchange.sent and self._released.wait(answer.pace.seconds):
+                return False
+            connection.sendall(b"%x\r\n%b\r\n" % (len(piece), bytes(piece)) if answer.chunked else piece)
+            exchange.sent += len(piece)
+        if answer.ending is Ending.COMPLETE:
+            if answer.chunked:
+                connection.sendall(b"0\r\n\r\n")
+            exchange.finished = True
+            return True
+        if answer.ending is Ending.STALL:
+            self._released.wait()
+        elif answer.ending is Ending.RESET:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        return False
+
+
+def _truth(objects: Mapping[str, bytes], exchange: Exchange) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body that an honest store answers with."""
+    data = objects.get(exchange.key)
+    if data is None:
+        return _refusal(error(404, "NoSuchKey", "The specified key does not exist."))
+    wanted = exchange.request.headers.get("range")
+    if wanted is None:
+        return 200, {"Content-Type": "application/octet-stream"}, data
+    found = _RANGE.fullmatch(wanted)
+    start = int(found[1]) if found else len(data)
+    if found is None or start >= len(data):
+        return _refusal(error(416, "InvalidRange", "The requested range is not satisfiable"))
+    end = min(int(found[2]) + 1, len(data)) if found[2] else len(data)
+    headers = {"Content-Type": "application/octet-stream", "Content-Range": f"bytes {start}-{end - 1}/{len(data)}"}
+    return 206, headers, data[start:end]
+
+
+def _refusal(answer: Answer) -> tuple[int, dict[str, str], bytes]:
+    return answer.status or 0, {name: value for name, value in answer.headers.items() if value}, answer.body or b""
+
+
+def _body(answer: Answer, truth: bytes) -> bytes:
+    body = truth if answer.body is None else answer.body
+    return body if answer.transform is None else answer.transform(body)
+
+
+def _head(status: int, answer: Answer, true_headers: Mapping[str, str], length: int) -> bytes:
+    framing = {"Transfer-Encoding": "chunked"} if answer.chunked else {"Content-Length": str(length)}
+    headers: dict[str, str | None] = {**true_headers, **framing, **answer.headers}
+    lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
+    return "\r\n".join([f"HTTP/1.1 {status} Scripted", *lines, "", ""]).encode("latin-1")
+
+
+def _pieces(answer: Answer, body: memoryview) -> Iterator[memoryview]:
+    size = answer.pace.size if answer.pace else _CHUNK if answer.chunked else _PIECE
+    for at in range(0, len(body), size):
+        yield body[at : at + size]

@@ -1,0 +1,37 @@
+"""A wrapper that takes its time. Sits directly above a real fetcher; what is below it does not see the delay."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import RemoteStorageUnavailableError
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import ReadableStream, RemoteStorageFetcher
+
+__all__ = ["SlowFetcher"]
+
+
+class SlowFetcher:
+    """Waits ``seconds`` before each fetch, as a distant store does. Closing it ends the waits, whose fetches then fail."""
+
+    def __init__(self, inner: RemoteStorageFetcher, seconds: float, clock: Clock | None = None) -> None:
+        self.seconds = seconds
+        self._inner = inner
+        self._clock = clock or SystemClock()
+        self._closed = threading.Event()
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        self._inner.configure(configs)
+
+    def fetch_log_segment(
+        self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> ReadableStream:
+        if self._clock.wait(self._closed, self.seconds):
+            raise RemoteStorageUnavailableError("the fetcher is closed")
+        return self._inner.fetch_log_segment(remote_log_segment_metadata, start_position, end_position)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._inner.close()

@@ -1,0 +1,122 @@
+"""The shipped conformance suite over every fetcher of ours, the presigned one over two kinds of store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchers.local import LocalFetcher
+from fetchers.memory import MemoryFetcher
+from fetchers.presigned import PresignedFetcher
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import LocationMetadata
+from kafka_remote_client.shim.origin import ObjectOrigin
+from kafka_remote_client.testing import Answer, FailingFetcher, RemoteStorageFetcherTests, ScriptedOrigin, SlowFetcher
+
+SECRET = b"a secret of 16 bytes or more"
+
+
+def by_key(key: str) -> bytes:
+    return LocationMetadata(object_key=key).encode()
+
+
+def presigned(authority: str) -> PresignedFetcher:
+    fetcher = PresignedFetcher()
+    fetcher.configure(
+        {
+            "remote.storage.fetcher.allowed.hosts": authority,
+            "remote.storage.fetcher.allow.http": "true",
+            "remote.storage.fetcher.allow.private.addresses": True,
+        }
+    )
+    return fetcher
+
+
+class TestMemoryFetcher(RemoteStorageFetcherTests):
+    @pytest.fixture
+    def fetcher(self) -> MemoryFetcher:
+        self.objects: dict[str, bytes] = {}
+        return MemoryFetcher(self.objects)
+
+    def put(self, key: str, data: bytes) -> bytes:
+        self.objects[key] = data
+        return by_key(key)
+
+    def absent(self, key: str) -> bytes:
+        return by_key(key)
+
+
+class TestLocalFetcher(RemoteStorageFetcherTests):
+    @pytest.fixture
+    def fetcher(self, tmp_path: Path) -> Iterator[LocalFetcher]:
+        self.root = tmp_path
+        fetcher = LocalFetcher()
+        fetcher.configure({"remote.storage.fetcher.local.root": str(tmp_path)})
+        yield fetcher
+        fetcher.close()
+
+    def put(self, key: str, data: bytes) -> bytes:
+        path = self.root / "topic-0" / key
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        return by_key(f"topic-0/{key}")
+
+    def absent(self, key: str) -> bytes:
+        return by_key(f"topic-0/{key}")
+
+
+class TestPresignedFetcherOnUnsignedRanges(RemoteStorageFetcherTests):
+    @pytest.fixture
+    def fetcher(self) -> Iterator[PresignedFetcher]:
+        with ScriptedOrigin(signature="0123456789abcdef") as self.origin:
+            fetcher = presigned(self.origin.authority)
+            yield fetcher
+            fetcher.close()
+
+    def put(self, key: str, data: bytes) -> bytes:
+        self.origin.objects[key] = data
+        return self.absent(key)
+
+    def absent(self, key: str) -> bytes:
+        return LocationMetadata(url=self.origin.url_for(key)).encode()
+
+
+class TestPresignedFetcherOnChunkedAnswers(TestPresignedFetcherOnUnsignedRanges):
+    @pytest.fixture
+    def fetcher(self) -> Iterator[PresignedFetcher]:
+        with ScriptedOrigin(otherwise=Answer(chunked=True)) as self.origin:
+            fetcher = presigned(self.origin.authority)
+            yield fetcher
+            fetcher.close()
+
+
+class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
+    open_ended = False
+
+    @pytest.fixture
+    def fetcher(self, tmp_path: Path) -> Iterator[PresignedFetcher]:
+        self.root = tmp_path
+        with ObjectOrigin(tmp_path, SECRET) as self.origin:
+            fetcher = presigned(self.origin.url.removeprefix("http://"))
+            yield fetcher
+            fetcher.close()
+
+    def put(self, key: str, data: bytes) -> bytes:
+        (self.root / key).write_bytes(data)
+        return by_key(key)
+
+    def absent(self, key: str) -> bytes:
+        return by_key(key)
+
+    def locate(self, custom_metadata: bytes, start: int, end: int) -> bytes:
+        key = LocationMetadata.decode(custom_metadata).object_key
+        return LocationMetadata(url=self.origin.signer.sign(key, ByteRange(start, end), 60)).encode()
+
+
+class TestWrappers(TestMemoryFetcher):
+    @pytest.fixture
+    def fetcher(self) -> SlowFetcher:
+        self.objects = {}
+        return SlowFetcher(FailingFetcher(MemoryFetcher(self.objects)), 0.0)
