@@ -1,8 +1,8 @@
 """Bytes to records. Pure: no I/O, no clock, no threads."""
 
-from kafka_remote_client.records.batch import BatchHeader, BatchRules
+from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
-from kafka_remote_client.records.completed_fetch import DEFAULT_MAX_DECOMPRESSED_BYTES, CompletedFetch
+from kafka_remote_client.records.completed_fetch import CompletedFetch
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from kafka_remote_client.records.reader import read_batches
 

@@ -1,8 +1,31 @@
-"""The seam: everything that exists both compiled and in pure Python is imported from here and nowhere else."""
+"""The seam: what exists both compiled and in pure Python is imported from here and nowhere else.
+
+The kernel is taken where it was built. ``KAFKA_REMOTE_CLIENT_PURE=1`` forces Python; a missing kernel is said once in the log.
+"""
 
 from __future__ import annotations
+
+import logging
+import os
 
 from kafka_remote_client.records.batch import BatchList, scan_batches
 from kafka_remote_client.records.columns import ColumnBuilder, Columns, Row
 
-__all__ = ["BatchList", "ColumnBuilder", "Columns", "Row", "scan_batches"]
+__all__ = ["KERNEL", "BatchList", "ColumnBuilder", "Columns", "Row", "scan_batches"]
+
+KERNEL = "pure"
+"""``compiled`` or ``pure``: which of the two this process uses."""
+
+if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
+    try:
+        from kafka_remote_client.records import _kernel
+    except ImportError:
+        logging.getLogger(__name__).info(
+            "the compiled record kernel is not installed; records are decoded in pure Python, with the same results but slower"
+        )
+    else:
+        BatchList = _kernel.BatchList  # type: ignore[misc,assignment] # the twin: same methods, other memory
+        ColumnBuilder = _kernel.ColumnBuilder  # type: ignore[misc,assignment]
+        Columns = _kernel.Columns  # type: ignore[misc,assignment]
+        scan_batches = _kernel.scan_batches  # type: ignore[assignment]
+        KERNEL = "compiled"

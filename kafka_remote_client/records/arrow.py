@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.records._select import Columns
+from kafka_remote_client.records.columns import BinaryColumn
 
 __all__ = ["SPARK_KAFKA_SCHEMA", "record_batch"]
 
@@ -33,22 +34,37 @@ def record_batch(columns: Columns, topic: str, partition: int) -> pa.RecordBatch
 
     Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits.
     """
-    rows = list(columns.rows(0, len(columns)))
+    length = len(columns)
     try:
-        timestamps = pa.array([row[1] * 1000 for row in rows], pa.int64())
-    except (OverflowError, pa.ArrowInvalid):
+        timestamps = columns.microseconds()
+    except OverflowError:
         raise UnsupportedFormatError("a record's timestamp is too large for Arrow's microseconds") from None
+    ends, names, values = columns.header_columns()
+    headers = pa.StructArray.from_arrays([_names(names), _binary(values)], fields=list(_HEADER))
     arrays = [
-        pa.array([row[4] for row in rows], pa.binary()),
-        pa.array([row[5] for row in rows], pa.binary()),
-        pa.repeat(pa.scalar(topic, pa.string()), len(rows)),
-        pa.repeat(pa.scalar(partition, pa.int32()), len(rows)),
-        pa.array([row[0] for row in rows], pa.int64()),
-        timestamps.cast(SPARK_KAFKA_SCHEMA.field("timestamp").type),
-        pa.array([row[2] for row in rows], pa.int32()),
-        pa.array(
-            [[{"key": name, "value": value} for name, value in row[6]] for row in rows],
-            SPARK_KAFKA_SCHEMA.field("headers").type,
-        ),
+        _binary(columns.binary_column(False)),
+        _binary(columns.binary_column(True)),
+        pa.repeat(pa.scalar(topic, pa.string()), length),
+        pa.repeat(pa.scalar(partition, pa.int32()), length),
+        pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
+        pa.Array.from_buffers(SPARK_KAFKA_SCHEMA.field("timestamp").type, length, [None, pa.py_buffer(timestamps)]),
+        pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(columns.timestamp_types_buffer())]),
+        pa.Array.from_buffers(SPARK_KAFKA_SCHEMA.field("headers").type, length, [None, pa.py_buffer(ends)], children=[headers]),
     ]
     return pa.record_batch(arrays, schema=SPARK_KAFKA_SCHEMA)
+
+
+def _binary(column: BinaryColumn, kind: pa.DataType | None = None) -> pa.Array:
+    ends, data, validity, nulls = column
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind or pa.binary(), len(memoryview(ends).cast("B")) // 4 - 1, buffers, nulls)
+
+
+def _names(column: BinaryColumn) -> pa.Array:
+    names = _binary(column, pa.string())
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        # Kafka does not check that names are UTF-8; Java shows malformed ones as U+FFFD
+        names = pa.array([name.decode("utf-8", "replace") for name in _binary(column).to_pylist()], pa.string())
+    return names

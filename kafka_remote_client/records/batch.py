@@ -36,17 +36,20 @@ import attrs
 import crc32c
 
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.model import RemoteLogSegmentMetadata
-from kafka_remote_client.records.faults import Fault, fault_error
+from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata
+from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
+from kafka_remote_client.records.legacy import read_entry
 
 __all__ = [
     "ANY_OFFSET",
     "BATCH_OVERHEAD",
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
     "LOG_OVERHEAD",
     "MAX_OFFSET",
     "BatchHeader",
     "BatchList",
     "BatchRules",
+    "read_legacy_header",
     "scan_batches",
 ]
 
@@ -56,6 +59,7 @@ BATCH_OVERHEAD = 61
 """Bytes of a magic 2 header."""
 HEADER_SIZE_UP_TO_MAGIC = 17
 MAX_OFFSET = 2**63 - 1
+DEFAULT_MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 ANY_OFFSET = -1
 """Nothing is known yet about where the next batch has to begin."""
 
@@ -107,7 +111,8 @@ class BatchHeader(NamedTuple):
 class BatchRules:
     """What batches of one segment must satisfy. The defaults allow every offset, any epoch, and gaps between batches.
 
-    ``epochs`` are (leader epoch, start offset) pairs, rising; ``None`` = not known. ``max_batch_bytes`` bounds a whole batch.
+    ``epochs`` are (leader epoch, start offset) pairs, rising; ``None`` = not known. ``max_batch_bytes`` bounds a whole batch
+    as it lies in the segment, ``max_decompressed_bytes`` its records when they are decompressed.
     """
 
     start_offset: int = 0
@@ -115,9 +120,16 @@ class BatchRules:
     epochs: tuple[tuple[int, int], ...] | None = None
     allow_offset_gaps: bool = True
     max_batch_bytes: int = 2**31 - 1 + LOG_OVERHEAD
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 
     @classmethod
-    def of_segment(cls, metadata: RemoteLogSegmentMetadata, *, allow_offset_gaps: bool) -> BatchRules:
+    def of_segment(
+        cls,
+        metadata: RemoteLogSegmentMetadata,
+        *,
+        allow_offset_gaps: bool = False,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    ) -> BatchRules:
         """The rules that a segment's metadata sets."""
         return cls(
             start_offset=metadata.start_offset,
@@ -125,6 +137,7 @@ class BatchRules:
             epochs=tuple((entry.epoch, entry.start_offset) for entry in metadata.segment_leader_epochs),
             allow_offset_gaps=allow_offset_gaps,
             max_batch_bytes=metadata.segment_size_in_bytes,
+            max_decompressed_bytes=max_decompressed_bytes,
         )
 
 
@@ -148,9 +161,9 @@ class BatchList(Sequence[BatchHeader]):
     def __getitem__(self, index: int) -> BatchHeader:  # type: ignore[override] # slices are never asked for
         return self._headers[index]
 
-    def any_compressed(self) -> bool:
-        """Whether records have to be decompressed anywhere in the list."""
-        return any(header.attributes & _CODEC_MASK for header in self._headers)
+    def needs_arena(self) -> bool:
+        """Whether records anywhere in the list have to be decompressed or rewritten before they can be read in place."""
+        return any(header.attributes & _CODEC_MASK or header.magic < 2 for header in self._headers)
 
     def count_below(self, end_offset: int) -> int:
         """How many batches begin below ``end_offset``."""
@@ -159,17 +172,16 @@ class BatchList(Sequence[BatchHeader]):
             count -= 1
         return count
 
-    def plain_until(self, index: int, stop: int, fetch_offset: int, filter_from: int) -> int:
-        """The first batch of ``[index, stop)`` that needs more than its records copied out; ``stop`` when there is none.
+    def ordinary_until(self, index: int, stop: int, fetch_offset: int, filter_from: int) -> int:
+        """The first batch of ``[index, stop)`` whose records are not simply taken; ``stop`` when there is none.
 
-        Such are old formats, compressed and control batches, those that end before ``fetch_offset``, and producers'
-        batches that reach ``filter_from``, where the aborted-transaction filter begins to matter.
+        Such are control batches, batches that end before ``fetch_offset``, and producers' batches that reach
+        ``filter_from``, where the aborted-transaction filter begins to matter.
         """
         while index < stop:
             header = self._headers[index]
             if (
-                header.magic < 2
-                or header.attributes & (_CODEC_MASK | _CONTROL)
+                header.attributes & _CONTROL
                 or header.last_offset < fetch_offset
                 or (header.producer_id >= 0 and header.last_offset >= filter_from)
             ):
@@ -200,7 +212,7 @@ def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> B
         if end - position < size:
             needed = size
             break
-        header, fault = _read_header(data, position, size, magic)
+        header, fault = _read_header(data, position, size, magic, rules.max_decompressed_bytes)
         fault = fault or _check_place(header, expected_offset, rules)
         if fault:
             break
@@ -221,9 +233,35 @@ def _check_prefix(size: int, magic: int, rules: BatchRules) -> Fault:
     return Fault.BEYOND_SEGMENT if size > rules.max_batch_bytes else Fault.NONE
 
 
-def _read_header(data: memoryview, position: int, size: int, magic: int) -> tuple[BatchHeader, Fault]:
+def read_legacy_header(
+    data: memoryview, position: int, size: int, magic: int, max_decompressed_bytes: int
+) -> tuple[BatchHeader, Fault]:
+    """The header of a magic 2 batch with the same records, which are read, because only they say where it begins."""
+    try:
+        entry = read_entry(data[position : position + size], max_decompressed_bytes)
+    except BatchFault as caught:
+        return BatchHeader(position, size, -1, -1, magic, UNKNOWN_EPOCH, 0, -1, -1, -1, 0), caught.fault
+    attributes = entry.attributes & (_CODEC_MASK | _LOG_APPEND_TIME if magic else _CODEC_MASK)
+    return BatchHeader(
+        position=position,
+        size=size,
+        base_offset=entry.base_offset,
+        last_offset=entry.last_offset,
+        magic=magic,
+        leader_epoch=UNKNOWN_EPOCH,
+        attributes=attributes,
+        base_timestamp=entry.timestamp,
+        max_timestamp=entry.timestamp,
+        producer_id=-1,
+        record_count=len(entry.messages),
+    ), Fault.NONE
+
+
+def _read_header(
+    data: memoryview, position: int, size: int, magic: int, max_decompressed_bytes: int
+) -> tuple[BatchHeader, Fault]:
     if magic < 2:
-        return BatchHeader(position, size, 0, 0, magic, -1, 0, 0, 0, -1, 0), Fault.MAGIC
+        return read_legacy_header(data, position, size, magic, max_decompressed_bytes)
     base, _, epoch, _, crc, attributes, delta, base_time, max_time, producer, _, _, count = _HEADER.unpack_from(data, position)
     header = BatchHeader(position, size, base, base + delta, magic, epoch, attributes, base_time, max_time, producer, count)
     if crc32c.crc32c(data[position + _CRC_START : position + size]) != crc:

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import cast
+from typing import TypeAlias, cast
 
 from confluent_kafka import Message
 
-from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader, BatchList
-from kafka_remote_client.records.compression import ByteArena, decompress_into
-from kafka_remote_client.records.faults import BatchFault, fault_error
-from kafka_remote_client.records.record import RecordView, read_headers, read_records, wrap_int64
+from kafka_remote_client.records.compression import ByteArena
+from kafka_remote_client.records.faults import BatchFault, Fault
+from kafka_remote_client.records.payload import copy_records
+from kafka_remote_client.records.record import RecordView, read_headers, read_raw_headers, read_records, wrap_int64
 
-__all__ = ["ColumnBuilder", "Columns", "Row"]
+__all__ = ["NO_TIMESTAMP", "BinaryColumn", "Buffer", "ColumnBuilder", "Columns", "Row"]
+
+NO_TIMESTAMP = -1
+"""The timestamp type of magic 0."""
+
+Buffer: TypeAlias = "array[int] | bytes | bytearray | memoryview"
+
+BinaryColumn: TypeAlias = "tuple[Buffer, Buffer, Buffer | None, int]"
+"""Arrow's binary layout: int32 offsets (one more than values), data, validity bitmap (None: no nulls), number of nulls."""
 
 Row = tuple[int, int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """offset, timestamp in ms, timestamp type, leader epoch, key, value, headers."""
@@ -157,78 +165,110 @@ class Columns:
             for offset, timestamp, timestamp_type, epoch, key, value, headers in self.rows(start, stop)
         ]
 
+    # What Arrow takes over without another copy
+
+    def offsets_buffer(self) -> Buffer:
+        """int64 per record."""
+        return self._offsets
+
+    def timestamp_types_buffer(self) -> Buffer:
+        """int32 per record."""
+        return self._timestamp_types
+
+    def microseconds(self) -> Buffer:
+        """int64 per record. Raises OverflowError for a timestamp that does not fit."""
+        return array("q", [timestamp * 1000 for timestamp in self._timestamps])
+
+    def binary_column(self, values: bool) -> BinaryColumn:
+        """Values (or keys) as in BinaryColumn."""
+        read = self.value if values else self.key
+        return _gather([read(i) for i in range(len(self))])
+
+    def header_columns(self) -> tuple[Buffer, BinaryColumn, BinaryColumn]:
+        """Headers as (int32 list offsets, names, values)."""
+        ends, names, values = array("i", [0]), list[bytes | None](), list[bytes | None]()
+        for i in range(len(self)):
+            for name, value in read_raw_headers(self._source, self._headers[i], self._header_counts[i]):
+                names.append(name)
+                values.append(value)
+            ends.append(len(names))
+        return ends, _gather(names), _gather(values)
+
+
+def _gather(parts: list[bytes | None]) -> BinaryColumn:
+    ends = array("i", [0])
+    data = bytearray()
+    validity = bytearray(b"\xff" * ((len(parts) + 7) // 8))
+    nulls = 0
+    for i, part in enumerate(parts):
+        if part is None:
+            validity[i >> 3] &= ~(1 << (i & 7))
+            nulls += 1
+        else:
+            data += part
+        ends.append(len(data))
+    return ends, data, validity if nulls else None, nulls
+
 
 class ColumnBuilder:
-    """Copies records of verified batches of one buffer into columns, batch by batch; a damaged batch leaves no trace.
+    """Turns verified batches of one buffer into columns, batch by batch; a damaged batch leaves no record behind.
 
-    ``copies`` = all batches go through the arena, because at least one is compressed or the buffer will not live on.
-    Records outside ``[fetch_offset, end_offset)`` are left out.
+    ``arena`` = all records go through an arena, because at least one batch is compressed or of an old format, or because the
+    buffer will not live on. Records outside ``[fetch_offset, end_offset)`` are left out. No batch is begun once the arena
+    holds ``block_bytes``; no batch may decompress to more than ``max_decompressed_bytes``.
     """
 
     def __init__(
-        self, data: memoryview, *, copies: bool, fetch_offset: int, end_offset: int, max_decompressed_bytes: int
+        self,
+        data: memoryview,
+        batches: BatchList,
+        *,
+        arena: bool,
+        fetch_offset: int,
+        end_offset: int,
+        max_decompressed_bytes: int,
+        block_bytes: int,
     ) -> None:
-        self.data = data
-        self._arena = ByteArena() if copies else None
+        self._data = data
+        self._batches = batches
+        self._arena = ByteArena() if arena else None
         self._fetch_offset = fetch_offset
         self._end_offset = end_offset
         self._limit = max_decompressed_bytes
+        self._block_bytes = block_bytes
         self._columns = Columns()
-        self.error: DirectFetchError | None = None
 
-    def __len__(self) -> int:
-        return len(self._columns)
+    def append(self, start: int, stop: int) -> tuple[int, int]:
+        """Adds the records of the batches ``[start, stop)``.
 
-    @property
-    def arena_size(self) -> int:
-        """Bytes kept in the arena so far."""
-        return self._arena.size if self._arena is not None else 0
-
-    def append_plain(self, batches: BatchList, start: int, stop: int) -> int:
-        """Adds uncompressed batches ``[start, stop)``. Returns the first not added: ``stop``, or a damaged one (``error``)."""
+        Returns the first batch not added and its fault: ``stop`` and NONE, a damaged one, or NONE where the block is full.
+        """
         for index in range(start, stop):
-            if not self.append(batches, index):
-                return index
-        return stop
-
-    def append(self, batches: BatchList, index: int) -> bool:
-        """Adds one batch, compressed or not. False = it is damaged, and ``error`` says how."""
-        header = batches[index]
-        before = len(self._columns)
-        try:
-            self._append(header)
-        except BatchFault as caught:
-            self._columns.truncate(before)
-            self.error = fault_error(caught.fault, header.position, header.base_offset)
-            return False
-        return True
+            if self._arena is not None and self._arena.size >= self._block_bytes:
+                return index, Fault.NONE
+            before = len(self._columns)
+            try:
+                self._append(self._batches[index])
+            except BatchFault as caught:
+                self._columns.truncate(before)
+                return index, caught.fault
+        return stop, Fault.NONE
 
     def _append(self, header: BatchHeader) -> None:
-        start, end = header.position + BATCH_OVERHEAD, header.end
-        data: memoryview = self.data
-        if header.codec or self._arena is not None:
-            start, end, data = self._copy_in(header)
-        log_append_time = header.is_log_append_time
+        start, end, data = header.position + BATCH_OVERHEAD, header.end, self._data
+        if self._arena is not None:
+            start = self._arena.size
+            end = start + copy_records(self._data, header, self._arena, self._limit)
+            data = self._arena.view()
+        timestamp_type = int(header.is_log_append_time) if header.magic else NO_TIMESTAMP
         delta = header.last_offset - header.base_offset
         for record in read_records(data, start, end, header.record_count, delta):
             offset = header.base_offset + record[0]
             if self._fetch_offset <= offset < self._end_offset:
-                timestamp = header.max_timestamp if log_append_time else wrap_int64(header.base_timestamp + record[1])
-                self._columns.append(offset, timestamp, int(log_append_time), header.leader_epoch, record)
-
-    def _copy_in(self, header: BatchHeader) -> tuple[int, int, memoryview]:
-        if self._arena is None:
-            raise AssertionError("a builder without copies was given a compressed batch")
-        payload = self.data[header.position + BATCH_OVERHEAD : header.end]
-        start = self._arena.size
-        if header.codec:
-            decompress_into(self._arena, header.codec, payload, self._limit)
-        else:
-            self._arena.reserve(len(payload))[:] = payload
-            self._arena.keep(len(payload))
-        return start, self._arena.size, memoryview(self._arena.data)
+                timestamp = header.max_timestamp if timestamp_type == 1 else wrap_int64(header.base_timestamp + record[1])
+                self._columns.append(offset, timestamp, timestamp_type, header.leader_epoch, record)
 
     def finish(self) -> Columns:
         """The columns; the builder is used up."""
-        self._columns.set_source(self.data if self._arena is None else self._arena.finish())
+        self._columns.set_source(self._data if self._arena is None else self._arena.view())
         return self._columns

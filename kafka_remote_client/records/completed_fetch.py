@@ -14,18 +14,16 @@ from collections.abc import Sequence
 
 import attrs
 
-from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.records._select import BatchList, ColumnBuilder, scan_batches
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
-from kafka_remote_client.records.batch import ANY_OFFSET, MAX_OFFSET, BatchHeader, BatchRules
+from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.control import ABORT, control_keys, control_type
 from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
 
-__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
+__all__ = ["MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
 
-DEFAULT_MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 MAX_FEED = 1 << 30
 """Positions in a block are 32 bits wide: so much input is looked at in one go, and no cap on a batch may be larger."""
 
@@ -42,7 +40,6 @@ class FetchState:
     next_fetch_offset: int
     aborted: AbortedTransactionFilter | None
     end_offset: int
-    max_decompressed_bytes: int
     block_bytes: int
     expected_offset: int = ANY_OFFSET
     must_cover: bool = False
@@ -59,14 +56,16 @@ class FetchState:
             raise fault_error(Fault.CHAIN, batches[0].position, batches[0].base_offset)
         builder = ColumnBuilder(
             data,
-            copies=copies or batches.any_compressed(),
+            batches,
+            arena=copies or batches.needs_arena(),
             fetch_offset=self.next_fetch_offset,
             end_offset=self.end_offset,
-            max_decompressed_bytes=self.max_decompressed_bytes,
+            max_decompressed_bytes=self.rules.max_decompressed_bytes,
+            block_bytes=self.block_bytes,
         )
-        done, error = self._decode(batches, builder)
-        if done == 0 and error is not None:
-            raise error
+        done, fault = self._decode(data, batches, builder)
+        if done == 0 and fault:
+            raise fault_error(fault, batches[0].position, batches[0].base_offset)
         consumed = 0
         if done:
             consumed = batches[done - 1].end
@@ -74,46 +73,45 @@ class FetchState:
             self.must_cover = False
         return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
 
-    def _decode(self, batches: BatchList, builder: ColumnBuilder) -> tuple[int, DirectFetchError | None]:
-        """Returns how many batches are done, and what is wrong with the next one."""
+    def _decode(self, data: memoryview, batches: BatchList, builder: ColumnBuilder) -> tuple[int, int]:
+        """Returns how many batches are done, and what is wrong with the next one (NONE also where the block is full)."""
         index, wanted = 0, batches.count_below(self.end_offset)
         while index < wanted:
-            if builder.arena_size >= self.block_bytes:
-                return index, None
             matters_from = self.aborted.matters_from if self.aborted is not None else MAX_OFFSET
-            plain = batches.plain_until(index, wanted, self.next_fetch_offset, matters_from)
-            if plain > index:
-                reached = builder.append_plain(batches, index, plain)
-                if reached > index:
-                    self._advance(batches[reached - 1])
-                if reached < plain:
-                    return reached, builder.error
-                index = plain
-                continue
-            header = batches[index]
-            if header.last_offset >= self.next_fetch_offset:
-                error = self._decode_one(batches, index, header, builder)
-                if error is not None:
-                    return index, error
-                self._advance(header)
-            index += 1
-        return len(batches), None
+            stop = batches.ordinary_until(index, wanted, self.next_fetch_offset, matters_from)
+            if stop == index:
+                stop = index + 1
+                header = batches[index]
+                takes, fault = self._takes(data, header)
+                if fault:
+                    return index, fault
+                if not takes:
+                    if header.last_offset >= self.next_fetch_offset:
+                        self._advance(header)
+                    index = stop
+                    continue
+            reached, fault = builder.append(index, stop)
+            if reached > index:
+                self._advance(batches[reached - 1])
+            if reached < stop:
+                return reached, fault
+            index = stop
+        return len(batches), Fault.NONE
 
-    def _decode_one(
-        self, batches: BatchList, index: int, header: BatchHeader, builder: ColumnBuilder
-    ) -> DirectFetchError | None:
+    def _takes(self, data: memoryview, header: BatchHeader) -> tuple[bool, int]:
+        """Whether the application gets the records of a batch that is not an ordinary one."""
+        if header.last_offset < self.next_fetch_offset:
+            return False, Fault.NONE
         try:
-            keys = control_keys(builder.data, header, self.max_decompressed_bytes) if header.is_control else []
+            keys = control_keys(data, header, self.rules.max_decompressed_bytes) if header.is_control else []
             if self.aborted is not None and header.producer_id >= 0:
                 # an empty control batch, which compaction leaves behind, marks nothing
                 is_abort_marker = bool(keys) and control_type(keys[0]) == ABORT
                 if self.aborted.drops(header, is_abort_marker=is_abort_marker):
-                    return None
+                    return False, Fault.NONE
         except BatchFault as caught:
-            return fault_error(caught.fault, header.position, header.base_offset)
-        if header.is_control or builder.append(batches, index):
-            return None
-        return builder.error
+            return False, caught.fault
+        return not header.is_control, Fault.NONE
 
     def _advance(self, header: BatchHeader) -> None:
         self.next_fetch_offset = min(header.last_offset + 1, self.end_offset)
@@ -147,12 +145,15 @@ class CompletedFetch:
     ) -> None:
         starts_at = metadata.start_offset if at_segment_start else ANY_OFFSET
         self._state = FetchState(
-            BatchRules.of_segment(metadata, allow_offset_gaps=allow_offset_gaps),
+            BatchRules.of_segment(
+                metadata,
+                allow_offset_gaps=allow_offset_gaps,
+                max_decompressed_bytes=checked_cap(max_decompressed_bytes),
+            ),
             fetch_offset,
             aborted_filter(isolation_level, aborted_transactions),
             MAX_OFFSET if end_offset is None else end_offset,
-            checked_cap(max_decompressed_bytes),
-            max_decompressed_bytes,
+            block_bytes=max_decompressed_bytes,
             expected_offset=starts_at,
             must_cover=not at_segment_start,
         )

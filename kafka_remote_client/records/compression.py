@@ -72,8 +72,8 @@ class ByteArena:
     def size(self) -> int:
         return self._size
 
-    def finish(self) -> memoryview:
-        """What was kept; the arena is used up."""
+    def view(self) -> memoryview:
+        """What was kept. Must be let go before the next reservation."""
         return memoryview(self.data).toreadonly()[: self._size]
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import struct
 
-from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader
-from kafka_remote_client.records.compression import ByteArena, decompress_into
+from kafka_remote_client.records.batch import BatchHeader
+from kafka_remote_client.records.compression import ByteArena
 from kafka_remote_client.records.faults import BatchFault, Fault
+from kafka_remote_client.records.payload import copy_records
 from kafka_remote_client.records.record import read_records
 
 __all__ = ["ABORT", "COMMIT", "control_keys", "control_type"]
@@ -37,10 +38,8 @@ def control_type(key: bytes | None) -> int:
 
 def control_keys(data: memoryview, header: BatchHeader, limit: int) -> list[bytes | None]:
     """The keys of all records of a control batch, which is parsed to its end. Raises BatchFault where it does not parse."""
-    start, end = header.position + BATCH_OVERHEAD, header.end
-    if header.codec:
-        arena = ByteArena()
-        end = decompress_into(arena, header.codec, data[start:end], limit)
-        start, data = 0, arena.finish()
-    records = read_records(data, start, end, header.record_count, header.last_offset - header.base_offset)
-    return [None if size < 0 else bytes(data[key : key + size]) for _, _, key, size, *_ in records]
+    arena = ByteArena()
+    size = copy_records(data, header, arena, limit)
+    view = arena.view()
+    records = read_records(view, 0, size, header.record_count, header.last_offset - header.base_offset)
+    return [None if key_size < 0 else bytes(view[key : key + key_size]) for _, _, key, key_size, *_ in records]

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records.batch import MAX_OFFSET, BatchRules
+from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchRules
 from kafka_remote_client.records.block import RecordBlock
-from kafka_remote_client.records.completed_fetch import (
-    DEFAULT_MAX_DECOMPRESSED_BYTES,
-    MAX_FEED,
-    FetchState,
-    aborted_filter,
-    checked_cap,
-)
+from kafka_remote_client.records.completed_fetch import MAX_FEED, FetchState, aborted_filter, checked_cap
 from kafka_remote_client.records.faults import Fault, fault_error
 
 __all__ = ["read_batches"]
@@ -40,12 +34,11 @@ def read_batches(
     if len(view) > MAX_FEED:
         raise ValueError(f"at most {MAX_FEED} bytes at a time, not {len(view)}")
     state = FetchState(
-        BatchRules(),
+        BatchRules(max_decompressed_bytes=checked_cap(max_decompressed_bytes)),
         fetch_offset,
         aborted_filter(isolation_level, aborted_transactions),
         MAX_OFFSET,
-        checked_cap(max_decompressed_bytes),
-        MAX_FEED,
+        block_bytes=MAX_FEED,
     )
     block, consumed = state.feed(view, copies=False)
     if consumed and consumed < len(view):

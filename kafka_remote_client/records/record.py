@@ -20,7 +20,16 @@ from collections.abc import Iterator
 
 from kafka_remote_client.records.faults import BatchFault, Fault
 
-__all__ = ["MINIMAL_RECORD", "Buffer", "RecordView", "read_headers", "read_records", "read_varint", "wrap_int64"]
+__all__ = [
+    "MINIMAL_RECORD",
+    "Buffer",
+    "RecordView",
+    "read_headers",
+    "read_raw_headers",
+    "read_records",
+    "read_varint",
+    "wrap_int64",
+]
 
 MINIMAL_RECORD = 7
 """Bytes of the smallest record: length, attributes, two deltas, null key, null value, no headers."""
@@ -113,17 +122,20 @@ def _skip_header(data: Buffer, at: int, end: int) -> int:
     return at + max(value_size, 0)
 
 
-def read_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | None]]:
-    """The ``count`` headers at ``at`` of a record that was verified. Malformed UTF-8 in a name reads as U+FFFD, as in Java."""
-    headers: list[tuple[str, bytes | None]] = []
+def read_raw_headers(data: Buffer, at: int, count: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """The ``count`` headers at ``at`` of a record that was verified, names as they lie there."""
     end = len(data)
     for _ in range(count):
         size, at = read_varint(data, at, end)
-        name = str(data[at : at + size], "utf-8", "replace")
+        name = bytes(data[at : at + size])
         size, at = read_varint(data, at + size, end)
         if size < 0:
-            headers.append((name, None))
+            yield name, None
         else:
-            headers.append((name, bytes(data[at : at + size])))
+            yield name, bytes(data[at : at + size])
             at += size
-    return headers
+
+
+def read_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | None]]:
+    """The same with names as text. Malformed UTF-8 reads as U+FFFD, as in Java."""
+    return [(name.decode("utf-8", "replace"), value) for name, value in read_raw_headers(data, at, count)]
