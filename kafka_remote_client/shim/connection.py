@@ -1,0 +1,283 @@
+"""One client's connection and the connection to a broker that belongs to it, as asyncio protocols.
+
+Bytes go through an :class:`~kafka_remote_client.shim.exchange.Exchange`. What is done here: connecting upstream while the
+client's first bytes wait, back-pressure (a side whose peer reads slowly is not read either), the strategy's answers as tasks,
+and one end for both: when either side closes, so does the other, after what was written to it has gone out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import DirectFetchError, ProtocolError
+from kafka_remote_client.protocol.primitives import Buffer
+from kafka_remote_client.shim.broker import BrokerStrategy, ClientRequest
+from kafka_remote_client.shim.config import Address, ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.exchange import Exchange, Hold
+from kafka_remote_client.shim.listeners import Listeners
+
+__all__ = ["ClientConnection", "Surroundings"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """Who keeps count of the connections."""
+
+    def opened(self, connection: ClientConnection) -> bool:
+        """Whether the connection may stay."""
+
+    def closed(self, connection: ClientConnection) -> None:
+        """Both sides are gone."""
+
+
+@attrs.frozen
+class Surroundings:
+    """What all connections of a shim share."""
+
+    config: ShimConfig
+    listeners: Listeners
+    strategy: BrokerStrategy
+    counters: Counters
+    clock: Clock
+
+
+class ClientConnection(asyncio.Protocol):
+    """A pair of connections; also the protocol object of the client's side. ``node_id``: whose listener accepted it."""
+
+    def __init__(self, node_id: int, around: Surroundings, owner: Owner) -> None:
+        self.node_id = node_id
+        self.peer = ""
+        self.upstream: Address | None = None
+        self._around = around
+        self._owner = owner
+        self._client: asyncio.Transport | None = None
+        self._broker = _BrokerSide(self)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._exchange = Exchange(
+            strategy=around.strategy,
+            advertise=around.listeners.advertise,
+            counters=around.counters,
+            to_client=self._to_client,
+            to_broker=self._to_broker,
+            claimed=self._answer,
+            held=self._held,
+            max_request_bytes=around.config.max_request_bytes,
+            max_in_flight=around.config.max_in_flight,
+        )
+        self._reading_held = False
+        self._broker_full = False
+        self._opened_at = self._last_active = around.clock.monotonic()
+        self._closing_at: float | None = None
+
+    # What the owner needs.
+
+    @property
+    def closing(self) -> bool:
+        """Whether the end of this connection has begun."""
+        return self._closing_at is not None
+
+    def overdue(self, now: float) -> bool:
+        """Whether this connection has used up its time: for the first request, for any byte at all, or for closing."""
+        config = self._around.config
+        if self._closing_at is not None:
+            return now - self._closing_at > config.first_request_timeout
+        if not self._exchange.anything_asked and now - self._opened_at > config.first_request_timeout:
+            return True
+        return now - self._last_active > config.idle_timeout
+
+    def drop(self, why: str) -> None:
+        """Ends both sides at once, whatever is still to be written."""
+        if self._closing_at is None:
+            self._around.counters.add(f"connections_dropped.{why}")
+        self._begin_closing()
+        for transport in (self._client, self._broker.transport):
+            if transport is not None:
+                transport.abort()
+
+    def close(self) -> None:
+        """Ends both sides after what was written to them has gone out."""
+        self._begin_closing()
+        for transport in (self._client, self._broker.transport):
+            if transport is not None:
+                transport.close()
+
+    def _begin_closing(self) -> None:
+        if self._closing_at is None:
+            self._closing_at = self._around.clock.monotonic()
+        for task in self._tasks:
+            task.cancel()
+
+    # The client's side, called by asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._client = transport
+        name = transport.get_extra_info("peername")
+        self.peer = str(name[0]) if name else ""
+        self._exchange.hold(Hold.CONNECTING)
+        if not self._owner.opened(self):
+            transport.abort()
+            return
+        self._start(self._connect())
+
+    def data_received(self, data: bytes) -> None:
+        self._feed(self._exchange.from_client, data)
+
+    def pause_writing(self) -> None:
+        self._broker.read(False)
+
+    def resume_writing(self) -> None:
+        self._broker.read(True)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._client = None
+        self._side_lost()
+
+    # The broker's side, called by _BrokerSide.
+
+    def broker_sent(self, data: bytes) -> None:
+        self._feed(self._exchange.from_broker, data)
+
+    def broker_full(self, full: bool) -> None:
+        self._broker_full = full
+        self._read_client()
+
+    def broker_lost(self) -> None:
+        self._side_lost()
+
+    # Within.
+
+    def _side_lost(self) -> None:
+        self.close()
+        if self._client is None and self._broker.transport is None and not self._tasks:
+            self._owner.closed(self)
+
+    def _feed(self, take: Callable[[bytes], None], data: bytes) -> None:
+        if self._closing_at is not None:
+            return
+        self._last_active = self._around.clock.monotonic()
+        try:
+            take(data)
+        except ProtocolError as error:
+            _LOG.info("closing the connection of %s: %s", self.peer, error)
+            self.drop("protocol")
+        except OSError as error:
+            _LOG.warning("closing the connection of %s: a listener cannot be bound: %s", self.peer, error)
+            self.drop("error")
+
+    def _to_client(self, data: Buffer) -> None:
+        if self._client is not None:
+            self._client.write(data)
+
+    def _to_broker(self, data: Buffer) -> None:
+        if self._broker.transport is not None:
+            self._broker.transport.write(data)
+
+    def _held(self, held: bool) -> None:
+        self._reading_held = held
+        self._read_client()
+
+    def _read_client(self) -> None:
+        if self._client is None:
+            return
+        if self._reading_held or self._broker_full:
+            self._client.pause_reading()
+        else:
+            self._client.resume_reading()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        around = self._around
+        for host, port in around.listeners.upstream(self.node_id):
+            try:
+                async with asyncio.timeout(around.config.connect_timeout):
+                    await loop.create_connection(lambda: self._broker, host, port)
+            except OSError as error:  # also TimeoutError
+                _LOG.info("broker %s:%d cannot be reached: %s", host, port, error)
+            else:
+                self.upstream = host, port
+                self._release_connecting()
+                return
+        self.drop("upstream")
+
+    def _release_connecting(self) -> None:
+        self._feed(lambda _nothing: self._exchange.release(Hold.CONNECTING), b"")
+
+    def _answer(self, request: ClientRequest) -> None:
+        self._start(self._work(request))
+
+    async def _work(self, request: ClientRequest) -> None:
+        try:
+            result = await self._around.strategy.answer(request, self._ask)
+        except DirectFetchError as error:
+            _LOG.info("closing the connection of %s: %s", self.peer, error)
+            self.drop("protocol")
+        except Exception:  # noqa: BLE001 - one client's request must not end all others; it is logged with its trace
+            _LOG.exception("a request of %s cannot be answered", self.peer)
+            self.drop("error")
+        else:
+            self._feed(lambda _nothing: self._exchange.answered(result), b"")
+
+    async def _ask(self, api_key: int, version: int, body: Buffer) -> memoryview:
+        future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+
+        def deliver(answer: memoryview) -> None:
+            if not future.done():
+                future.set_result(answer)
+
+        self._exchange.ask(api_key, version, body, deliver)
+        return await future
+
+    def _start(self, work: object) -> None:
+        assert asyncio.iscoroutine(work)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._closing_at is not None:
+            self._side_lost()
+
+
+class _BrokerSide(asyncio.Protocol):
+    """The protocol object of the broker's side."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self.transport: asyncio.Transport | None = None
+
+    def read(self, wanted: bool) -> None:
+        if self.transport is None:
+            return
+        if wanted:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._connection.closing:
+            transport.abort()  # the client went away in the moment in which the broker answered
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.broker_sent(data)
+
+    def pause_writing(self) -> None:
+        self._connection.broker_full(True)
+
+    def resume_writing(self) -> None:
+        self._connection.broker_full(False)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self.transport = None
+        self._connection.broker_lost()

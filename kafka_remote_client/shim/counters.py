@@ -1,0 +1,45 @@
+"""What a shim counts: plain numbers under plain names, readable from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+__all__ = ["Counters"]
+
+
+class Counters:
+    """Thread-safe counters. A name that was never counted reads as 0.
+
+    name                          | counts
+    ``connections``               | client connections accepted
+    ``connections_refused``       | turned away by a cap
+    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``upstream``, ``idle``, ``error``
+    ``requests``                  | requests read from clients
+    ``location_requests``         | Fetch requests that asked for a location
+    ``locations_granted``         | of these, answered with one
+    ``locations_refused.<why>``   | of these, left to the broker, or answered with the broker's own error
+    ``bytes_granted``             | bytes of the ranges that were granted
+    ``ranges_granted``            | signed ranges
+    ``probes``                    | Fetch requests of ours, before each grant
+    ``aborted_probes``            | Fetch requests of ours at the end of the tier, for aborted transactions
+    ``remote_probes``             | of these, those that the broker answers from its tier (offset L-1)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: Counter[str] = Counter()
+
+    def add(self, name: str, amount: int = 1) -> None:
+        """Adds ``amount`` to the counter ``name``."""
+        with self._lock:
+            self._values[name] += amount
+
+    def __getitem__(self, name: str) -> int:
+        with self._lock:
+            return self._values[name]
+
+    def snapshot(self) -> dict[str, int]:
+        """All counters at one moment, sorted by name."""
+        with self._lock:
+            return dict(sorted(self._values.items()))

@@ -1,0 +1,110 @@
+"""One listener per broker, so that a client of a shim meets each broker under an address of its own.
+
+A shim has no credentials for its cluster: it learns the brokers from the answers that it passes on. A node id that was never
+seen is bound before the answer which names it goes out, since the client may connect the moment it has read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+from kafka_remote_client.errors import ConfigurationError, ProtocolError
+from kafka_remote_client.shim.config import Address, ShimConfig, parse_address
+
+__all__ = ["BOOTSTRAP", "Listeners"]
+
+_LOG = logging.getLogger(__name__)
+
+BOOTSTRAP = -1
+"""The node id of the bootstrap listener: no broker in particular."""
+
+_BACKLOG = 512
+_MAX_NODES = 1_024
+_MAX_PORT = 65_535
+
+
+class Listeners:
+    """The shim's sockets by node id, and the brokers' own addresses as far as they are known.
+
+    ``accept`` is called with a node id and gives the protocol object of a connection to that node's listener; ``moved`` with
+    one whose own address was learnt or has changed. Runs in the event loop that :meth:`start` was called in.
+    """
+
+    def __init__(self, config: ShimConfig, accept: Callable[[int], asyncio.Protocol], moved: Callable[[int], None]) -> None:
+        self._config = config
+        self._accept = accept
+        self._moved = moved
+        self._host, self._port = parse_address(config.listen)
+        self._addresses: dict[int, Address] = {}
+        self._upstream: dict[int, Address] = {}
+        self._servers: list[asyncio.Task[asyncio.Server]] = []
+
+    @property
+    def bootstrap(self) -> Address:
+        """Where clients find the shim first, once it is started."""
+        return self._addresses[BOOTSTRAP]
+
+    def start(self) -> None:
+        """Binds the bootstrap listener and those of the node ids in the configuration. Raises ConfigurationError."""
+        try:
+            self._bind(BOOTSTRAP, self._port)
+            for node_id in self._config.node_ids:
+                self._bind(node_id, self._port_of(node_id))
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {self._config.listen}: {error.strerror}") from None
+
+    async def stop(self) -> None:
+        """Closes all listeners. Connections that were accepted are not touched."""
+        for task in self._servers:
+            server = await task
+            server.close()
+        self._servers.clear()
+
+    def upstream(self, node_id: int) -> tuple[Address, ...]:
+        """Where a connection to that node's listener goes on to: the broker, or the cluster's bootstrap addresses."""
+        known = self._upstream.get(node_id)
+        return self._config.upstream if known is None else (known,)
+
+    def advertise(self, node_id: int, host: str, port: int) -> Address:
+        """The address that clients are told in place of that broker's. Binds a new node's listener before it returns.
+
+        Raises ProtocolError when the cluster claims more nodes than a shim listens for.
+        """
+        if node_id < 0 or not host:
+            return host, port  # "no node": an offline leader, a coordinator that was not found
+        if node_id not in self._addresses:
+            if len(self._addresses) > _MAX_NODES:
+                raise ProtocolError(f"the cluster names more than {_MAX_NODES} nodes")
+            self._bind_new(node_id)
+        if self._upstream.get(node_id) != (host, port):
+            self._upstream[node_id] = (host, port)
+            self._moved(node_id)
+        return self._addresses[node_id]
+
+    def _port_of(self, node_id: int) -> int:
+        base = self._config.node_port_base
+        if base is None:
+            base = self._port + 1 if self._port else 0
+        return base + node_id if base else 0
+
+    def _bind_new(self, node_id: int) -> None:
+        port = self._port_of(node_id)
+        if port <= _MAX_PORT:
+            try:
+                self._bind(node_id, port)
+            except OSError as error:
+                _LOG.warning("port %d for node %d cannot be bound (%s); taking a free one", port, node_id, error.strerror)
+            else:
+                return
+        self._bind(node_id, 0)
+
+    def _bind(self, node_id: int, port: int) -> None:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listening = socket.create_server((self._host, port), family=family, backlog=_BACKLOG)
+        host = self._config.advertised_host or self._host
+        self._addresses[node_id] = (host, listening.getsockname()[1])
+        loop = asyncio.get_running_loop()
+        self._servers.append(loop.create_task(loop.create_server(lambda: self._accept(node_id), sock=listening)))

@@ -1,0 +1,126 @@
+"""A shim in a thread of its own, for embedding: in a test, in the demo, behind the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Self
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.shim.broker import BrokerStrategy, PassThrough
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.proxy import Proxy
+from kafka_remote_client.shim.tier import ShimTier
+
+__all__ = ["Shim"]
+
+
+class Shim:
+    """Stands in front of a Kafka cluster: passes everything on, and tells clients that ask where tiered records lie.
+
+    Without a ``strategy`` it grants locations of the store in ``config``; with neither it is a plain proxy. May be started
+    and stopped once. A context manager.
+    """
+
+    def __init__(
+        self,
+        config: ShimConfig,
+        *,
+        strategy: BrokerStrategy | None = None,
+        counters: Counters | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._config = config
+        self._counters = counters or Counters()
+        self._clock = clock or SystemClock()
+        self._tier: ShimTier | None = None
+        self._strategy = strategy
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._proxy: Proxy | None = None
+        self._stopping: asyncio.Event | None = None
+        self._failure: BaseException | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-remote-shim", daemon=True)
+
+    def start(self) -> Self:
+        """Binds, starts following the tier, and returns when clients can connect. Raises ConfigurationError."""
+        if self._strategy is None and self._config.store is not None:
+            self._tier = ShimTier(self._config, self._counters, self._clock)
+        try:
+            if self._tier is not None:
+                self._tier.start()
+                self._strategy = self._tier.strategy
+            self._thread.start()
+            self._started.wait()
+            self._raise_failure()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends all connections and threads; returns when they are gone. May be called twice."""
+        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._tier is not None:
+            self._tier.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the shim has stopped; True when it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for clients. Raises RuntimeError before :meth:`start`."""
+        if self._proxy is None:
+            raise RuntimeError("the shim has not been started")
+        host, port = self._proxy.listeners.bootstrap
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def origin_url(self) -> str | None:
+        """Where the shim serves objects itself; ``None`` when it does not."""
+        return None if self._tier is None else self._tier.origin_url
+
+    def wait_ready(self, seconds: float) -> bool:
+        """Waits until what is tiered is known and locations are granted; False when time ran out."""
+        return self._tier is None or self._tier.wait_ready(seconds)
+
+    def metrics(self) -> dict[str, int]:
+        """The counters of :class:`~kafka_remote_client.shim.counters.Counters`, and of the object origin if there is one."""
+        return self._counters.snapshot() | ({} if self._tier is None else self._tier.metrics())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits in start()
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        proxy = Proxy(self._config, self._strategy or PassThrough(), self._counters, self._clock)
+        try:
+            proxy.start()
+            self._proxy = proxy
+            self._started.set()
+            await self._stopping.wait()
+        finally:
+            await proxy.stop()

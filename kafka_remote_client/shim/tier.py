@@ -1,0 +1,136 @@
+"""A shim's tier, put together: what follows the metadata topic, reads the store, signs URLs and serves objects.
+
+::
+
+    __remote_log_metadata ─► RemoteLogMetadataFollower ─► RemoteLogMetadataStore ─┐
+                                          store (indexes) ─► RemoteSegmentResolver ├─► ResolvingTier ─► GrantingBroker
+                                       ObjectOrigin ◄─ the same store  UrlSigner ──┘
+
+The follower and the store are used under the shim's own principals, which need to read the metadata topic and the objects,
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+from kafka_remote_client.shim.config import ShimConfig, parse_address
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.origin import ObjectOrigin
+from kafka_remote_client.shim.resolving_tier import ResolvingTier
+
+__all__ = ["ShimTier", "layout_named", "origin_metrics"]
+
+_SECRET_BYTES = 32
+_WORKERS = 4
+_SERVED_SCHEMES = ("file",)
+_OWN_DIRECTORY = "kafka-tiered-storage"
+
+
+class ShimTier:
+    """Everything behind a shim's grants. Begins with :meth:`start`, ends with :meth:`close`.
+
+    Raises ConfigurationError for a store or layout that does not exist.
+    """
+
+    def __init__(self, config: ShimConfig, counters: Counters, clock: Clock) -> None:
+        if config.store is None:
+            raise ConfigurationError("a shim that grants locations needs a store")
+        if urlsplit(config.store).scheme not in _SERVED_SCHEMES:
+            raise ConfigurationError(f"URLs can be signed for these stores only: {', '.join(_SERVED_SCHEMES)}")
+        self._config = config
+        self._objects = load_store(config.store)
+        self._layout = layout_named(config.layout, config.store)
+        self._metadata = RemoteLogMetadataStore()
+        self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, clock=clock)
+        host, port = parse_address(config.origin_listen)
+        secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
+        try:
+            self._origin = ObjectOrigin(
+                self._objects, secret, host=host, port=port, advertised_url=config.origin_public_url, clock=clock
+            )
+        except ValueError as error:
+            raise ConfigurationError(f"the object origin: {error}") from None
+        self._counters = counters
+        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-resolver")
+        self._strategy: GrantingBroker | None = None
+
+    def start(self) -> None:
+        """Starts serving objects and following metadata. Raises ConfigurationError when the origin's address is taken."""
+        config = self._config
+        try:
+            self._origin.start()
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {config.origin_listen}: {error.strerror}") from None
+        self._follower.start()
+        tier = ResolvingTier(
+            self._metadata,
+            RemoteSegmentResolver(self._objects, self._layout),
+            self._origin.signer,
+            format_name=self._layout.format_name,
+            url_ttl=config.url_ttl,
+            ready=self._follower.ready,
+        )
+        limits = GrantLimits(config.range_bytes, config.max_grant_bytes, config.url_ttl)
+        self._strategy = GrantingBroker(tier, limits, self._counters, self._workers)
+
+    @property
+    def strategy(self) -> GrantingBroker:
+        """What answers location requests. Raises RuntimeError before :meth:`start`."""
+        if self._strategy is None:
+            raise RuntimeError("the tier has not been started")
+        return self._strategy
+
+    @property
+    def origin_url(self) -> str:
+        """Where signed URLs lead."""
+        return self._origin.url
+
+    def wait_ready(self, seconds: float) -> bool:
+        """Waits until all tiered metadata that there was at the start has been read; False when time ran out."""
+        return self._follower.wait_settled(seconds)
+
+    def metrics(self) -> dict[str, int]:
+        """What the object origin has done."""
+        return origin_metrics(self._origin)
+
+    def close(self) -> None:
+        """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""
+        self._follower.close()
+        self._origin.stop()
+        self._workers.shutdown(cancel_futures=True)
+        self._objects.close()
+
+
+def _consumer(config: ShimConfig) -> Mapping[str, str | int | float | bool]:
+    return {"bootstrap.servers": config.bootstrap_servers, **config.metadata_consumer}
+
+
+def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:
+    """Requests, bytes of bodies, and answers by status of an origin, under plain names."""
+    done = origin.statistics()
+    statuses = {f"origin_status.{int(status)}": count for status, count in sorted(done.statuses.items())}
+    return {"origin_requests": done.requests, "origin_bytes": done.bytes_sent, **statuses}
+
+
+def layout_named(name: str, store_url: str) -> ObjectLayout:
+    """The layout of that name in that store, which may be LocalTieredStorage's own directory or the one that holds it.
+
+    Raises ConfigurationError for an unknown name.
+    """
+    if name != LocalTieredStorageLayout.name:
+        raise ConfigurationError(f"there is no layout {name!r}; there is: {LocalTieredStorageLayout.name}")
+    is_own_directory = urlsplit(store_url).path.rstrip("/").endswith(f"/{_OWN_DIRECTORY}")
+    return LocalTieredStorageLayout("") if is_own_directory else LocalTieredStorageLayout(_OWN_DIRECTORY)

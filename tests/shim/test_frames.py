@@ -1,0 +1,145 @@
+"""Frames out of a byte stream: the same ones however the stream is cut, and never more memory than bytes that came."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_remote_client.errors import ProtocolError
+from kafka_remote_client.shim.frames import FrameScanner, RequestHead, Route
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Recorder:
+    """Streams frames whose body begins with 's', collects the others; wants 'm' frames whole before it decides."""
+
+    def __init__(self) -> None:
+        self.collected: list[bytes] = []
+        self.streamed = bytearray()
+        self.fronts: list[int] = []
+        self.scanner: FrameScanner | None = None
+        self.pause_after: bytes | None = None
+
+    def route(self, front: memoryview, length: int) -> Route:
+        self.fronts.append(len(front))
+        if front[:1] == b"m" and len(front) < length:
+            return Route.MORE
+        return Route.STREAM if front[:1] in (b"s", b"m") else Route.COLLECT
+
+    def stream(self, data: memoryview) -> None:
+        self.streamed += data
+
+    def frame(self, body: bytes) -> None:
+        self.collected.append(body)
+        if body == self.pause_after and self.scanner is not None:
+            self.scanner.pause()
+
+
+def scanner(recorder: Recorder, **limits: int) -> FrameScanner:
+    made = FrameScanner(recorder, **{"min_length": 4, "max_length": 1 << 20} | limits)
+    recorder.scanner = made
+    return made
+
+
+bodies = st.lists(
+    st.binary(min_size=3, max_size=300).flatmap(lambda tail: st.sampled_from([b"s", b"c", b"m"]).map(lambda k: k + tail))
+)
+
+
+@given(bodies, st.data())
+def test_frames_do_not_depend_on_how_the_stream_is_cut(frames: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(framed(body) for body in frames)
+    recorder = Recorder()
+    made = scanner(recorder)
+    at = 0
+    while at < len(stream):
+        size = data.draw(st.integers(1, len(stream) - at))
+        made.feed(stream[at : at + size])
+        at += size
+    assert recorder.collected == [body for body in frames if body[:1] == b"c"]
+    assert bytes(recorder.streamed) == b"".join(framed(body) for body in frames if body[:1] != b"c")
+    assert made.idle
+
+
+def test_byte_by_byte_is_enough() -> None:
+    recorder = Recorder()
+    made = scanner(recorder)
+    for byte in framed(b"collect me") + framed(b"stream me"):
+        made.feed(bytes([byte]))
+    assert recorder.collected == [b"collect me"]
+    assert bytes(recorder.streamed) == framed(b"stream me")
+
+
+def test_a_frame_that_is_here_whole_is_handed_on_in_one_piece() -> None:
+    pieces: list[bytes] = []
+    recorder = Recorder()
+    recorder.stream = lambda data: pieces.append(bytes(data))  # type: ignore[method-assign]
+    scanner(recorder).feed(framed(b"stream me") + framed(b"stream more"))
+    assert pieces == [framed(b"stream me"), framed(b"stream more")]
+
+
+@pytest.mark.parametrize("length", [-(1 << 31), -1, 0, 3, (1 << 20) + 1, 352_518_912, (1 << 31) - 1])
+def test_refuses_a_length_outside_its_bounds_before_anything_else(length: int) -> None:
+    recorder = Recorder()
+    with pytest.raises(ProtocolError, match="bytes is outside"):
+        scanner(recorder).feed(struct.pack(">i", length))
+    assert not recorder.fronts
+
+
+def test_memory_grows_with_the_bytes_that_came_not_with_those_announced() -> None:
+    recorder = Recorder()
+    made = scanner(recorder, max_length=(1 << 31) - 1)
+    made.feed(struct.pack(">i", (1 << 31) - 1) + b"collect")
+    assert made._collected is not None
+    assert len(made._collected) == len(b"collect")
+    assert not made.idle
+
+
+def test_a_handler_that_never_decides_ends_the_stream() -> None:
+    recorder = Recorder()
+    recorder.route = lambda front, length: Route.MORE  # type: ignore[method-assign]
+    with pytest.raises(ProtocolError, match="does not parse"):
+        scanner(recorder).feed(framed(b"m" * 200))
+    with pytest.raises(ProtocolError, match="does not parse"):
+        scanner(recorder, max_front=100).feed(struct.pack(">i", 100_000) + b"m" * 500)
+
+
+def test_nothing_is_handled_while_paused_and_everything_after() -> None:
+    recorder = Recorder()
+    recorder.pause_after = b"c-pause"
+    made = scanner(recorder)
+    made.feed(framed(b"c-first") + framed(b"c-pause") + framed(b"c-third"))
+    made.feed(framed(b"c-fourth"))
+    assert recorder.collected == [b"c-first", b"c-pause"]
+    assert made.paused
+    assert not made.idle
+    made.resume()
+    assert recorder.collected == [b"c-first", b"c-pause", b"c-third", b"c-fourth"]
+    assert made.idle
+
+
+def test_bytes_fed_by_the_handler_itself_come_after_those_at_hand() -> None:
+    recorder = Recorder()
+    made = scanner(recorder)
+
+    def frame(body: bytes) -> None:
+        recorder.collected.append(body)
+        if body == b"c-again":
+            made.feed(framed(b"c-last"))
+            made.pause()
+            made.resume()
+
+    recorder.frame = frame  # type: ignore[method-assign]
+    made.feed(framed(b"c-again") + framed(b"c-next"))
+    assert recorder.collected == [b"c-again", b"c-next", b"c-last"]
+
+
+def test_a_request_head_is_the_first_eight_bytes() -> None:
+    front = memoryview(struct.pack(">hhi", 1, 12, -7) + b"rest")
+    assert RequestHead.parse(front) == RequestHead(1, 12, -7)
