@@ -1,0 +1,85 @@
+"""The verbs and their options."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kafka_remote_client.cli.dump import DumpRequest, dump
+from kafka_remote_client.cli.ls import list_segments
+from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
+from kafka_remote_client.cli.tier import open_tier, parse_topic_id
+from kafka_remote_client.model import IsolationLevel
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Kafka's tiered segments, read straight from the store.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Store = Annotated[str, typer.Option("--store", help="URL of the tier: file:///DIR", metavar="URL")]
+Layout = Annotated[str, typer.Option("--layout", help="How the tier names its objects.", metavar="NAME")]
+Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")]
+
+
+class Isolation(StrEnum):
+    """``--isolation-level``, as consumers spell it."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+@app.command("dump")
+def _dump(
+    store: Store,
+    topic: Annotated[str, typer.Option("--topic", help="Name of the topic.")],
+    layout: Layout = "local-tiered-storage",
+    partition: Partition = None,
+    start: Annotated[int | None, typer.Option("--start", min=0, help="First offset.")] = None,
+    end: Annotated[int | None, typer.Option("--end", min=0, help="Offset to stop before.")] = None,
+    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
+    topic_id: Annotated[str | None, typer.Option("--topic-id", help="Which of several topics of that name.")] = None,
+    allow_offset_gaps: Annotated[
+        bool, typer.Option("--allow-offset-gaps", help="For topics that were once compacted.")
+    ] = False,
+    output: Annotated[OutputFormat, typer.Option("--output", help="json: one object a line.")] = OutputFormat.JSON,
+) -> None:
+    """Prints the records of a topic as the tier holds them, without a broker."""
+    if output is not OutputFormat.JSON:
+        raise typer.BadParameter("records are printed as json", param_hint="--output")
+    level = IsolationLevel[isolation_level.name]
+    request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps)
+    with open_tier(store, layout, topic=topic, topic_id=parse_topic_id(topic_id)) as (opened, source):
+        for line in dump(request, opened, source, remark):
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+@app.command("ls")
+def _ls(
+    store: Store,
+    layout: Layout = "local-tiered-storage",
+    topic: Annotated[str | None, typer.Option("--topic", help="Only this topic.")] = None,
+    partition: Partition = None,
+    output: Annotated[OutputFormat, typer.Option("--output")] = OutputFormat.TEXT,
+) -> None:
+    """Lists topics, partitions and segments of the tier."""
+    with open_tier(store, layout, topic=topic) as (_, source):
+        show_segments(list_segments(source, topic, partition), output)
+
+
+def _wait_for_a_signal() -> None:
+    """Returns at SIGINT or SIGTERM."""
+    told = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    told.wait()

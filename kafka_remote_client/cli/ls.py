@@ -1,0 +1,78 @@
+"""``kafka-remote ls``: what the tier holds: topics, partitions, segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.model import RemoteLogSegmentMetadata, TopicIdPartition, uuid_to_text
+from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind
+
+__all__ = ["SegmentLine", "list_segments"]
+
+
+@attrs.frozen
+class SegmentLine:
+    """One segment. ``end_offset`` is inclusive and, like ``leader_epochs``, ``None`` where the objects do not tell.
+
+    ``state`` is "live" (a reader of the partition gets it), "shadowed" (another segment holds its offsets in the lineage) or
+    "incomplete: …" with the reason. A listing knows no more: deleted ones are not there.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    segment_id: str
+    start_offset: int
+    end_offset: int | None
+    bytes: int
+    leader_epochs: tuple[tuple[int, int], ...] | None
+    state: str
+
+
+def list_segments(source: ListingLocationSource, topic: str | None, partition: int | None) -> Iterator[SegmentLine]:
+    """All segments (of a topic, of a partition) by topic, topic id, partition and start offset."""
+    for tip in source.listing.partitions(topic):
+        if partition in {None, tip.partition}:
+            yield from _segments(source, tip)
+
+
+def _segments(source: ListingLocationSource, tip: TopicIdPartition) -> Iterator[SegmentLine]:
+    unreadable = source.listing.unreadable(tip)
+    cache = source.listing.cache(tip)
+    known = {metadata.remote_log_segment_id: metadata for metadata in cache.list_all_remote_log_segments()}
+    live = {metadata.remote_log_segment_id for metadata in known.values() if _is_live(source, tip, metadata)}
+    for listed in source.listing.segments(tip):
+        identity = listed.remote_log_segment_id
+        if identity in unreadable:
+            yield _line(listed, None, f"incomplete: {unreadable[identity]}")
+        else:
+            yield _line(listed, known[identity], "live" if identity in live else "shadowed")
+
+
+def _is_live(source: ListingLocationSource, tip: TopicIdPartition, metadata: RemoteLogSegmentMetadata) -> bool:
+    """Whether the resolver would answer the segment's first offset, in one of its epochs, with this segment."""
+    cache = source.listing.cache(tip)
+    for entry in metadata.segment_leader_epochs:
+        found = cache.remote_log_segment_metadata(entry.epoch, max(entry.start_offset, metadata.start_offset))
+        if found is not None and found.remote_log_segment_id == metadata.remote_log_segment_id:
+            return True
+    return False
+
+
+def _line(listed: ListedSegment, metadata: RemoteLogSegmentMetadata | None, state: str) -> SegmentLine:
+    tip = listed.topic_id_partition
+    epochs = None if metadata is None else tuple((e.epoch, e.start_offset) for e in metadata.segment_leader_epochs)
+    return SegmentLine(
+        topic=tip.topic,
+        topic_id=uuid_to_text(tip.topic_id),
+        partition=tip.partition,
+        segment_id=uuid_to_text(listed.remote_log_segment_id.id),
+        start_offset=listed.start_offset,
+        end_offset=None if metadata is None else metadata.end_offset,
+        bytes=listed.sizes.get(ObjectKind.LOG, 0),
+        leader_epochs=epochs,
+        state=state,
+    )

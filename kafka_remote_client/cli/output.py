@@ -1,0 +1,57 @@
+"""How verbs show what they found: JSON lines for programs, tables for people. Progress and remarks go to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+from kafka_remote_client.cli.ls import SegmentLine
+
+__all__ = ["OutputFormat", "remark", "show_segments"]
+
+
+class OutputFormat(StrEnum):
+    """``--output``."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def remark(message: str) -> None:
+    """One line for people, on standard error."""
+    print(f"kafka-remote: {message}", file=sys.stderr)
+
+
+def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
+    """Segments, one a line."""
+    if output is OutputFormat.JSON:
+        for line in lines:
+            print(json.dumps(attrs.asdict(line), separators=(",", ":")))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("topic", "topic id", "partition", "segment"):
+        table.add_column(name, no_wrap=True)
+    for name in ("start", "end", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("epochs")
+    table.add_column("state")
+    for line in lines:
+        table.add_row(
+            line.topic,
+            line.topic_id,
+            str(line.partition),
+            line.segment_id,
+            str(line.start_offset),
+            "?" if line.end_offset is None else str(line.end_offset),
+            str(line.bytes),
+            "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
+            line.state,
+        )
+    # A pipe has no width of its own: lines must not be folded for it.
+    Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False).print(table)

@@ -1,0 +1,37 @@
+"""Opens the tier that ``--store`` and ``--layout`` name, for the verbs that read it without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.model import uuid_from_text
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.layouts import layout_named
+
+__all__ = ["open_tier", "parse_topic_id"]
+
+
+@contextmanager
+def open_tier(
+    store_url: str, layout_name: str, *, topic: str | None = None, topic_id: UUID | None = None
+) -> Iterator[tuple[RemoteObjectStore, ListingLocationSource]]:
+    """The store and a listing of it (of one topic). Raises ConfigurationError for a store or layout that does not exist."""
+    layout = layout_named(layout_name)
+    store = load_store(store_url)
+    try:
+        yield store, ListingLocationSource(store, layout, topic=topic, topic_id=topic_id)
+    finally:
+        store.close()
+
+
+def parse_topic_id(text: str | None) -> UUID | None:
+    """Kafka's text form of a topic id. Raises ConfigurationError."""
+    try:
+        return None if text is None else uuid_from_text(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--topic-id: {error}") from None

@@ -1,0 +1,58 @@
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.cli.main import run
+from tests.support.golden import golden_local, read_jsonl
+
+
+def ls(capsys: pytest.CaptureFixture[str], *arguments: str, root: Path | None = None) -> str:
+    store = (root or golden_local()) / "remote"
+    with pytest.raises(SystemExit) as stopped:
+        run(["ls", "--store", f"file://{store}", *arguments])
+    assert stopped.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_lists_every_partition_with_the_bounds_that_the_broker_gave(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in ls(capsys, "--output", "json").splitlines()]
+    for bounds in read_jsonl(golden_local() / "offsets.jsonl"):
+        mine = [
+            line
+            for line in lines
+            if (line["topic"], line["partition"], line["state"]) == (bounds["topic"], bounds["partition"], "live")
+        ]
+        assert mine[-1]["end_offset"] == bounds["latest_tiered"]["offset"]
+        assert {line["topic_id"] for line in mine} == {bounds["topic_id"]}
+        for before, after in itertools.pairwise(mine):
+            assert before["end_offset"] + 1 == after["start_offset"]
+
+
+def test_shows_sizes_and_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in ls(capsys, "--output", "json", "--topic", "epochs", "--partition", "1").splitlines()]
+    assert {line["partition"] for line in lines} == {1}
+    assert {epoch for line in lines for epoch, _ in line["leader_epochs"]} >= {0, 2}
+    assert any(len(line["leader_epochs"]) == 2 for line in lines)
+    root = golden_local() / "remote" / "kafka-tiered-storage"
+    sizes = {path.name.removesuffix(".log")[21:]: path.stat().st_size for path in root.glob("epochs-1-*/*.log")}
+    assert {line["segment_id"]: line["bytes"] for line in lines} == sizes
+
+
+def test_shows_a_table_to_people(capsys: pytest.CaptureFixture[str]) -> None:
+    header, *rows = ls(capsys, "--topic", "delrec").splitlines()
+    assert header.split()[:2] == ["topic", "topic"]
+    assert rows
+    assert all(row.startswith("delrec") and row.rstrip().endswith("live") for row in rows)
+
+
+def test_names_what_an_incomplete_segment_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = min((golden_local() / "remote" / "kafka-tiered-storage").glob("delrec-0-*/*.log"))
+    target = tmp_path / "remote" / "kafka-tiered-storage" / source.parent.name / source.name
+    target.parent.mkdir(parents=True)
+    target.write_bytes(source.read_bytes())
+    (line,) = ls(capsys, "--output", "json", root=tmp_path).splitlines()
+    assert "incomplete" in json.loads(line)["state"]
+    assert "offset index" in json.loads(line)["state"]
+    assert "?" in ls(capsys, root=tmp_path)
