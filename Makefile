@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
+INSTALL := $(PIP) install --no-build-isolation --constraint .ci/constraints.txt
+KERNEL := $(wildcard kafka_remote_client/*/*.pyx kafka_remote_client/*/*.pxi kafka_remote_client/*/*.h)
 PYTEST := $(BIN)/python -X dev -m pytest
 FAULT ?=
 SUITES ?=
@@ -62,16 +64,17 @@ artifacts: $(VENV)/.test
 s3-server: $(VENV)/.test
 	$(BIN)/python -m tests.support.s3_server
 
-$(VENV)/.made:
+$(VENV)/.made: .ci/constraints.txt
 	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade --constraint .ci/constraints.txt pip setuptools
+	$(PIP) install --upgrade --constraint .ci/constraints.txt pip setuptools Cython
 	@touch $@
 
-$(VENV)/.demo: $(VENV)/.made pyproject.toml .ci/constraints.txt
-	$(PIP) install --no-build-isolation --constraint .ci/constraints.txt --editable '.[cli,shim]'
+# The record decoder is compiled where there is a C compiler; without one the installation goes on with its twin in Python.
+$(VENV)/.demo: $(VENV)/.made pyproject.toml $(KERNEL)
+	$(INSTALL) --editable '.[cli,shim]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made pyproject.toml .ci/constraints.txt
-	$(PIP) install --no-build-isolation --constraint .ci/constraints.txt --editable '.[all]' --group test --group lint --group build
+$(VENV)/.test: $(VENV)/.made pyproject.toml $(KERNEL)
+	$(INSTALL) --editable '.[all]' --group test --group lint --group build
 	@touch $@ $(VENV)/.demo

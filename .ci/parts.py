@@ -11,9 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 PARTS = (
-    # part, commands, oldest major version, Debian package, needed by
+    # part, commands, oldest major version, Debian packages, needed by
+    ("C compiler", ("cc",), 0, "gcc libc6-dev python3-dev", "the compiled record decoder"),
     ("JDK >= 17", ("java", "javac"), 17, "default-jdk-headless", "the real Kafka broker"),
     ("Maven", ("mvn",), 0, "maven", "the real Kafka broker"),
     ("Go", ("go",), 0, "golang-go", None),
@@ -33,6 +36,8 @@ def major_version(command: str) -> int:
 
 
 def present(commands: tuple[str, ...], oldest: int) -> bool:
+    if commands == ("cc",) and not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        return False
     paths = [shutil.which(command) for command in commands]
     return all(path is not None and (not oldest or major_version(path) >= oldest) for path in paths)
 
@@ -40,12 +45,12 @@ def present(commands: tuple[str, ...], oldest: int) -> bool:
 def table() -> list[str]:
     """Prints the table; the packages of needed parts that are missing."""
     missing = []
-    print(f"{'part':<10} {'on PATH':<8} {'Debian package':<22} needed by")
-    for name, commands, oldest, package, needed_by in PARTS:
+    print(f"{'part':<10} {'on PATH':<8} {'Debian packages':<26} needed by")
+    for name, commands, oldest, packages, needed_by in PARTS:
         found = present(commands, oldest)
-        print(f"{name:<10} {'yes' if found else 'NO':<8} {package:<22} {needed_by or 'no test yet'}")
+        print(f"{name:<10} {'yes' if found else 'NO':<8} {packages:<26} {needed_by or 'no test yet'}")
         if needed_by and not found:
-            missing.append(package)
+            missing += packages.split()
     return missing
 
 

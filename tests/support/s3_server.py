@@ -41,6 +41,9 @@ def server_binary() -> Path:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
             if done.returncode:
                 raise MissingPartError(f"go cannot build the S3 server: {done.stderr.strip()[-2000:]}")
+            # Its sources and objects are two gigabytes and of no further use.
+            for leftover in ("path", "build"):
+                shutil.rmtree(CACHE / "go" / leftover, ignore_errors=True)
     return target
 
 
