@@ -8,7 +8,7 @@ from kafka_remote_client.errors import ConfigurationError
 
 __all__ = ["bool_setting", "int_setting", "text_setting"]
 
-_BOOLEANS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # as librdkafka reads them
 
 
 def bool_setting(configs: Mapping[str, object], name: str, default: bool) -> bool:

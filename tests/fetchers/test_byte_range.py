@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from fetchers._byte_range import WantedRange
+from kafka_remote_client.errors import RangeNotSatisfiableError
+
+
+def test_takes_the_arguments_of_fetch_log_segment() -> None:
+    assert WantedRange.of(3, 7) == WantedRange(3, 7)
+    assert WantedRange.of(3, -1) == WantedRange(3, None)
+    assert [str(WantedRange.of(3, 7)), str(WantedRange.of(3, -1))] == ["bytes [3, 7)", "bytes [3, end)"]
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 5), (5, 4), (0, 0), (0, -2), (-1, -1)])
+def test_refuses_what_is_no_range(start: int, end: int) -> None:
+    with pytest.raises(RangeNotSatisfiableError):
+        WantedRange.of(start, end)
+
+
+def test_ends_within_the_object() -> None:
+    assert WantedRange.of(3, 7).end_in(7) == 7
+    assert WantedRange.of(3, 7).end_in(100) == 7
+    assert WantedRange.of(3, -1).end_in(4) == 4
+
+
+@pytest.mark.parametrize(("start", "end", "size"), [(3, 7, 6), (3, 7, 3), (3, -1, 3), (3, -1, 0)])
+def test_refuses_an_object_that_ends_too_early(start: int, end: int, size: int) -> None:
+    with pytest.raises(RangeNotSatisfiableError):
+        WantedRange.of(start, end).end_in(size)
