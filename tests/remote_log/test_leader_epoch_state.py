@@ -1,0 +1,113 @@
+"""The scenarios of Kafka's RemoteLogLeaderEpochStateTest, and where ours goes further."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kafka_remote_client.model import UNKNOWN_OFFSET, RemoteLogSegmentId
+from kafka_remote_client.remote_log.leader_epoch_state import RemoteLogLeaderEpochState
+from tests.support.tier import TIP
+
+A, B, C, D = (RemoteLogSegmentId(TIP, UUID(int=n)) for n in range(1, 5))
+
+
+@pytest.fixture
+def state():
+    return RemoteLogLeaderEpochState()
+
+
+def finish(state, segment_id, start, end):
+    state.copy_started(segment_id)
+    state.copy_finished(start, segment_id, end)
+
+
+def test_is_empty_at_first(state):
+    assert (state.referenced(), state.unreferenced(), state.highest_offset) == ([], frozenset(), UNKNOWN_OFFSET)
+    assert state.floor(10) is None
+    assert state.ceiling(0) is None
+
+
+def test_a_started_copy_is_not_referenced(state):
+    state.copy_started(A)
+    assert state.referenced() == []
+    assert state.unreferenced() == {A}
+
+
+def test_a_finished_copy_is_referenced_and_raises_the_highest_offset(state):
+    finish(state, A, 10, 100)
+    assert state.referenced() == [(10, A)]
+    assert state.unreferenced() == frozenset()
+    assert state.highest_offset == 100
+
+
+def test_segments_that_follow_each_other_are_kept_in_order_of_start(state):
+    finish(state, B, 101, 200)
+    finish(state, A, 10, 100)
+    finish(state, C, 201, 300)
+    assert state.referenced() == [(10, A), (101, B), (201, C)]
+    assert [state.floor(offset) for offset in (9, 10, 100, 101, 999)] == [None, A, A, B, C]
+    assert [state.ceiling(offset) for offset in (0, 10, 11, 201, 202)] == [A, A, B, C, None]
+
+
+def test_a_longer_segment_finished_later_evicts_what_it_covers(state):
+    finish(state, A, 10, 90)
+    finish(state, B, 5, 100)
+    assert state.referenced() == [(5, B)]
+    assert state.unreferenced() == {A}
+    assert state.floor(95) == B
+
+
+def test_a_longer_segment_evicts_several(state):
+    finish(state, A, 10, 20)
+    finish(state, B, 21, 30)
+    finish(state, C, 31, 40)
+    finish(state, D, 15, 40)
+    assert state.referenced() == [(10, A), (15, D)]
+    assert state.unreferenced() == {B, C}
+
+
+def test_a_segment_with_the_same_start_and_a_higher_end_wins(state):
+    finish(state, A, 10, 100)
+    finish(state, B, 10, 150)
+    assert state.referenced() == [(10, B)]
+    assert state.unreferenced() == {A}
+
+
+def test_an_exact_twin_finished_later_wins(state):
+    finish(state, A, 10, 100)
+    finish(state, B, 10, 100)
+    assert state.referenced() == [(10, B)]
+    assert state.unreferenced() == {A}
+
+
+def test_a_shorter_segment_finished_later_shadows_without_evicting(state):
+    finish(state, A, 10, 100)
+    finish(state, B, 20, 60)
+    assert state.referenced() == [(10, A), (20, B)]
+    assert state.highest_offset == 100
+
+
+def test_a_shorter_segment_with_the_same_start_overwrites_the_key(state):
+    finish(state, A, 10, 100)
+    finish(state, B, 10, 60)
+    assert state.referenced() == [(10, B)]
+    assert state.highest_offset == 100
+
+
+def test_a_delete_unreferences_at_once_and_forgets_at_the_end(state):
+    finish(state, A, 10, 100)
+    state.delete_started(10, A)
+    assert (state.referenced(), state.unreferenced()) == ([], {A})
+    state.delete_finished(A)
+    assert state.unreferenced() == frozenset()
+    assert state.highest_offset == 100
+
+
+def test_a_delete_leaves_the_segment_that_took_the_place(state):
+    finish(state, A, 10, 100)
+    finish(state, B, 10, 150)
+    state.delete_started(10, A)
+    assert state.referenced() == [(10, B)]
+    assert state.floor(50) == B

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.remote_log.events import (
+    RemoteLogSegmentMetadataSnapshot,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from tests.support.tier import TIP, metadata, update
+
+
+@pytest.fixture
+def store():
+    return RemoteLogMetadataStore()
+
+
+def test_events_reach_the_cache_of_their_partition(store):
+    segment = metadata(0, 9)
+    assert store.apply(segment)
+    assert store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+    assert store.cache(TIP).remote_log_segment_metadata(0, 3).start_offset == 0
+    assert store.partitions() == [TIP]
+    assert store.dropped_events == 0
+
+
+def test_what_does_not_fit_is_dropped_and_counted(store):
+    segment = metadata(0, 9)
+    assert not store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+    assert store.cache(TIP) is None
+    store.apply(segment)
+    assert not store.apply(update(segment, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED))
+    assert store.dropped_events == 2
+
+
+def test_an_impossible_event_raises(store):
+    with pytest.raises(RemoteLogMetadataError):
+        store.apply(metadata(0, 9, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+
+
+def test_a_snapshot_record_raises(store):
+    snapshot = RemoteLogSegmentMetadataSnapshot(UUID(int=1), 0, 9, 1, 0, 0, (), 10, None, RemoteLogSegmentState(1))
+    with pytest.raises(RemoteLogMetadataError, match="snapshot"):
+        store.apply(snapshot)
+
+
+def test_a_finished_partition_delete_drops_the_cache_and_earlier_states_do_not(store):
+    store.apply(metadata(0, 9))
+    for state in RemotePartitionDeleteState:
+        assert store.cache(TIP) is not None
+        assert store.apply(RemotePartitionDeleteMetadata(TIP, state, 0, 1))
+    assert store.cache(TIP) is None
+    assert store.partitions() == []
+
+
+def test_topic_ids_are_those_with_readable_segments(store):
+    for number, name in ((3, "orders"), (1, "orders"), (2, "orders"), (9, "other")):
+        tip = TopicIdPartition(UUID(int=number), name, 0)
+        segment = attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(tip, UUID(int=7)))
+        store.apply(segment)
+        if number != 2:
+            store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+    assert store.topic_ids("orders") == [UUID(int=1), UUID(int=3)]
+    assert [tip.topic_id.int for tip in store.partitions("orders")] == [1, 2, 3]
+    assert store.topic_ids("none") == []
+
+
+def test_clear_forgets_everything(store):
+    store.apply(metadata(0, 9))
+    store.clear()
+    assert store.partitions() == []
