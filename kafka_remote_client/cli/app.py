@@ -13,8 +13,11 @@ import typer
 from kafka_remote_client.cli.dump import DumpRequest, dump
 from kafka_remote_client.cli.ls import list_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
+from kafka_remote_client.cli.shim import parse_settings, serve
 from kafka_remote_client.cli.tier import open_tier, parse_topic_id
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.shim.config import ShimConfig
 
 __all__ = ["app"]
 
@@ -75,6 +78,48 @@ def _ls(
     """Lists topics, partitions and segments of the tier."""
     with open_tier(store, layout, topic=topic) as (_, source):
         show_segments(list_segments(source, topic, partition), output)
+
+
+@app.command("shim")
+def _shim(
+    bootstrap_servers: Annotated[str, typer.Option("--bootstrap-servers", help="The cluster behind.", metavar="HOST:PORT,…")],
+    listen: Annotated[str, typer.Option("--listen", help="Where clients connect.", metavar="HOST:PORT")],
+    store: Store,
+    layout: Layout = "local-tiered-storage",
+    advertised_host: Annotated[str | None, typer.Option("--advertised-host", help="Host that clients are told.")] = None,
+    node_port_base: Annotated[
+        int | None, typer.Option("--node-port-base", help="A broker's listener is this plus its node id.")
+    ] = None,
+    origin_listen: Annotated[
+        str, typer.Option("--origin-listen", help="Where segments are served.", metavar="HOST:PORT")
+    ] = "127.0.0.1:0",
+    origin_public_url: Annotated[
+        str | None, typer.Option("--origin-public-url", help="Where clients see that.", metavar="URL")
+    ] = None,
+    url_ttl: Annotated[float, typer.Option("--url-ttl", help="Life of a signed URL in seconds, 1 to 900.")] = 120.0,
+    metadata_consumer: Annotated[
+        list[str] | None,
+        typer.Option("--metadata-consumer", help="librdkafka setting of the metadata follower.", metavar="KEY=VALUE"),
+    ] = None,
+) -> None:
+    """Stands in front of a Kafka cluster and tells clients that ask where tiered records lie."""
+    config = ShimConfig(
+        bootstrap_servers=bootstrap_servers,
+        listen=listen,
+        advertised_host=advertised_host,
+        node_port_base=node_port_base,
+        store=store,
+        layout=layout,
+        origin_listen=origin_listen,
+        origin_public_url=origin_public_url,
+        url_ttl=url_ttl,
+        metadata_consumer=parse_settings(metadata_consumer or []),
+    )
+    try:
+        counters = serve(config, remark, _wait_for_a_signal)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen: {error.strerror}") from None
+    remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
 
 
 def _wait_for_a_signal() -> None:

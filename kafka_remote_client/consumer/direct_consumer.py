@@ -116,14 +116,14 @@ class DirectConsumer(Consumer):
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         flows = self._resolve(partitions)
-        super().assign([flow.topic_partition(flow.next_offset) for flow in flows])
+        super().assign(self._inner_starts(flows))
         self._forget(flow.key for flow in self._flows)
         self._adopt(flows)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         flows = self._resolve(partitions)
-        super().incremental_assign([flow.topic_partition(flow.next_offset) for flow in flows])
+        super().incremental_assign(self._inner_starts(flows))
         self._adopt(flows)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -160,6 +160,12 @@ class DirectConsumer(Consumer):
             elif tp.error is None and self._resets_to_earliest:
                 found[tp.topic, tp.partition] = TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING)
         return found
+
+    def _inner_starts(self, flows: list[PartitionFlow]) -> list[TopicPartition]:
+        """Where the inner consumer is assigned each partition. One that may lie in the tier is assigned the log's end: it is
+        paused a moment later, and until then librdkafka would already ask the broker for a page of the tier.
+        """
+        return [flow.parked() if self._routing is not None and flow.may_be_tiered else flow.here() for flow in flows]
 
     def _adopt(self, flows: list[PartitionFlow]) -> None:
         for flow in flows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from confluent_kafka import OFFSET_INVALID, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
@@ -56,6 +56,20 @@ class PartitionFlow:
         if offset >= 0 and self.leader_epoch != UNKNOWN_EPOCH:
             return TopicPartition(self.topic, self.partition, offset, leader_epoch=self.leader_epoch)
         return TopicPartition(self.topic, self.partition, offset)
+
+    def here(self) -> TopicPartition:
+        """This partition at its next offset."""
+        return self.topic_partition(self.next_offset)
+
+    def parked(self) -> TopicPartition:
+        """This partition at the log's end, where the inner consumer waits without reading anything of the tier."""
+        self.moved = True
+        return TopicPartition(self.topic, self.partition, OFFSET_END)
+
+    @property
+    def may_be_tiered(self) -> bool:
+        """Whether the next offset names a place in the log's past."""
+        return self.next_offset >= 0 or self.next_offset == OFFSET_BEGINNING
 
     def below_local(self) -> bool:
         """Whether the next offset may lie below the broker's local log: unknown counts as yes."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 
 import attrs
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
@@ -64,7 +64,7 @@ class Routing:
 
     def start(self, flow: PartitionFlow) -> None:
         """Chooses a newly assigned or sought partition's route; one that may lie in the tier is paused before it is fetched."""
-        if _may_be_tiered(flow) and flow.below_local():
+        if flow.may_be_tiered and flow.below_local():
             self.go_remote(flow)
 
     def go_remote(self, flow: PartitionFlow) -> None:
@@ -86,11 +86,14 @@ class Routing:
         """Lets the inner consumer deliver from the flow's next offset."""
         flow.detach()
         flow.route = Route.BROKER
-        partition = flow.topic_partition(flow.next_offset)
-        self._inner.resume([partition])
+        partition = flow.here()
         if not flow.moved:
+            self._inner.resume([partition])
             return
         try:
+            # The first seek keeps the resumed fetcher from asking for one page at the old place, which may be a remote read.
+            self._inner.seek(partition)
+            self._inner.resume([partition])
             self._inner.seek(partition)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public constant with a private-looking name
@@ -142,9 +145,8 @@ class Routing:
         """The tier has no more for this partition, or cannot be read: the broker goes on at the exact next offset."""
         now = self._clock.monotonic()
         flow.offsets = end.offsets
-        if end.next_offset != flow.next_offset:
-            # An inner consumer that was assigned "beginning" stands at the log's start already.
-            flow.moved = flow.moved or flow.next_offset >= 0 or end.next_offset != end.offsets.log_start
+        if end.next_offset >= 0:
+            flow.moved = True
             flow.next_offset = end.next_offset
         flow.leader_epoch = end.leader_epoch
         if end.error is None and 0 <= end.offsets.earliest_local <= flow.next_offset:
@@ -157,7 +159,3 @@ class Routing:
             _log.info("%s-%d goes on by the broker from offset %d: %s", *flow.key, flow.next_offset, end.reason)
         self.go_broker(flow)
         self._flows.reroute()
-
-
-def _may_be_tiered(flow: PartitionFlow) -> bool:
-    return flow.next_offset >= 0 or flow.next_offset == OFFSET_BEGINNING
