@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pytest_mock import MockerFixture
+
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
+from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
+from kafka_remote_client.protocol import connection as connection_module
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
+from tests.support.clocks import TickingClock
+from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer, broker_script
+
+CLOCK = SystemClock()
+
+
+def ample(clock: Clock = CLOCK) -> Deadline:
+    return Deadline(clock, 60)
+
+
+def connect(peer: ScriptedPeer, **options: Any) -> BrokerConnection:
+    settings: dict[str, Any] = {"client_id": "me", "clock": CLOCK, "connect_timeout": 30.0} | options
+    return BrokerConnection(settings.pop("host", peer.host), peer.port, **settings)
+
+
+def ask(connection: BrokerConnection, body: bytes = b"question", deadline: Deadline | None = None) -> bytes:
+    return bytes(connection.send_receive(ApiKey.FETCH, 12, body, deadline or ample()))
+
+
+echo = broker_script({ApiKey.FETCH: lambda _, body: body[::-1]})
+
+
+def fails(script: Callable[[PeerConnection], None], kind: type[LocationError], match: str, **options: Any) -> None:
+    """One exchange with that peer fails so, and the connection is closed for good."""
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer, **options)
+        with pytest.raises(kind, match=match) as failure:
+            ask(connection)
+        assert type(failure.value) is kind
+        assert connection.closed
+        with pytest.raises(LocationError, match="closed"):
+            ask(connection)
+        assert peer.accepted == 1
+
+
+def test_an_answer_comes_back_for_each_request() -> None:
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer)
+        assert [ask(connection, body) for body in (b"ab", b"cd", b"")] == [b"ba", b"dc", b""]
+        connection.close()
+    assert peer.accepted == 1
+
+
+def test_requests_carry_the_client_id_and_a_correlation_id_of_their_own() -> None:
+    seen = []
+
+    def script(peer: PeerConnection) -> None:
+        while True:
+            header, _ = peer.receive()
+            seen.append((header.client_id, header.correlation_id))
+            peer.reply(header, b"")
+
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer)
+        ask(connection)
+        ask(connection)
+        connection.close()
+    assert seen == [("me", 1), ("me", 2)]
+
+
+def test_a_large_answer_arrives_whole() -> None:
+    answer = bytes(range(256)) * 4096
+    with ScriptedPeer(broker_script({ApiKey.FETCH: lambda *_: answer})) as peer:
+        connection = connect(peer)
+        assert ask(connection) == answer
+        connection.close()
+
+
+def test_the_wrong_correlation_id_is_a_protocol_error() -> None:
+    def script(peer: PeerConnection) -> None:
+        header, _ = peer.receive()
+        peer.reply(type(header)(header.api_key, header.api_version, 99), b"")
+        peer.hold()
+
+    fails(script, ProtocolError, "request 99 instead of 1")
+
+
+@pytest.mark.parametrize("length", ["00000003", "00000000", "ffffffff", "80000000", "7fffffff", "1500fe40", "04000001"])
+def test_a_length_that_cannot_be_is_refused_unread(length: str) -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        peer.send(bytes.fromhex(length))
+        peer.hold()
+
+    fails(script, ProtocolError, "announces a response of")
+
+
+def test_a_length_that_lies_takes_no_memory_and_no_more_time_than_the_deadline(mocker: MockerFixture) -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        peer.send(bytes.fromhex("03ffffff") + b"few bytes")
+
+    fails(script, LocationError, "closed the connection")
+
+
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"SSH-2.0-x\r\n"])
+def test_another_protocol_is_a_protocol_error(garbage: bytes) -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        peer.send(garbage)
+        peer.hold()
+
+    fails(script, ProtocolError, "announces a response of")
+
+
+def test_a_response_header_that_does_not_parse_is_a_protocol_error() -> None:
+    def script(peer: PeerConnection) -> None:
+        header, _ = peer.receive()
+        peer.send(bytes.fromhex("00000006") + header.correlation_id.to_bytes(4, "big") + b"\x01\x80")
+        peer.hold()
+
+    fails(script, ProtocolError, "too early")
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x00\x00", bytes.fromhex("0000000a00000001")])
+def test_a_peer_that_vanishes_in_the_middle_is_a_location_error(sent: bytes) -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        peer.send(sent)
+
+    fails(script, LocationError, "closed the connection")
+
+
+def test_a_peer_that_closes_at_once_is_a_location_error() -> None:
+    with ScriptedPeer(lambda _: None) as peer:
+        connection = connect(peer)
+        with pytest.raises(LocationError):
+            ask(connection)
+
+
+def test_nobody_listening_is_a_location_error() -> None:
+    with ScriptedPeer(echo) as peer:
+        pass
+    connection = connect(peer)
+    with pytest.raises(LocationError, match="failed"):
+        ask(connection)
+    assert connection.closed
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("127.0.0.1", 70000), ("127.0.0.1", -1), ("a" * 70, 9092), ("nul\0byte", 9092), ("256.1.1.1", 9092)]
+)
+def test_an_address_that_is_none_is_a_location_error(host: str, port: int) -> None:
+    connection = BrokerConnection(host, port, client_id="me", clock=CLOCK, connect_timeout=5.0)
+    with pytest.raises(LocationError):
+        ask(connection)
+    assert connection.closed
+
+
+def test_a_name_without_addresses_is_a_location_error(mocker: MockerFixture) -> None:
+    mocker.patch.object(connection_module.socket, "getaddrinfo", return_value=[])
+    with pytest.raises(LocationError, match="no address"):
+        ask(BrokerConnection("nowhere", 1, client_id="me", clock=CLOCK, connect_timeout=5.0))
+
+
+def test_every_address_of_a_name_is_tried(mocker: MockerFixture) -> None:
+    with ScriptedPeer(echo) as nobody:
+        pass
+    with ScriptedPeer(echo) as peer:
+        entry = (2, 1, 6, "")
+        addresses = [(*entry, (nobody.host, nobody.port)), (*entry, (peer.host, peer.port))]
+        mocker.patch.object(connection_module.socket, "getaddrinfo", return_value=addresses)
+        connection = connect(peer)
+        assert ask(connection, b"ab") == b"ba"
+        connection.close()
+
+
+def test_the_deadline_is_for_the_whole_answer_and_not_for_each_byte(mocker: MockerFixture) -> None:
+    mocker.patch.object(connection_module, "_READ_BYTES", 1)
+
+    def script(peer: PeerConnection) -> None:
+        header, _ = peer.receive()
+        peer.reply(header, b"x" * 1000)
+        peer.hold()
+
+    clock = TickingClock(1.0)
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer, clock=clock, connect_timeout=1000.0)
+        with pytest.raises(LocationError, match="before the deadline"):
+            ask(connection, deadline=Deadline(clock, 100))
+        assert connection.closed
+
+
+def test_a_silent_peer_costs_no_more_than_the_deadline() -> None:
+    with ScriptedPeer(PeerConnection.hold) as peer:
+        connection = connect(peer)
+        with pytest.raises(LocationError, match="before the deadline"):
+            ask(connection, deadline=Deadline(CLOCK, 0.05))
+        assert connection.closed
+
+
+def test_a_deadline_that_is_over_sends_nothing() -> None:
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer)
+        with pytest.raises(LocationError, match="before the deadline"):
+            ask(connection, deadline=Deadline(CLOCK, 0))
+    assert peer.accepted == 0
+
+
+def test_close_wakes_an_exchange_in_another_thread() -> None:
+    asked = threading.Event()
+
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        asked.set()
+        peer.hold()
+
+    failures: list[BaseException] = []
+
+    def exchange() -> None:
+        try:
+            ask(connection)
+        except BaseException as error:
+            failures.append(error)
+
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer)
+        thread = threading.Thread(target=exchange)
+        thread.start()
+        assert asked.wait(30)
+        connection.close()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert [type(failure) for failure in failures] == [LocationError]
+
+
+def test_close_before_any_exchange_prevents_it() -> None:
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer)
+        connection.close()
+        connection.close()
+        with pytest.raises(LocationError, match="closed"):
+            ask(connection)
+    assert peer.accepted == 0
+
+
+def test_close_while_connecting_ends_the_connection(mocker: MockerFixture) -> None:
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer)
+        resolve = connection_module.socket.getaddrinfo
+
+        def close_meanwhile(*args: Any, **kwargs: Any) -> Any:
+            connection.close()
+            return resolve(*args, **kwargs)
+
+        mocker.patch.object(connection_module.socket, "getaddrinfo", close_meanwhile)
+        with pytest.raises(LocationError, match="closed"):
+            ask(connection)
+
+
+def test_threads_take_turns() -> None:
+    answers: dict[int, bytes] = {}
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer)
+
+        def exchange(number: int) -> None:
+            answers[number] = ask(connection, f"{number:04d}".encode())
+
+        threads = [threading.Thread(target=exchange, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        connection.close()
+    assert answers == {number: f"{number:04d}".encode()[::-1] for number in range(16)}
+    assert peer.accepted == 1
+
+
+def test_waiting_for_a_turn_ends_with_the_deadline_and_leaves_the_other_exchange_alone() -> None:
+    asked, release = threading.Event(), threading.Event()
+
+    def script(peer: PeerConnection) -> None:
+        header, body = peer.receive()
+        asked.set()
+        release.wait(30)
+        peer.reply(header, body)
+        peer.hold()
+
+    answers: list[bytes] = []
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer)
+        thread = threading.Thread(target=lambda: answers.append(ask(connection)))
+        thread.start()
+        assert asked.wait(30)
+        with pytest.raises(LocationError, match="busy"):
+            ask(connection, deadline=Deadline(CLOCK, 0.01))
+        assert not connection.closed
+        release.set()
+        thread.join(30)
+        assert answers == [b"question"]
+        connection.close()
+
+
+def test_an_interrupt_closes_the_connection(mocker: MockerFixture) -> None:
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer)
+        mocker.patch.object(connection_module, "frame", side_effect=KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ask(connection)
+        assert connection.closed
+
+
+class _Sasl:
+    """Asks one thing before anything else, and is content or not."""
+
+    def __init__(self, refusal: LocationError | None = None) -> None:
+        self.refusal = refusal
+        self.heard: list[bytes] = []
+
+    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> None:
+        self.heard.append(ask(connection, b"who", deadline))
+        if self.refusal is not None:
+            raise self.refusal
+
+
+def test_an_authenticator_speaks_first() -> None:
+    sasl = _Sasl()
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer, sasl=sasl)
+        assert ask(connection, b"ab") == b"ba"
+        assert ask(connection, b"cd") == b"dc"
+        connection.close()
+    assert sasl.heard == [b"ohw"]
+
+
+def test_a_refused_client_says_nothing_more() -> None:
+    sasl = _Sasl(broker_error(ErrorCode.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate"))
+    with ScriptedPeer(echo) as peer:
+        connection = connect(peer, sasl=sasl)
+        with pytest.raises(BrokerResponseError):
+            ask(connection)
+        assert connection.closed
+
+
+def test_tls_is_spoken_where_it_is_configured() -> None:
+    with ScriptedPeer(echo, certificate=CERTIFICATE) as peer:
+        connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
+        assert ask(connection, b"ab") == b"ba"
+        connection.close()
+
+
+def test_close_wakes_an_exchange_over_tls() -> None:
+    asked = threading.Event()
+
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        asked.set()
+        peer.hold()
+
+    failures: list[BaseException] = []
+
+    def exchange() -> None:
+        try:
+            ask(connection)
+        except BaseException as error:
+            failures.append(error)
+
+    with ScriptedPeer(script, certificate=CERTIFICATE) as peer:
+        connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
+        thread = threading.Thread(target=exchange)
+        thread.start()
+        assert asked.wait(30)
+        connection.close()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert [type(failure) for failure in failures] == [LocationError]
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_certificate_that_nobody_vouches_for_is_refused(host: str) -> None:
+    with ScriptedPeer(echo, certificate=CERTIFICATE) as peer:
+        connection = connect(peer, host=host, ssl_context=ssl.create_default_context())
+        with pytest.raises(LocationError, match="certificate verify failed"):
+            ask(connection)
+
+
+def test_tls_against_a_peer_without_it_is_a_location_error() -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.read(1)
+        peer.send(b"no TLS here, sorry")
+
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
+        with pytest.raises(LocationError):
+            ask(connection)
+
+
+def test_tls_that_never_answers_ends_with_the_connect_timeout() -> None:
+    with ScriptedPeer(PeerConnection.hold) as peer:
+        context = ssl.create_default_context(cafile=CERTIFICATE)
+        connection = connect(peer, host="localhost", ssl_context=context, connect_timeout=0.05)
+        with pytest.raises(LocationError, match="before the deadline"):
+            ask(connection)
+
+
+def test_it_is_shown_by_its_address_and_state() -> None:
+    connection = BrokerConnection("broker", 9092, client_id="me", clock=CLOCK, connect_timeout=1.0)
+    assert repr(connection) == "<BrokerConnection broker:9092>"
+    connection.close()
+    assert repr(connection) == "<BrokerConnection broker:9092 closed>"
