@@ -47,7 +47,8 @@ types: $(VENV)/.test ## the static types
 bench: $(VENV)/.test ## reads a real tiered topic through the broker and directly, side by side (ARGS="--megabytes 20" for a quick look)
 	$(BIN)/python -m tests.benchmarks.end_to_end $(ARGS)
 
-docs: $(VENV)/.test ## runs every example of the docs and checks their links and generated parts
+docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
+	$(BIN)/python docs/generate.py
 	$(PYTEST) tests/docs $(ARGS)
 
 clean: ## removes what was built and measured; keeps .venv and .cache

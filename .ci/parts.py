@@ -12,17 +12,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-
-PARTS = (
-    # part, commands, oldest major version, Debian packages, needed by
-    ("C compiler", ("cc",), 0, "gcc libc6-dev python3-dev", "the compiled record decoder"),
-    ("JDK >= 17", ("java", "javac"), 17, "default-jdk-headless", "the real Kafka broker"),
-    ("Maven", ("mvn",), 0, "maven", "the real Kafka broker"),
-    ("Go", ("go",), 0, "golang-go", None),
-    ("Node.js", ("node",), 0, "nodejs", None),
-    ("Chromium", ("chromium",), 0, "chromium", None),
-)
 
 
 def major_version(command: str) -> int:
@@ -35,19 +27,40 @@ def major_version(command: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-def present(commands: tuple[str, ...], oldest: int) -> bool:
-    if commands == ("cc",) and not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        return False
-    paths = [shutil.which(command) for command in commands]
-    return all(path is not None and (not oldest or major_version(path) >= oldest) for path in paths)
+def commands(*names: str) -> Callable[[], bool]:
+    return lambda: all(shutil.which(name) for name in names)
+
+
+def jdk() -> bool:
+    return all(major_version(name) >= 17 for name in ("java", "javac"))
+
+
+def compiler() -> bool:
+    return bool(shutil.which("cc")) and Path(sysconfig.get_paths()["include"], "Python.h").exists()
+
+
+def venv() -> bool:
+    return bool(find_spec("venv") and find_spec("ensurepip"))
+
+
+PARTS = (
+    # part, whether it is there, Debian packages, needed by
+    ("venv", venv, "python3-venv", "everything"),
+    ("C compiler", compiler, "gcc libc6-dev python3-dev", "the compiled record decoder"),
+    ("JDK >= 17", jdk, "default-jdk-headless", "the real Kafka broker"),
+    ("Maven", commands("mvn"), "maven", "the real Kafka broker"),
+    ("Go", commands("go"), "golang-go", None),
+    ("Node.js", commands("node"), "nodejs", None),
+    ("Chromium", commands("chromium"), "chromium", None),
+)
 
 
 def table() -> list[str]:
     """Prints the table; the packages of needed parts that are missing."""
     missing = []
     print(f"{'part':<10} {'on PATH':<8} {'Debian packages':<26} needed by")
-    for name, commands, oldest, packages, needed_by in PARTS:
-        found = present(commands, oldest)
+    for name, is_there, packages, needed_by in PARTS:
+        found = is_there()
         print(f"{name:<10} {'yes' if found else 'NO':<8} {packages:<26} {needed_by or 'no test yet'}")
         if needed_by and not found:
             missing += packages.split()

@@ -11,5 +11,4 @@ def set_origin_latency(shim: Shim, seconds: float) -> None:
     """Each answer of the shim's origin waits ``seconds`` from now on."""
     tier = shim._tier
     assert tier is not None
-    assert tier.origin is not None
-    tier.origin.faults.delay = seconds
+    tier._origin.faults.delay = seconds
