@@ -91,14 +91,18 @@ class ScriptedPeer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join(_JOIN_SECONDS)
         self._listener.close()
-        for sock in self._sockets:
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        self.cut()
         for thread in self._threads:
             thread.join(_JOIN_SECONDS)
             assert not thread.is_alive()
         if self._failures:
             raise self._failures[0]
+
+    def cut(self) -> None:
+        """Cuts all connections made so far."""
+        for sock in self._sockets:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:

@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import BrokerResponseError, ConfigurationError, LocationError, ProtocolError
+from kafka_remote_client.location.broker import BrokerLocationSource, parse_bootstrap_servers
+from kafka_remote_client.model import (
+    ByteRange,
+    EpochEntry,
+    GrantedRange,
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    SegmentLocation,
+)
+from kafka_remote_client.protocol import api_versions, fetch, list_offsets, metadata
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.protocol.dialect import LocationRequest, SegmentGrant, TaggedDialect
+from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.protocol.headers import RequestHeader
+from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse, OffsetSpec
+from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
+from tests.support.mock_cluster import mock_cluster
+from tests.support.scripted_peer import PeerConnection, ScriptedPeer, broker_script
+
+DIALECT = TaggedDialect()
+TOPIC_ID = UUID(int=7)
+GRANT = SegmentGrant(
+    segment_id=UUID(int=9),
+    format="ApacheKafkaV1",
+    ranges=(GrantedRange(ByteRange(0, 4096), b""),),
+    segment_size=4096,
+    start_offset=0,
+    end_offset=99,
+    leader_epochs=(EpochEntry(0, 0),),
+    next_offset=100,
+)
+
+
+class FakeBroker:
+    """A broker with one topic "t" of three partitions, which speaks the dialect unless told otherwise.
+
+    Tests change its fields between requests; ``fetches`` is what it was asked, with the version.
+    """
+
+    def __init__(self) -> None:
+        self.versions = ApiVersionsResponse(
+            api_keys=(
+                ApiVersion(ApiKey.FETCH, 4, 18),
+                ApiVersion(ApiKey.LIST_OFFSETS, 1, 11),
+                ApiVersion(ApiKey.METADATA, 0, 13),
+            )
+        ).announcing()
+        self.topic_id = TOPIC_ID
+        self.leader_epoch = 4
+        self.leader = ("127.0.0.1", 0)
+        self.errors: list[int] = []
+        self.answer = fetch.PartitionData(0, 0, 1000, 1000, 0, aborted_transactions=(), tags=DIALECT.grant_tags(GRANT))
+        self.offsets = {
+            OffsetSpec.EARLIEST: 10,
+            OffsetSpec.EARLIEST_LOCAL: 60,
+            OffsetSpec.LATEST_TIERED: 80,
+            OffsetSpec.LATEST: 90,
+        }
+        self.fetches: list[tuple[int, fetch.FetchRequest]] = []
+        self.metadata_requests: list[metadata.MetadataRequest] = []
+        self.throttle_time_ms = 0
+        self.before_fetch: Callable[[], None] = lambda: None
+
+    def script(self) -> Callable[[PeerConnection], None]:
+        return broker_script(
+            {
+                ApiKey.API_VERSIONS: lambda header, _: api_versions.encode_response(self.versions, header.api_version),
+                ApiKey.METADATA: self._metadata,
+                ApiKey.FETCH: self._fetch,
+                ApiKey.LIST_OFFSETS: self._list_offsets,
+            }
+        )
+
+    def _metadata(self, header: RequestHeader, body: bytes) -> bytes:
+        self.metadata_requests.append(metadata.decode_request(body, header.api_version))
+        partitions = tuple(MetadataPartition(index, 1, leader_epoch=self.leader_epoch) for index in range(3))
+        response = MetadataResponse(
+            (MetadataBroker(1, *self.leader),), (MetadataTopic("t", partitions, topic_id=self.topic_id),)
+        )
+        return metadata.encode_response(response, header.api_version)
+
+    def _fetch(self, header: RequestHeader, body: bytes) -> bytes:
+        version = header.api_version
+        request = fetch.decode_request(body, version)
+        self.fetches.append((version, request))
+        self.before_fetch()
+        topic = request.topics[0]
+        data = attrs.evolve(
+            self.answer, partition_index=topic.partitions[0].partition, error_code=self.errors.pop(0) if self.errors else 0
+        )
+        if data.error_code:
+            data = attrs.evolve(data, tags={})
+        response = fetch.FetchTopicResponse((data,), topic.topic, topic.topic_id)
+        return fetch.encode_response(fetch.FetchResponse((response,), self.throttle_time_ms), version)
+
+    def _list_offsets(self, header: RequestHeader, body: bytes) -> bytes:
+        request = list_offsets.decode_request(body, header.api_version)
+        asked = request.topics[0].partitions[0]
+        code = self.errors.pop(0) if self.errors else 0
+        told = ListOffsetsPartitionResponse(asked.partition_index, code, offset=self.offsets[OffsetSpec(asked.timestamp)])
+        response = list_offsets.ListOffsetsTopicResponse("t", (told,))
+        return list_offsets.encode_response(list_offsets.ListOffsetsResponse((response,)), header.api_version)
+
+
+class Setup:
+    """A fake broker that is up, and a source that knows it."""
+
+    def __init__(self, broker: FakeBroker, peer: ScriptedPeer) -> None:
+        self.broker = broker
+        self.peer = peer
+        broker.leader = (peer.host, peer.port)
+        self.source = BrokerLocationSource(peer.address, client_id="me", clock=SystemClock(), connect_timeout=30)
+
+    def locate(self, **changes: Any) -> SegmentLocation | NotRemote:
+        values: dict[str, Any] = {
+            "topic": "t",
+            "partition": 0,
+            "offset": 5,
+            "leader_epoch": 3,
+            "isolation_level": IsolationLevel.READ_COMMITTED,
+            "max_bytes": 1 << 20,
+            "deadline": Deadline(SystemClock(), 60),
+        } | changes
+        return self.source.locate(**values)
+
+    def offsets(self) -> PartitionOffsets:
+        return self.source.offsets("t", 0, Deadline(SystemClock(), 60))
+
+
+@pytest.fixture
+def setup() -> Any:
+    broker = FakeBroker()
+    with ScriptedPeer(broker.script()) as peer:
+        setup = Setup(broker, peer)
+        yield setup
+        setup.source.close()
+
+
+@pytest.mark.parametrize(
+    ("servers", "addresses"),
+    [
+        ("a:1", (("a", 1),)),
+        (" a:1 , b:2,", (("a", 1), ("b", 2))),
+        ("a", (("a", 9092),)),
+        ("[::1]:9093", (("::1", 9093),)),
+        ("[::1]", (("::1", 9092),)),
+        ("PLAINTEXT://a:1", (("a", 1),)),
+    ],
+)
+def test_bootstrap_servers_are_understood(servers: str, addresses: tuple[tuple[str, int], ...]) -> None:
+    assert parse_bootstrap_servers(servers) == addresses
+
+
+@pytest.mark.parametrize(
+    "servers", ["", " , ", ":9092", "a:", "a:0", "a:65536", "a:-1", "a:x", "a:\u0661", "::1", "::1:9092", "[]:1"]
+)
+def test_bootstrap_servers_that_name_no_server_are_refused(servers: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+        parse_bootstrap_servers(servers)
+
+
+def test_a_granted_location_is_handed_over(setup: Setup) -> None:
+    setup.broker.throttle_time_ms = 250
+    location = setup.locate()
+    assert isinstance(location, SegmentLocation)
+    assert location.metadata.remote_log_segment_id.id == GRANT.segment_id
+    assert location.metadata.topic_id_partition.topic_id == TOPIC_ID
+    assert (location.next_offset, location.throttle_time_ms) == (100, 250)
+
+
+def test_the_fetch_is_honest_and_asks_for_no_records(setup: Setup) -> None:
+    setup.locate(partition=2)
+    ((version, request),) = setup.broker.fetches
+    assert version == 18
+    assert (request.session_id, request.session_epoch, request.max_wait_ms, request.min_bytes, request.max_bytes) == (
+        0,
+        -1,
+        0,
+        0,
+        1,
+    )
+    assert request.isolation_level == IsolationLevel.READ_COMMITTED
+    ((asked,),) = (topic.partitions for topic in request.topics)
+    assert request.topics[0].topic_id == TOPIC_ID
+    assert (asked.partition, asked.fetch_offset, asked.partition_max_bytes) == (2, 5, 0)
+    assert (asked.current_leader_epoch, asked.last_fetched_epoch) == (4, 3)
+    assert DIALECT.read_request(request.tags, asked.tags) == LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20)
+
+
+def test_metadata_is_asked_once_and_creates_no_topic(setup: Setup) -> None:
+    for partition in range(3):
+        setup.locate(partition=partition)
+    (request,) = setup.broker.metadata_requests
+    assert not request.allow_auto_topic_creation
+    assert setup.peer.accepted == 1
+
+
+@pytest.mark.parametrize(
+    ("newest", "topic_id", "version"),
+    [(18, TOPIC_ID, 18), (15, TOPIC_ID, 15), (13, TOPIC_ID, 13), (12, TOPIC_ID, 12), (18, UUID(int=0), 12)],
+)
+def test_topic_ids_are_used_where_both_sides_have_them(setup: Setup, newest: int, topic_id: UUID, version: int) -> None:
+    keys = (ApiVersion(ApiKey.FETCH, 4, newest), *setup.broker.versions.api_keys[1:])
+    setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
+    setup.broker.topic_id = topic_id
+    assert isinstance(setup.locate(), SegmentLocation)
+    assert setup.broker.fetches[0][0] == version
+    assert setup.broker.fetches[0][1].topics[0].topic == ("t" if version == 12 else "")
+
+
+def test_a_peer_without_a_version_that_carries_tags_is_not_asked(setup: Setup) -> None:
+    keys = (ApiVersion(ApiKey.FETCH, 4, 11), *setup.broker.versions.api_keys[1:])
+    setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
+    assert setup.locate() == NotRemote("no-common-version")
+    assert setup.broker.fetches == []
+
+
+def test_a_peer_that_did_not_announce_itself_is_never_asked(setup: Setup) -> None:
+    keys = tuple(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
+    setup.broker.versions = ApiVersionsResponse(api_keys=keys)
+    for _ in range(3):
+        assert setup.locate() == NotRemote("not-announced")
+    assert setup.broker.fetches == []
+    assert setup.offsets() == PartitionOffsets(10, 60, 80, 90)
+
+
+def test_an_ordinary_answer_grants_nothing(setup: Setup) -> None:
+    setup.broker.answer = attrs.evolve(setup.broker.answer, tags={}, records=b"a batch")
+    assert setup.locate() == NotRemote("not-granted", PartitionOffsets(log_start=0, high_watermark=1000))
+
+
+def test_an_offset_out_of_range_is_no_error(setup: Setup) -> None:
+    setup.broker.errors = [ErrorCode.OFFSET_OUT_OF_RANGE]
+    refused = setup.locate()
+    assert isinstance(refused, NotRemote)
+    assert refused.out_of_range
+
+
+REFRESHING = [3, 5, 6, 9, 56, 74, 75, 78, 100, 103]
+
+
+@pytest.mark.parametrize("code", REFRESHING)
+def test_an_outdated_view_is_refreshed_and_tried_once_more(setup: Setup, code: int) -> None:
+    setup.locate()
+    setup.broker.errors = [code]
+    setup.broker.leader_epoch = 5
+    assert isinstance(setup.locate(), SegmentLocation)
+    assert [request.topics[0].partitions[0].current_leader_epoch for _, request in setup.broker.fetches] == [4, 4, 5]
+    assert len(setup.broker.metadata_requests) == 2
+
+
+@pytest.mark.parametrize("code", REFRESHING)
+def test_a_view_that_stays_outdated_is_an_error(setup: Setup, code: int) -> None:
+    setup.broker.errors = [code, code]
+    with pytest.raises(BrokerResponseError) as failure:
+        setup.locate()
+    assert (failure.value.code, failure.value.retriable) == (code, True)
+    assert len(setup.broker.fetches) == 2
+
+
+@pytest.mark.parametrize("code", [29, 2, 76, -1, 999])
+def test_other_errors_are_final(setup: Setup, code: int) -> None:
+    setup.broker.errors = [code]
+    with pytest.raises(BrokerResponseError) as failure:
+        setup.locate()
+    assert failure.value.code == code
+    assert len(setup.broker.fetches) == 1
+
+
+def test_the_new_leader_is_asked_when_the_old_one_is_gone(setup: Setup) -> None:
+    successor = FakeBroker()
+    with ScriptedPeer(successor.script()) as peer, ScriptedPeer(setup.broker.script()) as old:
+        successor.leader = setup.broker.leader = (old.host, old.port)
+        setup.locate()
+        successor.leader = setup.broker.leader = (peer.host, peer.port)
+        old.__exit__()
+        assert isinstance(setup.locate(), SegmentLocation)
+        assert len(successor.fetches) == 1
+        setup.source.close()
+
+
+def test_an_idle_connection_that_was_cut_is_made_anew(setup: Setup) -> None:
+    setup.locate()
+    setup.peer.cut()
+    assert isinstance(setup.locate(), SegmentLocation)
+    assert setup.peer.accepted == 2
+    assert len(setup.broker.metadata_requests) == 1
+
+
+def test_a_peer_that_dies_in_each_answer_is_an_error() -> None:
+    def dying(connection: PeerConnection) -> None:
+        broker = FakeBroker()
+        broker.leader = (peer.host, peer.port)
+
+        def die() -> None:
+            raise EOFError
+
+        broker.before_fetch = die
+        broker.script()(connection)
+
+    with ScriptedPeer(dying) as peer:
+        setup = Setup(FakeBroker(), peer)
+        with pytest.raises(LocationError) as failure:
+            setup.locate()
+        assert type(failure.value) is LocationError
+        setup.source.close()
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff" * 40, bytes(8), bytes(40)])
+def test_an_answer_that_does_not_parse_closes_the_connection(body: bytes) -> None:
+    broker = FakeBroker()
+    whole = broker.script()
+
+    def script(connection: PeerConnection) -> None:
+        def reply(header: RequestHeader, answered: bytes) -> None:
+            PeerConnection.reply(connection, header, body if header.api_key == ApiKey.FETCH else answered)
+
+        connection.reply = reply  # type: ignore[method-assign]
+        whole(connection)
+
+    with ScriptedPeer(script) as peer:
+        setup = Setup(broker, peer)
+        with pytest.raises(ProtocolError):
+            setup.locate()
+        assert len(broker.fetches) == 1
+        with pytest.raises(ProtocolError):
+            setup.locate()
+        assert peer.accepted == 2
+        setup.source.close()
+
+
+def test_nobody_there_is_an_error_and_is_not_tried_again_at_once() -> None:
+    with ScriptedPeer(lambda _: None) as peer:
+        pass
+    setup = Setup(FakeBroker(), peer)
+    with pytest.raises(LocationError, match="failed"):
+        setup.locate()
+    with pytest.raises(LocationError, match="a moment ago"):
+        setup.locate()
+    setup.source.close()
+
+
+def test_a_silent_peer_costs_no_more_than_the_deadline() -> None:
+    with ScriptedPeer(PeerConnection.hold) as peer:
+        setup = Setup(FakeBroker(), peer)
+        with pytest.raises(LocationError):
+            setup.locate(deadline=Deadline(SystemClock(), 0.05))
+        setup.source.close()
+    assert peer.accepted == 1
+
+
+def test_the_offsets_are_those_of_both_tiers(setup: Setup) -> None:
+    assert setup.offsets() == PartitionOffsets(log_start=10, earliest_local=60, latest_tiered=80, high_watermark=90)
+
+
+@pytest.mark.parametrize(
+    ("newest", "offsets"),
+    [
+        (9, PartitionOffsets(10, 60, 80, 90)),
+        (8, PartitionOffsets(10, 60, -1, 90)),
+        (7, PartitionOffsets(10, -1, -1, 90)),
+        (1, PartitionOffsets(10, -1, -1, 90)),
+        (0, PartitionOffsets()),
+    ],
+)
+def test_offsets_that_the_version_cannot_name_are_unknown(setup: Setup, newest: int, offsets: PartitionOffsets) -> None:
+    keys = (*(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.LIST_OFFSETS), ApiVersion(2, 0, newest))
+    setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
+    assert setup.offsets() == offsets
+
+
+def test_an_offset_that_the_broker_does_not_support_is_unknown(setup: Setup) -> None:
+    setup.broker.errors = [0, ErrorCode.UNSUPPORTED_VERSION]
+    assert setup.offsets() == PartitionOffsets(10, -1, 80, 90)
+
+
+def test_offsets_are_asked_of_the_new_leader_after_an_election(setup: Setup) -> None:
+    setup.broker.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert setup.offsets() == PartitionOffsets(10, 60, 80, 90)
+    assert len(setup.broker.metadata_requests) == 2
+
+
+def test_offsets_that_may_not_be_asked_are_an_error(setup: Setup) -> None:
+    setup.broker.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(BrokerResponseError):
+        setup.offsets()
+
+
+@pytest.mark.parametrize(
+    "told", [(), (("t", 1),), (("other", 0),), (("other", 0), ("t", 2))], ids=["nothing", "partition", "topic", "both"]
+)
+def test_offsets_of_other_partitions_are_a_protocol_error(told: tuple[tuple[str, int], ...]) -> None:
+    broker = FakeBroker()
+    topics = tuple(list_offsets.ListOffsetsTopicResponse(name, (ListOffsetsPartitionResponse(index),)) for name, index in told)
+    answer = list_offsets.encode_response(list_offsets.ListOffsetsResponse(topics), 11)
+    broker._list_offsets = lambda *_: answer  # type: ignore[method-assign]
+    with ScriptedPeer(broker.script()) as peer:
+        setup = Setup(broker, peer)
+        with pytest.raises(ProtocolError, match="other partitions"):
+            setup.offsets()
+        setup.source.close()
+
+
+def test_a_broker_that_would_create_topics_is_not_asked_for_metadata(setup: Setup) -> None:
+    keys = (*(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.METADATA), ApiVersion(3, 0, 3))
+    setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
+    with pytest.raises(BrokerResponseError, match="UNSUPPORTED_VERSION"):
+        setup.locate()
+    assert setup.broker.metadata_requests == []
+
+
+def test_partitions_of_different_leaders_do_not_wait_for_each_other(setup: Setup) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        assert release.wait(30)
+
+    other = FakeBroker()
+    with ScriptedPeer(other.script()) as peer:
+        both = (MetadataBroker(1, *setup.broker.leader), MetadataBroker(2, peer.host, peer.port))
+        topic = MetadataTopic("t", (MetadataPartition(0, 1), MetadataPartition(1, 2)), topic_id=TOPIC_ID)
+        setup.broker._metadata = lambda header, _: metadata.encode_response(  # type: ignore[method-assign]
+            MetadataResponse(both, (topic,)), header.api_version
+        )
+        with ScriptedPeer(setup.broker.script()) as bootstrap:
+            source = BrokerLocationSource(bootstrap.address, client_id="me", clock=SystemClock(), connect_timeout=30)
+            setup.broker.before_fetch = hold
+            mine = Setup(other, bootstrap)
+            mine.source.close()
+            mine.source = source
+            slow = threading.Thread(target=mine.locate)
+            slow.start()
+            assert held.wait(30)
+            assert isinstance(mine.locate(partition=1), SegmentLocation)
+            release.set()
+            slow.join(30)
+            source.close()
+
+
+def test_close_ends_a_question_in_another_thread(setup: Setup) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        release.wait(30)
+
+    setup.broker.before_fetch = hold
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            setup.locate()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert held.wait(30)
+    setup.source.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    release.set()
+    assert [type(failure) for failure in failures] == [LocationError]
+    with pytest.raises(LocationError, match="closed"):
+        setup.locate()
+
+
+def test_librdkafkas_mock_is_a_broker_without_the_dialect() -> None:
+    with mock_cluster("t", [b"0", b"1", b"2"]) as (host, port):
+        source = BrokerLocationSource(f"{host}:{port}", client_id="me", clock=SystemClock(), connect_timeout=30)
+        deadline = Deadline(SystemClock(), 60)
+        assert source.offsets("t", 0, deadline) == PartitionOffsets(log_start=0, high_watermark=3)
+        refused = source.locate(
+            "t", 0, 0, leader_epoch=-1, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=0, deadline=deadline
+        )
+        assert refused == NotRemote("not-announced")
+        with pytest.raises(BrokerResponseError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            source.offsets("no such topic", 0, deadline)
+        source.close()
+
+
+@pytest.mark.parametrize("version", [12, 13, 16])
+def test_librdkafkas_mock_answers_a_tagged_fetch_like_an_untagged_one(version: int) -> None:
+    clock = SystemClock()
+    with mock_cluster("t", [b"0", b"1", b"2"]) as (host, port):
+        connection = BrokerConnection(host, port, client_id="me", clock=clock, connect_timeout=30)
+        asked = metadata.encode_request(metadata.MetadataRequest((metadata.MetadataRequestTopic("t"),)), 12)
+        described = metadata.decode_response(connection.send_receive(ApiKey.METADATA, 12, asked, Deadline(clock, 60)), 12)
+        root, tags = DIALECT.request_tags(LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20))
+
+        def answer(root: Any, tags: Any) -> bytes:
+            partition = fetch.FetchPartition(0, 1, 1 << 20, tags=tags)
+            topic = fetch.FetchTopic((partition,), "t", described.topics[0].topic_id)
+            body = fetch.encode_request(fetch.FetchRequest((topic,), max_bytes=1 << 20, tags=root), version)
+            return bytes(connection.send_receive(ApiKey.FETCH, version, body, Deadline(clock, 60)))
+
+        tagged = answer(root, tags)
+        assert tagged == answer({}, {})
+        data = fetch.decode_response(tagged, version).responses[0].partitions[0]
+        assert (data.error_code, data.high_watermark) == (0, 3)
+        assert data.records
+        assert DIALECT.read_grant(data.tags, ("ApacheKafkaV1",)) is None
+        connection.close()

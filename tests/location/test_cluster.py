@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import BrokerResponseError, LocationError
+from kafka_remote_client.location.cluster import Address, ClusterMetadata
+from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.protocol.metadata import (
+    NO_LEADER,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataResponse,
+    MetadataTopic,
+)
+from tests.support.locations import ManualClock
+
+ONE: Address = ("one", 9092)
+TWO: Address = ("two", 9092)
+BOOTSTRAP: Address = ("bootstrap", 9092)
+TOPIC_ID = UUID(int=7)
+
+
+def response(*leaders: int, epoch: int = 0, **changes: object) -> MetadataResponse:
+    partitions = tuple(MetadataPartition(index, leader, leader_epoch=epoch) for index, leader in enumerate(leaders))
+    topic = MetadataTopic("t", partitions, topic_id=TOPIC_ID)
+    values: dict[str, object] = {"brokers": (MetadataBroker(1, *ONE), MetadataBroker(2, *TWO)), "topics": (topic,)}
+    return MetadataResponse(**(values | changes))  # type: ignore[arg-type]
+
+
+class Brokers:
+    """Answers by a function of the address, and remembers whom it was asked about."""
+
+    def __init__(self, answer: Callable[[Address], MetadataResponse]) -> None:
+        self.answer = answer
+        self.asked: list[Address] = []
+
+    def __call__(self, address: Address, topic: str, deadline: Deadline) -> MetadataResponse:
+        assert topic == "t"
+        self.asked.append(address)
+        return self.answer(address)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def cluster(brokers: Brokers, clock: ManualClock, *bootstrap: Address) -> ClusterMetadata:
+    return ClusterMetadata(bootstrap or (BOOTSTRAP,), brokers, clock)
+
+
+def test_a_leader_is_asked_for_once(clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: response(1, 2, epoch=5))
+    metadata = cluster(brokers, clock)
+    leader = metadata.leader("t", 1, Deadline(clock, 1))
+    assert (leader.topic_id, leader.leader_epoch, leader.address) == (TOPIC_ID, 5, TWO)
+    assert metadata.leader("t", 0, Deadline(clock, 1)).address == ONE
+    assert metadata.leader("t", 1, Deadline(clock, 1)) is leader
+    assert brokers.asked == [BOOTSTRAP]
+
+
+def test_old_metadata_is_asked_for_again_of_the_brokers_that_it_named(clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: response(1))
+    metadata = cluster(brokers, clock)
+    metadata.leader("t", 0, Deadline(clock, 1))
+    clock.now += 301
+    metadata.leader("t", 0, Deadline(clock, 1))
+    assert brokers.asked == [BOOTSTRAP, ONE]
+
+
+def test_a_leader_that_is_none_is_asked_for_again(clock: ManualClock) -> None:
+    answers = [response(1), response(2, epoch=1)]
+    brokers = Brokers(lambda _: answers.pop(0))
+    metadata = cluster(brokers, clock)
+    old = metadata.leader("t", 0, Deadline(clock, 1))
+    new = metadata.leader("t", 0, Deadline(clock, 1), stale=old)
+    assert (new.address, new.leader_epoch) == (TWO, 1)
+    # A second thread that was sent away by the old leader finds what the first one has learnt.
+    assert metadata.leader("t", 0, Deadline(clock, 1), stale=old) is new
+    assert len(brokers.asked) == 2
+
+
+def test_brokers_are_tried_until_one_answers(clock: ManualClock) -> None:
+    def answer(address: Address) -> MetadataResponse:
+        if address != TWO:
+            raise LocationError(f"{address[0]} is down")
+        return response(1)
+
+    brokers = Brokers(answer)
+    assert cluster(brokers, clock, BOOTSTRAP, ONE, TWO).leader("t", 0, Deadline(clock, 1)).address == ONE
+    assert brokers.asked == [BOOTSTRAP, ONE, TWO]
+
+
+def test_no_broker_at_all_is_the_last_ones_error(clock: ManualClock) -> None:
+    def answer(address: Address) -> MetadataResponse:
+        raise LocationError(f"{address[0]} is down")
+
+    with pytest.raises(LocationError, match="two is down"):
+        cluster(Brokers(answer), clock, ONE, TWO).leader("t", 0, Deadline(clock, 1))
+
+
+def test_no_broker_is_asked_after_the_deadline(clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: response(1))
+    with pytest.raises(LocationError, match="no broker"):
+        cluster(brokers, clock).leader("t", 0, Deadline(clock, 0))
+    assert brokers.asked == []
+
+
+def test_old_metadata_serves_while_nobody_answers_and_nobody_contradicts_it(clock: ManualClock) -> None:
+    def down(_: Address) -> MetadataResponse:
+        raise LocationError("down")
+
+    brokers = Brokers(lambda _: response(1))
+    metadata = cluster(brokers, clock)
+    leader = metadata.leader("t", 0, Deadline(clock, 1))
+    brokers.answer = down
+    clock.now += 301
+    assert metadata.leader("t", 0, Deadline(clock, 1)) is leader
+    with pytest.raises(LocationError, match="down"):
+        metadata.leader("t", 0, Deadline(clock, 1), stale=leader)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (response(topics=()), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (response(topics=(MetadataTopic("other"),)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (response(topics=(MetadataTopic("t", error_code=29),)), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (response(topics=(MetadataTopic("t", error_code=3),)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (response(1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (response(1, NO_LEADER), ErrorCode.LEADER_NOT_AVAILABLE),
+        (response(1, 99), ErrorCode.LEADER_NOT_AVAILABLE),
+    ],
+)
+def test_a_partition_without_leader_is_a_broker_error(answer: MetadataResponse, code: int, clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: answer)
+    metadata = cluster(brokers, clock)
+    for times in (1, 2):
+        with pytest.raises(BrokerResponseError) as failure:
+            metadata.leader("t", 1, Deadline(clock, 1))
+        assert failure.value.code == code
+        assert len(brokers.asked) == times
+
+
+def test_threads_that_miss_the_same_topic_share_one_question() -> None:
+    clock = SystemClock()
+    asked, release = threading.Event(), threading.Event()
+
+    def answer(_: Address) -> MetadataResponse:
+        asked.set()
+        assert release.wait(30)
+        return response(1)
+
+    brokers = Brokers(answer)
+    metadata = ClusterMetadata((BOOTSTRAP,), brokers, clock)
+    found: list[Address] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(metadata.leader("t", 0, Deadline(clock, 60)).address)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    assert asked.wait(30)
+    with pytest.raises(LocationError, match="before the deadline"):
+        metadata.leader("t", 0, Deadline(clock, 0.01))
+    release.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == [ONE] * 4
+    assert brokers.asked == [BOOTSTRAP]
