@@ -1,0 +1,105 @@
+"""Every example of the documents runs, against an embedded cluster with a topic ``orders`` of which most is tiered.
+
+Addresses stand for parts: ``localhost:9092`` the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its object origin,
+``file:///var/kafka-tier`` the tier. Of ``make`` and ``pip install`` it is checked that what they name exists.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.docs.documents import ROOT, Block, blocks
+from tests.support.kafka_broker import HOST, free_ports
+
+pytestmark = [pytest.mark.embedded, pytest.mark.xdist_group("examples")]
+
+_COMMAND = Path(sys.executable).with_name("kafka-remote")
+_FROM_STORE = re.compile(r"^(\d+) records came from the store$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    directory = tmp_path_factory.mktemp("tier")
+    with EmbeddedCluster(directory, segment_bytes=20_000, expire_local=True) as running:
+        # Each call makes batches of its own: a segment ends between batches, so one large batch would stay open.
+        for partition, _ in product(range(running.partitions), range(10)):
+            running.produce("orders", [(b"key-%d" % n, b"value-%d " % n * 10) for n in range(100)], partition=partition)
+        assert running.archive() > 0
+        yield running
+
+
+def _in_place(text: str, cluster: EmbeddedCluster) -> str:
+    parts = {
+        "localhost:9092": cluster.bootstrap_servers,
+        "localhost:9192": cluster.bootstrap_servers,
+        "localhost:9193": urlsplit(cluster.origin_url).netloc,
+        "file:///var/kafka-tier": cluster.directory.as_uri(),
+    }
+    for stand_in, real in parts.items():
+        text = text.replace(stand_in, real)
+    return text
+
+
+def _commands() -> list[object]:
+    return [
+        pytest.param(line.removeprefix("$ "), id=f"{block}-{number}")
+        for block in blocks("console")
+        for number, line in enumerate(block.text.splitlines())
+        if line.startswith("$ ")
+    ]
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_example_runs_and_reads_the_store_where_it_says_so(
+    block: Block, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-X", "dev", "-c", _in_place(block.text, cluster)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    if "came from the store" in block.text:
+        said = _FROM_STORE.search(done.stdout)
+        assert said is not None, done.stdout[-500:]
+        assert int(said[1]) > 0, f"all records came from the broker: {done.stderr}"
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    program, *arguments = shlex.split(_in_place(command, cluster))
+    if program == "make":
+        subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    elif program == "pip":
+        (extras,) = re.findall(r"^kafka-remote-client\[([a-z,0-9]+)\]$", arguments[-1])
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    elif program == "kafka-remote" and arguments[0] == "shim":
+        _serves_until_told_to_stop(command, cluster, tmp_path)
+    else:
+        assert program == "kafka-remote", f"no way to run {command}"
+        done = subprocess.run([_COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "orders" in done.stdout
+
+
+def _serves_until_told_to_stop(command: str, cluster: EmbeddedCluster, directory: Path) -> None:
+    # This shim is to listen itself, so its two addresses are free ones.
+    for stand_in, port in zip(("localhost:9192", "localhost:9193"), free_ports(2), strict=True):
+        command = command.replace(stand_in, f"{HOST}:{port}")
+    _, *arguments = shlex.split(_in_place(command, cluster))
+    with subprocess.Popen([_COMMAND, *arguments], stderr=subprocess.PIPE, text=True, cwd=directory) as shim:
+        assert shim.stderr is not None
+        assert "clients connect to" in shim.stderr.readline()
+        shim.send_signal(signal.SIGTERM)
+        rest = shim.communicate(timeout=60)[1]
+    assert shim.returncode == 0, rest
