@@ -401,7 +401,7 @@ cdef class Arena:
         self.memory.size += size
 
     cdef int require(self, int64_t size) except -1:
-        cdef int64_t wanted = self.memory.size + size
+        cdef int64_t wanted = self.memory.size + size + 1  # never nothing: codecs are not to see a null pointer
         if wanted > self.memory.capacity and not self.memory.grow(max(wanted, self.memory.capacity * 2)):
             raise MemoryError
         return 0
