@@ -45,6 +45,7 @@ EmbeddedRecord: TypeAlias = tuple[bytes | None, bytes | None]
 """Key and value."""
 
 _MOCK_PARTITIONS = 4
+_MAX_SEGMENT_BYTES = 2 << 20
 _SECRET_BYTES = 32
 _FLUSH_SECONDS = 60.0
 _QUIET = {"log_level": 4}
@@ -97,6 +98,9 @@ class EmbeddedCluster:
     ) -> None:
         if not 1 <= partitions <= _MOCK_PARTITIONS:
             raise ConfigurationError(f"the mock broker's topics have {_MOCK_PARTITIONS} partitions")
+        if not 1 <= segment_bytes <= _MAX_SEGMENT_BYTES:
+            # What is gathered for a segment is in no tier yet, so the mock must still have it when the segment is full.
+            raise ConfigurationError(f"segment_bytes must be at most {_MAX_SEGMENT_BYTES}: the mock broker keeps 5 MiB")
         self.directory = Path(directory)
         self.partitions = partitions
         self._limits = GrantLimits(range_bytes, max_grant_bytes, url_ttl)

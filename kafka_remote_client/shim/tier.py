@@ -21,8 +21,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
-from kafka_remote_client.remote_log.layout import ObjectLayout
-from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.layouts import layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.shim.config import ShimConfig, parse_address
@@ -31,12 +30,11 @@ from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 
-__all__ = ["ShimTier", "layout_named", "origin_metrics"]
+__all__ = ["ShimTier", "origin_metrics"]
 
 _SECRET_BYTES = 32
 _WORKERS = 4
 _SERVED_SCHEMES = ("file",)
-_OWN_DIRECTORY = "kafka-tiered-storage"
 
 
 class ShimTier:
@@ -52,7 +50,7 @@ class ShimTier:
             raise ConfigurationError(f"URLs can be signed for these stores only: {', '.join(_SERVED_SCHEMES)}")
         self._config = config
         self._objects = load_store(config.store)
-        self._layout = layout_named(config.layout, config.store)
+        self._layout = layout_named(config.layout)
         self._metadata = RemoteLogMetadataStore()
         self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, clock=clock)
         host, port = parse_address(config.origin_listen)
@@ -123,14 +121,3 @@ def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:
     done = origin.statistics()
     statuses = {f"origin_status.{int(status)}": count for status, count in sorted(done.statuses.items())}
     return {"origin_requests": done.requests, "origin_bytes": done.bytes_sent, **statuses}
-
-
-def layout_named(name: str, store_url: str) -> ObjectLayout:
-    """The layout of that name in that store, which may be LocalTieredStorage's own directory or the one that holds it.
-
-    Raises ConfigurationError for an unknown name.
-    """
-    if name != LocalTieredStorageLayout.name:
-        raise ConfigurationError(f"there is no layout {name!r}; there is: {LocalTieredStorageLayout.name}")
-    is_own_directory = urlsplit(store_url).path.rstrip("/").endswith(f"/{_OWN_DIRECTORY}")
-    return LocalTieredStorageLayout("") if is_own_directory else LocalTieredStorageLayout(_OWN_DIRECTORY)
