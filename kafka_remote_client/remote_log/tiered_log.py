@@ -40,8 +40,7 @@ class TieredLog:
         metadata = self.cache.remote_log_segment_metadata(self.lineage.epoch_for_offset(offset), offset)
         if metadata is None:
             return None
-        end = self.lineage.agreed_end(metadata, offset)
-        return TieredSegment(metadata, offset, end) if end > offset else None
+        return TieredSegment(metadata, offset, self.lineage.agreed_end(metadata, offset))
 
     def segments_from(self, offset: int) -> Iterator[TieredSegment]:
         """The unbroken chain from the segment that holds ``offset`` on; it stops before the first missing offset."""

@@ -16,6 +16,8 @@ References: Kafka's OffsetIndex.lookup, fetchUpperBoundOffset; docs/design.md.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import attrs
 
 from kafka_remote_client.errors import CorruptIndexError
@@ -112,9 +114,8 @@ def _offset_before(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata
     """The offset after the last batch that ends at an entry's position: for formats that do not tell their base offset."""
     position = index.entry(number).position
     last = metadata.start_offset - 1
-    for front in indexes.log(metadata).walk(index.entry(number - 1).position if number > 0 else 0):
-        if front.position >= position:
-            break
+    walk = indexes.log(metadata).walk(index.entry(number - 1).position if number > 0 else 0)
+    for front in takewhile(lambda front: front.position < position, walk):
         last = front.last_offset
     return last + 1
 

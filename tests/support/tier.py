@@ -168,6 +168,7 @@ class Tier:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.cache = RemoteLogMetadataCache(TIP)
+        self._epochs: dict[int, int] = {}
 
     def add(
         self,
@@ -182,9 +183,14 @@ class Tier:
         open_transactions: Sequence[tuple[int, int]] = (),
         **changes: object,
     ) -> RemoteLogSegmentMetadata:
-        """A finished segment of these batches. ``indexed``: the numbers of the batches that have an offset index entry."""
+        """A finished segment of these batches. ``indexed``: the numbers of the batches that have an offset index entry.
+
+        Its checkpoint holds the epochs of all segments so far, unless ``lineage`` says otherwise.
+        """
         bounds = [struct.unpack_from(">q", raw)[0] for raw in batches]
-        lasts = [b + (struct.unpack_from(">i", raw, 23)[0] if raw[16] == 2 else 0) for b, raw in zip(bounds, batches, strict=True)]
+        lasts = [
+            b + (struct.unpack_from(">i", raw, 23)[0] if raw[16] == 2 else 0) for b, raw in zip(bounds, batches, strict=True)
+        ]
         start = bounds[0]
         positions = [sum(len(raw) for raw in batches[:n]) for n in range(len(batches))]
         segment = metadata(
@@ -199,8 +205,9 @@ class Tier:
         self.put(segment, ObjectKind.LOG, b"".join(batches))
         self.put(segment, ObjectKind.OFFSET_INDEX, offset_entries(*((lasts[n] - start, positions[n]) for n in indexed)))
         self.put(segment, ObjectKind.TIME_INDEX, time_entries((max(times), lasts[times.index(max(times))] - start)))
-        known = lineage or [(e.epoch, e.start_offset) for e in segment.segment_leader_epochs]
-        self.put(segment, ObjectKind.LEADER_EPOCH, checkpoint(*known))
+        for entry in segment.segment_leader_epochs:
+            self._epochs.setdefault(entry.epoch, entry.start_offset)
+        self.put(segment, ObjectKind.LEADER_EPOCH, checkpoint(*(lineage or sorted(self._epochs.items()))))
         self.put(segment, ObjectKind.PRODUCER_SNAPSHOT, snapshot(*open_transactions))
         if aborted:
             self.put(segment, ObjectKind.TRANSACTION_INDEX, txn_entries(*aborted))

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import (
+    AbortedTransaction,
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    RemoteLogSegmentId,
+    SegmentLocation,
+    TopicIdPartition,
+    uuid_to_text,
+)
+from kafka_remote_client.remote_log.layout import ObjectKind
+from tests.support.golden_metadata import golden_offsets, golden_store, live_partitions
+from tests.support.tier import LAYOUT, TIP, Tier, batch, metadata
+
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+DEADLINE = Deadline(SystemClock(), 60)
+
+
+@pytest.fixture
+def tier():
+    return Tier()
+
+
+def locate(source, offset, isolation_level=COMMITTED, *, topic="orders", partition=7, max_bytes=10**6):
+    return source.locate(
+        topic, partition, offset, leader_epoch=-1, isolation_level=isolation_level, max_bytes=max_bytes, deadline=DEADLINE
+    )
+
+
+def test_a_location_names_the_object_in_every_range(tier):
+    segment = tier.add([batch(n * 10, 10) for n in range(4)], number=1, indexed=[1, 2, 3], aborted=[(7, 2, 5, 6)])
+    source = ListingLocationSource(tier.store, LAYOUT, range_bytes=1)
+    location = locate(source, 5)
+    assert isinstance(location, SegmentLocation)
+    assert location.metadata.remote_log_segment_id == segment.remote_log_segment_id
+    assert (location.format, location.fetch_offset, location.next_offset) == ("ApacheKafkaV1", 5, 40)
+    assert (location.last_stable_offset, location.high_watermark, location.log_start_offset) == (-1, -1, -1)
+    assert location.aborted_transactions == (AbortedTransaction(7, 2),)
+    assert len(location.ranges) == 4
+    keys = {LocationMetadata.decode(granted.custom_metadata).object_key for granted in location}
+    assert keys == {LAYOUT.object_key(segment, ObjectKind.LOG)}
+    assert not location.range_signed
+
+
+def test_the_window_is_the_sources_choice_when_none_is_wanted(tier):
+    tier.add([batch(n * 10, 10) for n in range(4)], number=1, indexed=[1, 2, 3])
+    assert locate(ListingLocationSource(tier.store, LAYOUT), 0, max_bytes=0).next_offset == 40
+    assert locate(ListingLocationSource(tier.store, LAYOUT), 0, max_bytes=1).next_offset == 10
+
+
+def test_committed_readers_stop_before_the_first_undecided_transaction(tier):
+    tier.add([batch(0, 10), batch(10, 10), batch(20, 10)], number=1, open_transactions=[(7, 20)])
+    source = ListingLocationSource(tier.store, LAYOUT)
+    location = locate(source, 0)
+    assert (location.next_offset, location.last_stable_offset) == (20, 20)
+    assert location.ranges[-1].range.end == len(batch(0, 10)) * 2
+    stopped = locate(source, 20)
+    assert (stopped.reason, stopped.offsets) == ("undecided", PartitionOffsets(log_start=0, latest_tiered=29))
+    assert locate(source, 20, UNCOMMITTED).next_offset == 30
+    assert source.first_undecided_offset(TIP) == 20
+
+
+def test_a_missing_segment_that_may_hold_a_marker_is_never_read_over(tier):
+    tier.add([batch(0, 10)], number=1, open_transactions=[(7, 3)])
+    tier.add([batch(20, 10)], number=3)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    assert locate(source, 0).reason == "aborted-unknown"
+    assert locate(source, 0, UNCOMMITTED).next_offset == 10
+    assert locate(source, 10).reason == "missing"
+
+
+def test_says_why_there_is_no_location(tier):
+    tier.add([batch(10, 10)], number=1)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    assert locate(source, 20).reason == "local"
+    assert locate(source, 0).reason == "below-tier"
+    assert locate(source, 0, topic="unknown") == NotRemote("unknown-partition")
+    assert locate(source, 0, partition=8) == NotRemote("unknown-partition")
+
+
+def test_offsets_are_those_of_the_tier(tier):
+    tier.add([batch(10, 10)], number=1)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    assert source.offsets("orders", 7, DEADLINE) == PartitionOffsets(log_start=10, latest_tiered=19)
+    assert source.offsets("orders", 8, DEADLINE) == PartitionOffsets()
+
+
+def test_a_partition_without_readable_segments_has_no_offsets(tier):
+    tier.remove(tier.add([batch(10, 10)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    assert source.offsets("orders", 7, DEADLINE) == PartitionOffsets()
+    assert locate(source, 10).reason == "nothing-tiered"
+
+
+def test_a_name_with_several_topics_is_refused_with_the_list_unless_one_is_picked(tier):
+    tier.add([batch(0, 10)], number=1)
+    other = TopicIdPartition(UUID(int=5), "orders", 7)
+    segment = attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(other, UUID(int=9)))
+    tier.put(segment, ObjectKind.LOG, batch(0, 10))
+    source = ListingLocationSource(tier.store, LAYOUT)
+    with pytest.raises(ConfigurationError) as caught:
+        locate(source, 0)
+    assert uuid_to_text(TIP.topic_id) in str(caught.value)
+    assert uuid_to_text(other.topic_id) in str(caught.value)
+    picked = ListingLocationSource(tier.store, LAYOUT, topic="orders", topic_id=TIP.topic_id)
+    assert picked.partitions("orders") == [TIP]
+    assert locate(picked, 0).next_offset == 10
+    assert ListingLocationSource(tier.store, LAYOUT, topic_id=UUID(int=6)).partitions("orders") == []
+
+
+def test_close_closes_the_store(tier):
+    ListingLocationSource(tier.store, LAYOUT).close()
+    assert tier.store.closed
+
+
+@pytest.mark.parametrize("tip", live_partitions(), ids=str)
+def test_golden_locations_lead_from_the_start_of_the_tier_to_its_end(tip):
+    source = ListingLocationSource(golden_store(), LAYOUT, range_bytes=10_000)
+    known = golden_offsets()[tip.topic, tip.partition]
+    tiered_end = known["latest_tiered"]["offset"] + 1
+    bounds = {
+        UNCOMMITTED: (tiered_end, "local"),
+        COMMITTED: (2455, "undecided") if tip.topic == "txn" else (tiered_end, "local"),
+    }
+    for isolation_level, (end, reason) in bounds.items():
+        offset = source.offsets(tip.topic, tip.partition, DEADLINE).log_start
+        while isinstance(
+            found := locate(source, offset, isolation_level, topic=tip.topic, partition=tip.partition, max_bytes=30_000),
+            SegmentLocation,
+        ):
+            assert found.fetch_offset == offset < found.next_offset
+            offset = found.next_offset
+        assert (offset, found.reason) == (end, reason)

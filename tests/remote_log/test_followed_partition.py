@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.remote_log.followed_partition import TRANSITIONS, FollowedPartition, FollowEvent, FollowState
+
+REPLAYING, READY, DISTRUSTED = FollowState
+
+
+def test_an_empty_partition_is_ready_at_once():
+    assert FollowedPartition(0, 0).state is READY
+    assert FollowedPartition(17, 17).state is READY
+
+
+def test_is_ready_when_the_last_record_known_at_the_beginning_has_taken_effect():
+    partition = FollowedPartition(3, 5)
+    partition.record(3)
+    partition.applied()
+    assert partition.state is REPLAYING
+    partition.record(4)
+    assert partition.state is REPLAYING
+    partition.applied()
+    assert partition.state is READY
+
+
+def test_the_end_of_the_partition_makes_it_ready_only_at_or_after_that_record():
+    partition = FollowedPartition(0, 5)
+    partition.end_of_partition(4)
+    assert partition.state is REPLAYING
+    partition.end_of_partition(5)
+    assert partition.state is READY
+
+
+@pytest.mark.parametrize("offset", [0, 2, 100])
+def test_a_hole_or_a_step_back_raises_and_is_not_raised_twice(offset):
+    partition = FollowedPartition(1, 200)
+    with pytest.raises(RemoteLogMetadataError, match="offset 1 was to come"):
+        partition.record(offset)
+    partition.record(offset + 1)
+
+
+def test_a_doubt_is_for_good():
+    partition = FollowedPartition(0, 1)
+    partition.doubt()
+    partition.record(0)
+    partition.applied()
+    assert partition.state is DISTRUSTED
+    ready = FollowedPartition(0, 0)
+    ready.doubt()
+    assert ready.state is DISTRUSTED
+
+
+def test_the_table_is_complete():
+    assert set(TRANSITIONS) == set(itertools.product(FollowState, FollowEvent))

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.listing import TierListing
+from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions
+from tests.support.tier import (
+    LAYOUT,
+    TIP,
+    Tier,
+    batch,
+    checkpoint,
+    legacy_entry,
+    metadata,
+    offset_entries,
+    time_entries,
+)
+
+
+@pytest.fixture
+def tier():
+    return Tier()
+
+
+def readable(tier):
+    cache = TierListing(tier.store, LAYOUT).cache(TIP)
+    return [(m.remote_log_segment_id.id.int, m.start_offset, m.end_offset) for m in cache.list_all_remote_log_segments()]
+
+
+def test_an_empty_store_has_nothing(tier):
+    listing = TierListing(tier.store, LAYOUT)
+    assert (listing.partitions(), listing.topic_ids("orders"), listing.segments(TIP)) == ([], [], [])
+    assert listing.cache(TIP).list_all_remote_log_segments() == []
+
+
+def test_metadata_is_read_from_the_objects(tier):
+    tier.add([batch(0, 10), batch(10, 10, epoch=2)], number=1, indexed=[1], epochs=[(0, 0), (2, 10)], aborted=[(7, 2, 5, 6)])
+    tier.add([batch(20, 5, epoch=2), batch(25, 5, epoch=3)], number=2, indexed=[1], epochs=[(2, 20), (3, 25)])
+    one, two = TierListing(tier.store, LAYOUT).cache(TIP).list_all_remote_log_segments()
+    assert (one.start_offset, one.end_offset, one.max_timestamp_ms, one.txn_index_empty) == (0, 19, 1019, False)
+    assert one.segment_leader_epochs == (EpochEntry(0, 0), EpochEntry(2, 10))
+    assert (two.start_offset, two.end_offset, two.max_timestamp_ms, two.txn_index_empty) == (20, 29, 1029, True)
+    assert two.segment_leader_epochs == (EpochEntry(2, 20), EpochEntry(3, 25))
+    assert (two.broker_id, two.event_timestamp_ms) == (-1, -1)
+
+
+def test_only_small_pieces_are_read_and_only_once(tier):
+    tier.add([batch(n * 10, 10, payload=5000) for n in range(20)], number=1, indexed=list(range(1, 20)))
+    listing = TierListing(tier.store, LAYOUT)
+    assert tier.store.calls == []
+    listing.cache(TIP)
+    log_reads = [end - start for _, key, start, end in tier.store.calls if key.endswith(".log")]
+    assert sum(log_reads) <= len(batch(0, 10, payload=5000))
+    assert {end - start for _, key, start, end in tier.store.calls if key.endswith("index")} == {8, 12}
+    count = len(tier.store.calls)
+    listing.cache(TIP)
+    assert len(tier.store.calls) == count
+
+
+def test_a_segment_without_index_entries_is_walked_from_its_start(tier):
+    tier.add([batch(0, 10), batch(10, 7)], number=1)
+    assert readable(tier) == [(1, 0, 16)]
+
+
+def test_old_formats_have_an_end_too(tier):
+    tier.add([legacy_entry(4, 1), legacy_entry(9, 1)], number=1, end=9)
+    assert readable(tier) == [(1, 4, 9)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ObjectKind if kind is not ObjectKind.TRANSACTION_INDEX])
+def test_a_half_copied_segment_is_listed_and_left_out(tier, kind):
+    tier.add([batch(0, 10)], number=1)
+    half = tier.add([batch(10, 10)], number=2)
+    tier.remove(half, kind)
+    assert readable(tier) == [(1, 0, 9)]
+    listing = TierListing(tier.store, LAYOUT)
+    assert [s.remote_log_segment_id.id.int for s in listing.segments(TIP)] == [1, 2]
+    assert list(listing.unreadable(TIP)) == [half.remote_log_segment_id]
+    assert kind.value in listing.unreadable(TIP)[half.remote_log_segment_id]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (ObjectKind.LOG, (batch(10, 10) + batch(20, 10))[:-5]),
+        (ObjectKind.LOG, b""),
+        (ObjectKind.LOG, b"\0" * 200),
+        (ObjectKind.OFFSET_INDEX, b"\0" * 7),
+        (ObjectKind.OFFSET_INDEX, offset_entries((9, 10**6))),
+        (ObjectKind.OFFSET_INDEX, offset_entries((9, 3))),
+        (ObjectKind.OFFSET_INDEX, offset_entries((-9, 0))),
+        (ObjectKind.TIME_INDEX, b"\0" * 13),
+        (ObjectKind.LEADER_EPOCH, b"nonsense"),
+        (ObjectKind.LEADER_EPOCH, checkpoint()),
+        (ObjectKind.LEADER_EPOCH, checkpoint((0, 11))),
+    ],
+)
+def test_a_damaged_segment_is_left_out_and_the_others_stay(tier, kind, data):
+    tier.add([batch(0, 10)], number=1)
+    damaged = tier.add([batch(10, 10)], number=2)
+    tier.put(damaged, kind, data)
+    tier.add([batch(20, 10)], number=3)
+    assert readable(tier) == [(1, 0, 9), (3, 20, 29)]
+    assert list(TierListing(tier.store, LAYOUT).unreadable(TIP)) == [damaged.remote_log_segment_id]
+
+
+def test_without_time_index_entries_the_highest_timestamp_is_unknown(tier):
+    segment = tier.add([batch(0, 10)], number=1)
+    tier.put(segment, ObjectKind.TIME_INDEX, b"")
+    (found,) = TierListing(tier.store, LAYOUT).cache(TIP).list_all_remote_log_segments()
+    assert found.max_timestamp_ms == -1
+    tier.put(segment, ObjectKind.TIME_INDEX, time_entries((5, 1), (900, 4)))
+    (found,) = TierListing(tier.store, LAYOUT).cache(TIP).list_all_remote_log_segments()
+    assert found.max_timestamp_ms == 900
+
+
+def lookup(tier, offset, epoch=0):
+    found = TierListing(tier.store, LAYOUT).cache(TIP).remote_log_segment_metadata(epoch, offset)
+    return None if found is None else found.remote_log_segment_id.id.int
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (2, 1)])
+def test_of_two_copies_the_one_that_covers_more_is_read(tier, numbers):
+    small, large = numbers
+    tier.add([batch(10, 81)], number=small)
+    tier.add([batch(5, 96)], number=large, lineage=[(0, 5)])
+    tier.put(metadata(10, 90, number=small), ObjectKind.LEADER_EPOCH, checkpoint((0, 5)))
+    assert [lookup(tier, offset) for offset in (5, 10, 95, 100)] == [large] * 4
+
+
+def test_of_two_copies_that_end_alike_the_longer_one_is_read(tier):
+    tier.add([batch(5, 96)], number=1)
+    tier.add([batch(10, 91)], number=2)
+    assert lookup(tier, 50) == 1
+
+
+def test_a_copy_by_a_later_leader_wins(tier):
+    tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
+    tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
+    assert lookup(tier, 20) == 1
+
+
+def test_what_an_election_cut_off_is_not_in_the_lineage(tier):
+    tier.add([batch(0, 50)], number=1, lineage=[(0, 0)])
+    tier.add([batch(30, 10, epoch=1)], number=2, epochs=[(1, 30)], lineage=[(0, 0), (1, 30)])
+    assert (lookup(tier, 35, epoch=1), lookup(tier, 35, epoch=0)) == (2, 1)
+    cache = TierListing(tier.store, LAYOUT).cache(TIP)
+    assert cache.newest_segment().remote_log_segment_id.id.int == 2
+
+
+def test_partitions_and_ids_are_told_apart():
+    tier = Tier()
+    for number, topic, partition in ((2, "a", 10), (2, "a", 9), (1, "a", 3), (3, "b", 0)):
+        tip = TopicIdPartition(UUID(int=number), topic, partition)
+        segment = attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(tip, UUID(int=9)))
+        tier.put(segment, ObjectKind.LOG, batch(0, 10))
+    listing = TierListing(tier.store, LAYOUT)
+    found = [(t.topic, t.topic_id.int, t.partition) for t in listing.partitions()]
+    assert found == [("a", 1, 3), ("a", 2, 9), ("a", 2, 10), ("b", 3, 0)]
+    assert [t.topic for t in listing.partitions("b")] == ["b"]
+    assert listing.topic_ids("a") == [UUID(int=1), UUID(int=2)]
+    assert [t.topic for t in TierListing(tier.store, LAYOUT, "b").partitions()] == ["b"]
+
+
+@pytest.mark.parametrize("tip", live_partitions(), ids=str)
+def test_golden_listing_says_what_the_metadata_records_say(tip):
+    from_listing = TierListing(golden_store(), LAYOUT, tip.topic).cache(tip).list_all_remote_log_segments()
+    from_records = golden_metadata().cache(tip).list_all_remote_log_segments()
+    assert from_listing == [attrs.evolve(m, broker_id=-1, event_timestamp_ms=-1) for m in from_records]

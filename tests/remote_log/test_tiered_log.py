@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.model import EpochEntry
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.tiered_log import TieredLog
+from tests.support.tier import TIP, finish, metadata
+
+
+@pytest.fixture
+def cache():
+    return RemoteLogMetadataCache(TIP)
+
+
+def log_of(cache, *entries):
+    return TieredLog(cache, LeaderEpochLineage([EpochEntry(*e) for e in entries]))
+
+
+def spans(segments):
+    return [(s.metadata.remote_log_segment_id.id.int, s.start, s.end) for s in segments]
+
+
+def test_an_empty_tier_has_nothing(cache):
+    log = log_of(cache, (0, 0))
+    assert log.segment_for_offset(0) is None
+    assert (log.start_offset(), log.end_offset(), list(log.all_segments())) == (None, None, [])
+
+
+def test_the_chain_goes_over_segments_and_epochs(cache):
+    finish(cache, metadata(0, 9, number=1))
+    finish(cache, metadata(10, 29, number=2, epochs=[(0, 10), (2, 20)]))
+    finish(cache, metadata(30, 39, number=3, epochs=[(2, 30)]))
+    log = log_of(cache, (0, 0), (2, 20))
+    assert spans(log.segments_from(0)) == [(1, 0, 10), (2, 10, 30), (3, 30, 40)]
+    assert spans(log.segments_from(25)) == [(2, 25, 30), (3, 30, 40)]
+    assert (log.start_offset(), log.end_offset()) == (0, 40)
+
+
+def test_the_chain_stops_before_a_missing_segment_and_all_segments_goes_on(cache):
+    finish(cache, metadata(5, 9, number=1))
+    finish(cache, metadata(20, 29, number=2, epochs=[(0, 20), (1, 25)]))
+    finish(cache, metadata(40, 49, number=3, epochs=[(3, 40)]))
+    log = log_of(cache, (0, 0), (1, 25), (2, 30), (3, 35))
+    assert spans(log.segments_from(5)) == [(1, 5, 10)]
+    assert spans(log.all_segments()) == [(1, 5, 10), (2, 20, 30), (3, 40, 50)]
+    assert spans(log.all_segments(27)) == [(2, 27, 30), (3, 40, 50)]
+    assert spans(log.all_segments(30)) == [(3, 40, 50)]
+    assert spans(log.all_segments(50)) == []
+    assert (log.start_offset(), log.end_offset()) == (5, 50)
+
+
+def test_what_an_election_cut_off_is_not_part_of_the_log(cache):
+    finish(cache, metadata(0, 99, number=1))
+    finish(cache, metadata(60, 89, number=2, epochs=[(1, 60)]))
+    log = log_of(cache, (0, 0), (1, 60))
+    assert spans(log.segments_from(0)) == [(1, 0, 60), (2, 60, 90)]
+    assert log.segment_for_offset(95) is None
+    assert log.end_offset() == 90
+
+
+def test_the_end_is_cut_where_the_next_epoch_begins_even_when_that_has_nothing_tiered(cache):
+    finish(cache, metadata(0, 99, number=1))
+    assert log_of(cache, (0, 0), (1, 60)).end_offset() == 60
+
+
+def test_an_epoch_whose_tiered_part_lies_below_its_start_in_the_lineage_does_not_count(cache):
+    finish(cache, metadata(0, 9, number=1))
+    finish(cache, metadata(10, 19, number=2, epochs=[(1, 10)]))
+    assert log_of(cache, (0, 0), (1, 30)).end_offset() == 10
+
+
+def test_a_dead_segment_that_begins_in_the_next_epochs_offsets_is_passed_over(cache):
+    finish(cache, metadata(0, 9, number=1))
+    finish(cache, metadata(50, 59, number=2))
+    finish(cache, metadata(70, 79, number=3, epochs=[(1, 70)]))
+    assert spans(log_of(cache, (0, 0), (1, 40)).all_segments()) == [(1, 0, 10), (3, 70, 80)]
+
+
+def test_an_epoch_without_offsets_in_the_segment_is_no_answer(cache):
+    finish(cache, metadata(0, 19, number=1, epochs=[(0, 0), (1, 10), (2, 10)]))
+    assert log_of(cache, (0, 0), (1, 10)).segment_for_offset(10) is None

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_remote_client.errors import CorruptIndexError
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.offset_index import OffsetIndex
+from kafka_remote_client.remote_log.window import plan_window, tile
+from tests.support.golden_metadata import golden_cache, golden_store
+from tests.support.tier import LAYOUT, Tier, batch, legacy_entry, offset_entries
+
+BATCHES = [batch(n * 10, 10, payload=20) for n in range(10)]
+SIZE = len(BATCHES[0])
+
+
+@pytest.fixture
+def tier():
+    return Tier()
+
+
+def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=None):
+    return plan_window(
+        RemoteIndexCache(tier.store, LAYOUT),
+        segment,
+        offset,
+        bound=segment.end_offset + 1 if bound is None else bound,
+        max_bytes=max_bytes,
+        range_bytes=range_bytes,
+    )
+
+
+def test_batches_of_equal_size_are_assumed_below():
+    assert {len(raw) for raw in BATCHES} == {SIZE}
+
+
+@pytest.mark.parametrize(
+    ("offset", "max_bytes", "first", "last", "next_offset"),
+    [
+        (0, 1, 0, 2, 20),
+        (15, 1, 0, 2, 20),
+        (20, 1, 2, 5, 50),
+        (29, 1, 2, 5, 50),
+        (49, 1, 2, 5, 50),
+        (50, 1, 5, 8, 80),
+        (0, 2 * SIZE, 0, 2, 20),
+        (0, 2 * SIZE + 1, 0, 5, 50),
+        (25, 3 * SIZE + 1, 2, 8, 80),
+        (85, 1, 8, 10, 100),
+        (0, 10**6, 0, 10, 100),
+    ],
+)
+def test_the_window_goes_from_entry_to_entry(tier, offset, max_bytes, first, last, next_offset):
+    segment = tier.add(BATCHES, number=1, indexed=[2, 5, 8])
+    window = window_of(tier, segment, offset, max_bytes=max_bytes)
+    assert window.ranges == (ByteRange(first * SIZE, last * SIZE),)
+    assert window.next_offset == next_offset
+
+
+def test_without_entries_the_window_is_the_segment(tier):
+    segment = tier.add(BATCHES, number=1)
+    window = window_of(tier, segment, 55)
+    assert (window.ranges, window.next_offset) == ((ByteRange(0, 10 * SIZE),), 100)
+
+
+def test_the_next_offset_at_the_end_is_the_metadatas_even_over_a_hole(tier):
+    segment = tier.add(BATCHES, number=1, indexed=[8], end=149)
+    assert window_of(tier, segment, 120).next_offset == 150
+
+
+def test_an_append_of_several_batches_counts_as_one(tier):
+    # One entry for an append of batches 2, 3 and 4: its offset is the last of all three.
+    segment = tier.add(BATCHES, number=1)
+    tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((49, 2 * SIZE), (79, 5 * SIZE)))
+    window = window_of(tier, segment, 35)
+    assert (window.ranges[0], window.next_offset) == (ByteRange(2 * SIZE, 5 * SIZE), 50)
+    assert window_of(tier, segment, 19).ranges[0] == ByteRange(0, 2 * SIZE)
+
+
+def test_going_on_from_window_to_window_reads_nothing_twice(tier):
+    segment = tier.add(BATCHES, number=1, indexed=list(range(1, 10)))
+    offset, spans = 0, []
+    while offset <= segment.end_offset:
+        window = window_of(tier, segment, offset, max_bytes=3 * SIZE, range_bytes=SIZE)
+        spans.append((window.ranges[0].start, window.ranges[-1].end))
+        offset = window.next_offset
+    assert [a for a, _ in spans] == [0, *(b for _, b in spans[:-1])]
+    assert spans[-1][1] == 10 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("bound", "end", "next_offset"),
+    [(100, 10, 100), (50, 5, 50), (40, 4, 40), (30, 3, 30), (20, 2, 20)],
+)
+def test_nothing_at_or_after_the_bound_is_in_the_window(tier, bound, end, next_offset):
+    segment = tier.add(BATCHES, number=1, indexed=[5])
+    window = window_of(tier, segment, 0, max_bytes=10**6, bound=bound)
+    assert (window.ranges[-1].end, window.next_offset) == (end * SIZE, next_offset)
+
+
+def test_a_bound_in_a_hole_ends_the_window_after_the_last_batch(tier):
+    segment = tier.add(BATCHES, number=1, end=149)
+    window = window_of(tier, segment, 0, max_bytes=10**6, bound=120)
+    assert (window.ranges[-1].end, window.next_offset) == (10 * SIZE, 120)
+
+
+def test_a_batch_on_both_sides_of_the_bound_is_an_error(tier):
+    segment = tier.add(BATCHES, number=1)
+    with pytest.raises(CorruptIndexError, match="must not go beyond 45"):
+        window_of(tier, segment, 0, max_bytes=10**6, bound=45)
+
+
+def test_none_when_the_segment_has_no_batch_below_the_bound(tier):
+    segment = tier.add([batch(0, 10), batch(50, 10)], number=1, indexed=[1])
+    assert window_of(tier, segment, 50, bound=50) is None
+
+
+def test_none_for_a_segment_without_bytes(tier):
+    segment = tier.add(BATCHES[:1], number=1)
+    import attrs
+
+    assert window_of(tier, attrs.evolve(segment, segment_size_in_bytes=0), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ([(49, 5 * SIZE + 7)], "no batch"),
+        ([(49, 4 * SIZE - 1)], "no batch"),
+        ([(39, 5 * SIZE)], "begins at offset 50"),
+        ([(19, SIZE), (60, 2 * SIZE), (69, 3 * SIZE)], "begins at offset 30, and offset 60 before it"),
+        ([(1000, 5 * SIZE)], "reaches offset 1000"),
+        ([(49, 100 * SIZE)], "reaches offset 49"),
+    ],
+)
+def test_an_index_that_contradicts_the_log_is_found_out(tier, entries, says):
+    segment = tier.add(BATCHES, number=1)
+    tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries(*entries))
+    with pytest.raises(CorruptIndexError, match=says):
+        _ = [window_of(tier, segment, offset) for offset in (0, 35, 65, 99)]
+
+
+def test_an_index_that_points_early_only_costs_bytes(tier):
+    segment = tier.add(BATCHES, number=1)
+    tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((69, 2 * SIZE)))
+    window = window_of(tier, segment, 80)
+    assert window.ranges[0].start == 2 * SIZE
+
+
+def test_old_formats_are_bounded_by_the_batch_before(tier):
+    entries = [legacy_entry(n, 1) for n in (4, 9, 14, 19)]
+    size = len(entries[0])
+    segment = tier.add(entries, number=1, indexed=[1, 3], end=19)
+    window = window_of(tier, segment, 4)
+    assert (window.ranges[0], window.next_offset) == (ByteRange(0, size), 5)
+    window = window_of(tier, segment, 5)
+    assert (window.ranges[0], window.next_offset) == (ByteRange(0, 3 * size), 15)
+    window = window_of(tier, segment, 9)
+    assert (window.ranges[0], window.next_offset) == (ByteRange(size, 3 * size), 15)
+
+
+def test_old_formats_at_the_front_of_the_log_are_bounded_too(tier):
+    first, second = legacy_entry(0, 1), legacy_entry(9, 1)
+    segment = tier.add([first, second], number=1, indexed=[1], end=9)
+    assert window_of(tier, segment, 0).next_offset == 1
+
+
+@given(
+    st.lists(st.integers(1, 500), min_size=0, max_size=60, unique=True),
+    st.integers(0, 300),
+    st.integers(1, 300),
+    st.integers(1, 400),
+)
+@settings(max_examples=200)
+def test_tiles_cover_the_window_and_meet_at_entries(positions, start, length, range_bytes):
+    positions = sorted(positions)
+    index = OffsetIndex(offset_entries(*((n, p) for n, p in enumerate(positions))), 0)
+    stop = start + length
+    ranges = tile(index, start, stop, range_bytes)
+    assert (ranges[0].start, ranges[-1].end) == (start, stop)
+    assert all(a.end == b.start for a, b in pairwise(ranges))
+    assert all(r.end in positions for r in ranges[:-1])
+    assert all(r.size >= range_bytes for r in ranges[:-1])
+
+
+@pytest.mark.parametrize("topic", ["codec-lz4-java", "txn", "epochs", "logappend"])
+@pytest.mark.parametrize(("max_bytes", "range_bytes"), [(1, 1), (5000, 2000), (10**9, 30_000)])
+def test_golden_windows_tile_the_log_on_batch_boundaries(topic, max_bytes, range_bytes):
+    indexes = RemoteIndexCache(golden_store(), LAYOUT)
+    for segment in golden_cache(topic).list_all_remote_log_segments():
+        fronts = list(indexes.log(segment).walk(0))
+        boundaries = {f.position for f in fronts} | {segment.segment_size_in_bytes}
+        offset, reached = segment.start_offset, 0
+        while offset <= segment.end_offset:
+            window = plan_window(
+                indexes, segment, offset, bound=segment.end_offset + 1, max_bytes=max_bytes, range_bytes=range_bytes
+            )
+            assert {p for r in window.ranges for p in (r.start, r.end)} <= boundaries
+            assert window.ranges[0].start <= reached
+            inside = [f for f in fronts if f.position < window.ranges[-1].end]
+            assert inside[-1].last_offset + 1 == window.next_offset > offset
+            offset, reached = window.next_offset, window.ranges[-1].end
