@@ -226,9 +226,14 @@ class KafkaBroker:
         # Each leader reads __remote_log_metadata anew before it knows its tier again.
         for topic, partition in self._tiered_partitions():
             wait_until(
-                lambda t=topic, p=partition: kafka_wire.list_offsets(HOST, self.port, t, p, kafka_wire.LATEST_TIERED) >= 0,
-                f"the tier of {topic}-{partition} to be known again",
+                lambda t=topic, p=partition: self._knows_its_tier(t, p), f"the tier of {topic}-{partition} to be known again"
             )
+
+    def _knows_its_tier(self, topic: str, partition: int) -> bool:
+        try:
+            return kafka_wire.list_offsets(HOST, self.port, topic, partition, kafka_wire.LATEST_TIERED) >= 0
+        except RuntimeError:  # metadata may name the leader a moment before it has taken the partition over
+            return False
 
     def _tiered_partitions(self) -> set[tuple[str, int]]:
         # LocalTieredStorage names a directory <topic>-<partition>-<topic id, 22 characters>.
