@@ -85,15 +85,14 @@ class _EagerReader(io.BufferedReader):
 class _DeadlineSocket(socket.socket):
     """A socket whose every wait ends at ``deadline``."""
 
-    deadline: Deadline | None = None
+    deadline: Deadline
 
     def arm(self) -> None:
         """Gives the next wait what is left. Raises TimeoutError when nothing is."""
-        if self.deadline is not None:
-            remaining = self.deadline.remaining()
-            if remaining <= 0:
-                raise TimeoutError
-            self.settimeout(remaining)
+        remaining = self.deadline.remaining()
+        if remaining <= 0:
+            raise TimeoutError
+        self.settimeout(remaining)
 
     def recv_into(self, *args: Any) -> int:
         self.arm()
@@ -117,29 +116,38 @@ class StoreConnection(http.client.HTTPConnection):
         self.used = False
         self._tls = target.tls
         self._pool = pool
-        self.sock: _DeadlineSocket | None = None
+        self._wire: _DeadlineSocket | None = None  # http.client forgets its own as soon as an answer says "close"
+        self._answer: http.client.HTTPResponse | None = None
 
     def open(self, deadline: Deadline) -> None:
         """Connects to a checked address. Raises OSError, or ForbiddenLocationError for an address that is not permitted."""
         connected = self._connect_any(self._pool.resolve(self.host, self.port, deadline), deadline)
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.sock = self._secured(connected, deadline) if self._tls else connected
+            self._wire = self.sock = self._secured(connected, deadline) if self._tls else connected
         except BaseException:
             connected.close()
             raise
 
     def request_range(self, resource: str, headers: dict[str, str], deadline: Deadline) -> http.client.HTTPResponse:
         """Sends the GET and reads the answer's head. Raises OSError and http.client.HTTPException."""
-        assert self.sock is not None
-        self.sock.deadline = deadline
+        assert self._wire is not None
+        self._wire.deadline = deadline
+        self._wire.arm()
         self.used = True
-        self.sock.arm()
         self.putrequest("GET", resource, skip_accept_encoding=True)
         for name, value in headers.items():
             self.putheader(name, value)
         self.endheaders()
-        return self.getresponse()
+        self._answer = self.getresponse()
+        return self._answer
+
+    def close(self) -> None:
+        """Closes the socket, and the answer that may still hold it."""
+        super().close()
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.close()
 
     def connect(self) -> None:
         """Never reached with a socket in place: a lost connection must not come back unchecked."""
@@ -147,18 +155,17 @@ class StoreConnection(http.client.HTTPConnection):
 
     def is_dropped(self) -> bool:
         """An idle connection with something to read has been closed, or says what nobody asked for."""
-        if self.sock is None:
-            return True
+        assert self._wire is not None
         poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
+        poll.register(self._wire, select.POLLIN)
         return bool(poll.poll(0))
 
     def cut(self) -> None:
         """Ends the connection under a thread that reads it."""
-        if self.sock is not None:
+        if self._wire is not None:
             with contextlib.suppress(OSError):
-                # not self.sock.shutdown(): on TLS that drops the session under the reading thread
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+                # not its own shutdown(): on TLS that drops the session under the reading thread
+                socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
 
     def _connect_any(self, addresses: Sequence[str], deadline: Deadline) -> _DeadlineSocket:
         failure: OSError = NameNotResolvedError()

@@ -86,14 +86,14 @@ class PresignedFetcher:
     def fetch_log_segment(
         self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
     ) -> ReadableStream:
+        if self._pool is None:
+            raise RemoteStorageUnavailableError("the fetcher is not configured")
         deadline = Deadline(self._clock, self._read_timeout)
         wanted = WantedRange.of(start_position, end_position)
         location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
         if location.url is None:
             raise RemoteStorageError("the location holds no URL")
         target = self._allow_list.check(location.url)
-        if self._pool is None:
-            raise RemoteStorageUnavailableError("the fetcher is not configured")
         headers = _request_headers(location, target, wanted)
         connection, response = self._exchange(self._pool, target, headers, deadline)
         try:

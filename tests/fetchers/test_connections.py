@@ -1,0 +1,359 @@
+"""Names, addresses, TLS and time, below HTTP."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from fetchers._allow_list import AllowList
+from fetchers._connections import ConnectionPool, StoreConnection, is_permitted_address, system_resolver, tls_context
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import (
+    ForbiddenLocationError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.plugin import LocationMetadata
+from kafka_remote_client.shim.http_server import ConnectionListener
+from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, read_all, segment_metadata, texts_of
+from tests.support.store_client import CERTIFICATES, DATA, KEY, fetch, presigned_fetcher
+
+BAD_CERTIFICATES = [
+    "expired",
+    "not-yet-valid",
+    "wrong-name",
+    "wrong-address",
+    "name-only-in-subject",
+    "for-clients-only",
+    "unknown-authority",
+    "self-signed",
+]
+
+
+def server_context(name: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATES / f"{name}.pem")
+    return context
+
+
+def read_by_name(fetcher: object, port: int, host: str = "store.example", scheme: str = "http") -> bytes:
+    location = LocationMetadata(url=f"{scheme}://{host}:{port}/{KEY}")
+    return read_all(fetcher.fetch_log_segment(segment_metadata(location.encode()), 0, 1000))
+
+
+@pytest.fixture
+def origin() -> Iterator[ScriptedOrigin]:
+    with ScriptedOrigin({KEY: DATA}) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("address", "public", "private"),
+    [
+        ("8.8.8.8", True, True),
+        ("2606:4700::1111", True, True),
+        ("10.0.0.1", False, True),
+        ("172.16.0.1", False, True),
+        ("192.168.1.1", False, True),
+        ("127.0.0.1", False, True),
+        ("127.255.255.254", False, True),
+        ("100.64.0.1", False, True),
+        ("198.18.0.1", False, True),
+        ("192.0.2.1", False, True),
+        ("240.0.0.1", False, True),
+        ("255.255.255.255", False, True),
+        ("::1", False, True),
+        ("fc00::1", False, True),
+        ("fd12::1", False, True),
+        ("2001:db8::1", False, True),
+        ("::ffff:8.8.8.8", True, True),
+        ("::ffff:127.0.0.1", False, True),
+        ("::ffff:10.0.0.1", False, True),
+        ("64:ff9b::808:808", True, True),
+        ("64:ff9b::7f00:1", False, True),
+        ("64:ff9b::a00:1", False, True),
+        ("2002:0a00:0001::1", False, True),
+        ("169.254.169.254", False, False),
+        ("169.254.0.1", False, False),
+        ("::ffff:169.254.169.254", False, False),
+        ("64:ff9b::a9fe:a9fe", False, False),
+        ("2002:a9fe:a9fe::1", False, False),
+        ("2001:0:808:808::5601:5601", False, False),  # Teredo around 169.254.169.254
+        ("fe80::1", False, False),
+        ("fd00:ec2::254", False, False),
+        ("224.0.0.1", False, False),
+        ("ff02::1", False, False),
+        ("0.0.0.0", False, False),
+        ("::", False, False),
+    ],
+)
+def test_s02_which_addresses_a_store_may_have(address: str, public: bool, private: bool) -> None:
+    assert is_permitted_address(address, allow_private=False) is public
+    assert is_permitted_address(address, allow_private=True) is private
+
+
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["127.0.0.1", "8.8.8.8"], ["::1"], ["::ffff:127.0.0.1"]]
+)
+def test_s02_a_listed_name_that_resolves_inside_is_refused(origin: ScriptedOrigin, addresses: list[str]) -> None:
+    fetcher = presigned_fetcher(
+        f"store.example:{origin.port}",
+        resolver=lambda host, port: addresses,
+        **{"remote.storage.fetcher.allow.private.addresses": False},
+    )
+    with pytest.raises(ForbiddenLocationError, match=r"allow\.private\.addresses forbids"):
+        read_by_name(fetcher, origin.port)
+    assert origin.connections == 0
+    fetcher.close()
+
+
+def test_s02_the_address_that_was_checked_is_the_one_connected_to(origin: ScriptedOrigin) -> None:
+    answers = iter([["127.0.0.1"], ["169.254.169.254"]])
+    fetcher = presigned_fetcher(f"store.example:{origin.port}", resolver=lambda host, port: next(answers))
+    assert read_by_name(fetcher, origin.port) == DATA[:1000]
+    assert read_by_name(fetcher, origin.port) == DATA[:1000]  # the kept connection: nothing is resolved again
+    origin.cut_connections()
+    with pytest.raises(ForbiddenLocationError):
+        read_by_name(fetcher, origin.port)
+    assert origin.exchanges[0].request.headers["host"] == f"store.example:{origin.port}"
+    fetcher.close()
+
+
+def test_s02_link_local_is_refused_even_as_a_listed_address() -> None:
+    fetcher = presigned_fetcher("169.254.169.254")
+    location = LocationMetadata(url="http://169.254.169.254/latest/meta-data/")
+    with pytest.raises(ForbiddenLocationError):
+        fetcher.fetch_log_segment(segment_metadata(location.encode()), 0, 10)
+    fetcher.close()
+
+
+def test_a_dead_address_leaves_time_for_the_next(origin: ScriptedOrigin) -> None:
+    fetcher = presigned_fetcher(f"store.example:{origin.port}", resolver=lambda host, port: ["127.0.0.9", "127.0.0.1"])
+    assert read_by_name(fetcher, origin.port) == DATA[:1000]
+    fetcher.close()
+
+
+def test_f19_a_name_without_an_address_is_unavailable() -> None:
+    def unknown(host: str, port: int) -> list[str]:
+        raise socket.gaierror("CANARY")
+
+    def malformed(host: str, port: int) -> list[str]:
+        raise UnicodeError("CANARY")
+
+    for resolver in (unknown, malformed, lambda host, port: []):
+        fetcher = presigned_fetcher("store.example:9000", resolver=resolver)
+        with pytest.raises(RemoteStorageUnavailableError, match=r"name of store\.example:9000 does not resolve") as caught:
+            read_by_name(fetcher, 9000)
+        assert "CANARY" not in "".join(texts_of(caught.value))
+        fetcher.close()
+
+
+def test_f19_a_slow_resolver_costs_no_more_than_the_connect_timeout() -> None:
+    answered = threading.Event()
+
+    def slow(host: str, port: int) -> list[str]:
+        answered.wait(30)
+        return ["127.0.0.1"]
+
+    fetcher = presigned_fetcher("store.example:9000", resolver=slow, **{"fetch.remote.connect.timeout.ms": 100})
+    with pytest.raises(RemoteStorageTimeoutError):
+        read_by_name(fetcher, 9000)
+    answered.set()
+    fetcher.close()
+
+
+def test_f18_a_store_that_takes_no_connection_times_out() -> None:
+    """A listener whose backlog is full drops further SYNs, as a black hole does."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.socket() as first, socket.socket() as second:
+        port = full.getsockname()[1]
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        fetcher = presigned_fetcher(f"127.0.0.1:{port}", **{"fetch.remote.connect.timeout.ms": 200})
+        with pytest.raises(RemoteStorageTimeoutError):
+            read_by_name(fetcher, port, host="127.0.0.1")
+        fetcher.close()
+
+
+def test_a_connect_timeout_never_outlasts_the_range(origin: ScriptedOrigin) -> None:
+    answered = threading.Event()
+    fetcher = presigned_fetcher(
+        "store.example:9000",
+        resolver=lambda host, port: ["127.0.0.1"] if answered.wait(30) else [],
+        **{"fetch.remote.connect.timeout.ms": 30_000, "fetch.remote.read.timeout.ms": 100},
+    )
+    with pytest.raises(RemoteStorageTimeoutError):
+        read_by_name(fetcher, 9000)
+    answered.set()
+    fetcher.close()
+
+
+def test_the_deadline_may_pass_between_the_addresses(origin: ScriptedOrigin) -> None:
+    class Leaping(SystemClock):
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Leaping()
+
+    def resolver(host: str, port: int) -> list[str]:
+        clock.now += 100
+        return ["127.0.0.1"]
+
+    fetcher = presigned_fetcher(f"store.example:{origin.port}", clock=clock, resolver=resolver)
+    with pytest.raises(RemoteStorageTimeoutError):
+        read_by_name(fetcher, origin.port)
+    fetcher.close()
+
+
+def test_a_range_that_is_read_too_late_has_timed_out(origin: ScriptedOrigin) -> None:
+    class Leaping(SystemClock):
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Leaping()
+    fetcher = presigned_fetcher(origin.authority, clock=clock)
+    location = LocationMetadata(url=origin.url_for(KEY))
+    stream = fetcher.fetch_log_segment(segment_metadata(location.encode()), 0, len(DATA))
+    clock.now += 100
+    with pytest.raises(RemoteStorageTimeoutError):
+        read_all(stream)
+    fetcher.close()
+
+
+def test_ipv6_stores_are_reached() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        origin = ScriptedOrigin({KEY: DATA}, host="::1")
+        origin.start()
+    except OSError:
+        pytest.skip("no IPv6 loopback here")
+    fetcher = presigned_fetcher(origin.authority)
+    assert fetch(fetcher, origin) == DATA[:1000]
+    assert origin.exchanges[0].request.headers["host"] == origin.authority
+    fetcher.close()
+    origin.stop()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_reads_over_tls(host: str) -> None:
+    with ScriptedOrigin({KEY: DATA}, ssl_context=server_context("good")) as origin:
+        fetcher = presigned_fetcher(f"{host}:{origin.port}")
+        for _ in range(3):
+            assert read_by_name(fetcher, origin.port, host=host, scheme="https") == DATA[:1000]
+        assert origin.connections == 1
+        fetcher.close()
+
+
+def test_reads_much_over_tls_and_survives_what_it_survives_without() -> None:
+    data = DATA * 20
+    with ScriptedOrigin({KEY: data}, ssl_context=server_context("good")) as origin:
+        fetcher = presigned_fetcher(origin.authority, **{"fetch.remote.read.timeout.ms": 1000})
+        assert fetch(fetcher, origin, 0, len(data)) == data
+        origin.script(Answer(ending=Ending.CUT, at=100_000))
+        with pytest.raises(RemoteStorageUnavailableError):
+            fetch(fetcher, origin, 0, len(data))
+        origin.script(Answer(ending=Ending.STALL, at=100_000))
+        with pytest.raises(RemoteStorageTimeoutError):
+            fetch(fetcher, origin, 0, len(data))
+        assert fetch(fetcher, origin) == data[:1000]
+        fetcher.close()
+
+
+@pytest.mark.parametrize("certificate", BAD_CERTIFICATES)
+def test_s04_f20_a_bad_certificate_is_refused_before_the_request(certificate: str) -> None:
+    with ScriptedOrigin({KEY: DATA}, ssl_context=server_context(certificate)) as origin:
+        fetcher = presigned_fetcher(origin.authority)
+        with pytest.raises(RemoteStorageError, match=r"certificate of .* is refused") as caught:
+            fetch(fetcher, origin)
+        assert type(caught.value) is RemoteStorageError
+        assert origin.exchanges == []
+        fetcher.close()
+
+
+def test_s04_our_own_authority_is_not_trusted_unless_told() -> None:
+    with ScriptedOrigin({KEY: DATA}, ssl_context=server_context("good")) as origin:
+        fetcher = presigned_fetcher(origin.authority, **{"remote.storage.fetcher.ssl.ca.location": None})
+        with pytest.raises(RemoteStorageError, match=r"certificate of .* is refused"):
+            fetch(fetcher, origin)
+        fetcher.close()
+
+
+def test_s04_the_tls_context_verifies() -> None:
+    context = tls_context(None)
+    assert context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_f22_plaintext_on_the_tls_port_is_not_downgraded_to() -> None:
+    def speak_plain(connection: socket.socket) -> None:
+        connection.recv(10)
+        connection.sendall(b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-999/1000\r\n\r\n" + DATA[:1000])
+
+    listener = ConnectionListener(speak_plain)
+    listener.start()
+    port = listener.address[1]
+    fetcher = presigned_fetcher(f"127.0.0.1:{port}")
+    with pytest.raises(RemoteStorageError, match=r"TLS with .* fails: [A-Z_]+") as caught:
+        read_by_name(fetcher, port, host="127.0.0.1", scheme="https")
+    assert type(caught.value) is RemoteStorageError
+    fetcher.close()
+    listener.stop()
+
+
+def test_f21_a_stalled_handshake_costs_no_more_than_the_connect_timeout() -> None:
+    done = threading.Event()
+    listener = ConnectionListener(lambda connection: done.wait(30) and None)
+    listener.start()
+    port = listener.address[1]
+    fetcher = presigned_fetcher(f"127.0.0.1:{port}", **{"fetch.remote.connect.timeout.ms": 200})
+    with pytest.raises(RemoteStorageTimeoutError):
+        read_by_name(fetcher, port, host="127.0.0.1", scheme="https")
+    done.set()
+    fetcher.close()
+    listener.stop()
+
+
+def test_a_store_that_hangs_up_in_the_handshake_is_unavailable() -> None:
+    listener = ConnectionListener(lambda connection: connection.recv(10) and None)
+    listener.start()
+    port = listener.address[1]
+    fetcher = presigned_fetcher(f"127.0.0.1:{port}")
+    with pytest.raises(RemoteStorageUnavailableError):
+        read_by_name(fetcher, port, host="127.0.0.1", scheme="https")
+    fetcher.close()
+    listener.stop()
+
+
+def test_https_and_http_to_one_port_share_no_connection(origin: ScriptedOrigin) -> None:
+    fetcher = presigned_fetcher(origin.authority)
+    fetch(fetcher, origin)
+    with pytest.raises(RemoteStorageError):
+        read_by_name(fetcher, origin.port, host="127.0.0.1", scheme="https")
+    fetcher.close()
+
+
+def test_a_lost_connection_does_not_come_back_by_itself() -> None:
+    """http.client would connect again, to an address that nobody has checked."""
+    target = AllowList.parse("store.example").check("https://store.example/x")
+    pool = ConnectionPool(
+        SystemClock(), connect_timeout=1, max_idle=1, allow_private=True, tls=tls_context(None), resolver=system_resolver
+    )
+    with pytest.raises(ConnectionAbortedError):
+        StoreConnection(target, pool).connect()
+
+
+def test_the_system_resolver_gives_each_address_once() -> None:
+    addresses = system_resolver("localhost", 80)
+    assert "127.0.0.1" in addresses or "::1" in addresses
+    assert len(set(addresses)) == len(addresses)
