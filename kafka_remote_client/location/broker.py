@@ -24,8 +24,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import BrokerResponseError, ConfigurationError, LocationError, ProtocolError
+from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
 from kafka_remote_client.location.answer import LocationQuestion, location_of
+from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
 from kafka_remote_client.location.cluster import Address, ClusterMetadata, PartitionLeader
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.protocol import fetch, list_offsets, metadata
@@ -37,40 +38,14 @@ from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
 from kafka_remote_client.protocol.primitives import ZERO_UUID
 
-__all__ = ["BrokerLocationSource", "parse_bootstrap_servers"]
+__all__ = ["BrokerLocationSource"]
 
 _T = TypeVar("_T")
 
-_DEFAULT_PORT = 9092
 _DEFAULT_FORMATS = ("ApacheKafkaV1",)
 _DEFAULT_CONNECT_SECONDS = 1.0
 _NEVER_CREATES_TOPICS = range(4, METADATA.versions.stop)
 _ENOUGH_FOR_NO_RECORD = 1
-
-
-def parse_bootstrap_servers(servers: str) -> tuple[Address, ...]:
-    """``host:port,...`` as in ``bootstrap.servers``. ``[v6]:port``, no port (9092) and ``PROTOCOL://`` in front are understood.
-
-    Raises ConfigurationError for anything else, and for an empty list.
-    """
-    addresses = tuple(_parse_address(entry.strip()) for entry in servers.split(",") if entry.strip())
-    if not addresses:
-        raise ConfigurationError("bootstrap.servers names no server")
-    return addresses
-
-
-def _parse_address(entry: str) -> Address:
-    authority = entry.rpartition("://")[2]
-    host, colon, port = authority.rpartition(":")
-    if not colon or authority.endswith("]"):
-        host, port = authority, str(_DEFAULT_PORT)
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ConfigurationError(f"bootstrap.servers: an IPv6 address needs brackets: {entry!r}")
-    if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16:
-        raise ConfigurationError(f"bootstrap.servers: not host:port: {entry!r}")
-    return host, int(port)
 
 
 class BrokerLocationSource:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -9,137 +8,24 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, ConfigurationError, LocationError, ProtocolError
-from kafka_remote_client.location.broker import BrokerLocationSource, parse_bootstrap_servers
+from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
+from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.model import (
-    ByteRange,
-    EpochEntry,
-    GrantedRange,
     IsolationLevel,
     NotRemote,
     PartitionOffsets,
     SegmentLocation,
 )
-from kafka_remote_client.protocol import api_versions, fetch, list_offsets, metadata
+from kafka_remote_client.protocol import list_offsets, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
-from kafka_remote_client.protocol.connection import BrokerConnection
-from kafka_remote_client.protocol.dialect import LocationRequest, SegmentGrant, TaggedDialect
+from kafka_remote_client.protocol.dialect import LocationRequest
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.headers import RequestHeader
-from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse, OffsetSpec
+from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
-from tests.support.mock_cluster import mock_cluster
-from tests.support.scripted_peer import PeerConnection, ScriptedPeer, broker_script
-
-DIALECT = TaggedDialect()
-TOPIC_ID = UUID(int=7)
-GRANT = SegmentGrant(
-    segment_id=UUID(int=9),
-    format="ApacheKafkaV1",
-    ranges=(GrantedRange(ByteRange(0, 4096), b""),),
-    segment_size=4096,
-    start_offset=0,
-    end_offset=99,
-    leader_epochs=(EpochEntry(0, 0),),
-    next_offset=100,
-)
-
-
-class FakeBroker:
-    """A broker with one topic "t" of three partitions, which speaks the dialect unless told otherwise.
-
-    Tests change its fields between requests; ``fetches`` is what it was asked, with the version.
-    """
-
-    def __init__(self) -> None:
-        self.versions = ApiVersionsResponse(
-            api_keys=(
-                ApiVersion(ApiKey.FETCH, 4, 18),
-                ApiVersion(ApiKey.LIST_OFFSETS, 1, 11),
-                ApiVersion(ApiKey.METADATA, 0, 13),
-            )
-        ).announcing()
-        self.topic_id = TOPIC_ID
-        self.leader_epoch = 4
-        self.leader = ("127.0.0.1", 0)
-        self.errors: list[int] = []
-        self.answer = fetch.PartitionData(0, 0, 1000, 1000, 0, aborted_transactions=(), tags=DIALECT.grant_tags(GRANT))
-        self.offsets = {
-            OffsetSpec.EARLIEST: 10,
-            OffsetSpec.EARLIEST_LOCAL: 60,
-            OffsetSpec.LATEST_TIERED: 80,
-            OffsetSpec.LATEST: 90,
-        }
-        self.fetches: list[tuple[int, fetch.FetchRequest]] = []
-        self.metadata_requests: list[metadata.MetadataRequest] = []
-        self.throttle_time_ms = 0
-        self.before_fetch: Callable[[], None] = lambda: None
-
-    def script(self) -> Callable[[PeerConnection], None]:
-        return broker_script(
-            {
-                ApiKey.API_VERSIONS: lambda header, _: api_versions.encode_response(self.versions, header.api_version),
-                ApiKey.METADATA: self._metadata,
-                ApiKey.FETCH: self._fetch,
-                ApiKey.LIST_OFFSETS: self._list_offsets,
-            }
-        )
-
-    def _metadata(self, header: RequestHeader, body: bytes) -> bytes:
-        self.metadata_requests.append(metadata.decode_request(body, header.api_version))
-        partitions = tuple(MetadataPartition(index, 1, leader_epoch=self.leader_epoch) for index in range(3))
-        response = MetadataResponse(
-            (MetadataBroker(1, *self.leader),), (MetadataTopic("t", partitions, topic_id=self.topic_id),)
-        )
-        return metadata.encode_response(response, header.api_version)
-
-    def _fetch(self, header: RequestHeader, body: bytes) -> bytes:
-        version = header.api_version
-        request = fetch.decode_request(body, version)
-        self.fetches.append((version, request))
-        self.before_fetch()
-        topic = request.topics[0]
-        data = attrs.evolve(
-            self.answer, partition_index=topic.partitions[0].partition, error_code=self.errors.pop(0) if self.errors else 0
-        )
-        if data.error_code:
-            data = attrs.evolve(data, tags={})
-        response = fetch.FetchTopicResponse((data,), topic.topic, topic.topic_id)
-        return fetch.encode_response(fetch.FetchResponse((response,), self.throttle_time_ms), version)
-
-    def _list_offsets(self, header: RequestHeader, body: bytes) -> bytes:
-        request = list_offsets.decode_request(body, header.api_version)
-        asked = request.topics[0].partitions[0]
-        code = self.errors.pop(0) if self.errors else 0
-        told = ListOffsetsPartitionResponse(asked.partition_index, code, offset=self.offsets[OffsetSpec(asked.timestamp)])
-        response = list_offsets.ListOffsetsTopicResponse("t", (told,))
-        return list_offsets.encode_response(list_offsets.ListOffsetsResponse((response,)), header.api_version)
-
-
-class Setup:
-    """A fake broker that is up, and a source that knows it."""
-
-    def __init__(self, broker: FakeBroker, peer: ScriptedPeer) -> None:
-        self.broker = broker
-        self.peer = peer
-        broker.leader = (peer.host, peer.port)
-        self.source = BrokerLocationSource(peer.address, client_id="me", clock=SystemClock(), connect_timeout=30)
-
-    def locate(self, **changes: Any) -> SegmentLocation | NotRemote:
-        values: dict[str, Any] = {
-            "topic": "t",
-            "partition": 0,
-            "offset": 5,
-            "leader_epoch": 3,
-            "isolation_level": IsolationLevel.READ_COMMITTED,
-            "max_bytes": 1 << 20,
-            "deadline": Deadline(SystemClock(), 60),
-        } | changes
-        return self.source.locate(**values)
-
-    def offsets(self) -> PartitionOffsets:
-        return self.source.offsets("t", 0, Deadline(SystemClock(), 60))
+from tests.support.fake_broker import DIALECT, GRANT, TOPIC_ID, FakeBroker, Setup
+from tests.support.scripted_peer import PeerConnection, ScriptedPeer
 
 
 @pytest.fixture
@@ -149,29 +35,6 @@ def setup() -> Any:
         setup = Setup(broker, peer)
         yield setup
         setup.source.close()
-
-
-@pytest.mark.parametrize(
-    ("servers", "addresses"),
-    [
-        ("a:1", (("a", 1),)),
-        (" a:1 , b:2,", (("a", 1), ("b", 2))),
-        ("a", (("a", 9092),)),
-        ("[::1]:9093", (("::1", 9093),)),
-        ("[::1]", (("::1", 9092),)),
-        ("PLAINTEXT://a:1", (("a", 1),)),
-    ],
-)
-def test_bootstrap_servers_are_understood(servers: str, addresses: tuple[tuple[str, int], ...]) -> None:
-    assert parse_bootstrap_servers(servers) == addresses
-
-
-@pytest.mark.parametrize(
-    "servers", ["", " , ", ":9092", "a:", "a:0", "a:65536", "a:-1", "a:x", "a:\u0661", "::1", "::1:9092", "[]:1"]
-)
-def test_bootstrap_servers_that_name_no_server_are_refused(servers: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
-        parse_bootstrap_servers(servers)
 
 
 def test_a_granted_location_is_handed_over(setup: Setup) -> None:
@@ -479,41 +342,3 @@ def test_close_ends_a_question_in_another_thread(setup: Setup) -> None:
     assert [type(failure) for failure in failures] == [LocationError]
     with pytest.raises(LocationError, match="closed"):
         setup.locate()
-
-
-def test_librdkafkas_mock_is_a_broker_without_the_dialect() -> None:
-    with mock_cluster("t", [b"0", b"1", b"2"]) as (host, port):
-        source = BrokerLocationSource(f"{host}:{port}", client_id="me", clock=SystemClock(), connect_timeout=30)
-        deadline = Deadline(SystemClock(), 60)
-        assert source.offsets("t", 0, deadline) == PartitionOffsets(log_start=0, high_watermark=3)
-        refused = source.locate(
-            "t", 0, 0, leader_epoch=-1, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=0, deadline=deadline
-        )
-        assert refused == NotRemote("not-announced")
-        with pytest.raises(BrokerResponseError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            source.offsets("no such topic", 0, deadline)
-        source.close()
-
-
-@pytest.mark.parametrize("version", [12, 13, 16])
-def test_librdkafkas_mock_answers_a_tagged_fetch_like_an_untagged_one(version: int) -> None:
-    clock = SystemClock()
-    with mock_cluster("t", [b"0", b"1", b"2"]) as (host, port):
-        connection = BrokerConnection(host, port, client_id="me", clock=clock, connect_timeout=30)
-        asked = metadata.encode_request(metadata.MetadataRequest((metadata.MetadataRequestTopic("t"),)), 12)
-        described = metadata.decode_response(connection.send_receive(ApiKey.METADATA, 12, asked, Deadline(clock, 60)), 12)
-        root, tags = DIALECT.request_tags(LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20))
-
-        def answer(root: Any, tags: Any) -> bytes:
-            partition = fetch.FetchPartition(0, 1, 1 << 20, tags=tags)
-            topic = fetch.FetchTopic((partition,), "t", described.topics[0].topic_id)
-            body = fetch.encode_request(fetch.FetchRequest((topic,), max_bytes=1 << 20, tags=root), version)
-            return bytes(connection.send_receive(ApiKey.FETCH, version, body, Deadline(clock, 60)))
-
-        tagged = answer(root, tags)
-        assert tagged == answer({}, {})
-        data = fetch.decode_response(tagged, version).responses[0].partitions[0]
-        assert (data.error_code, data.high_watermark) == (0, 3)
-        assert data.records
-        assert DIALECT.read_grant(data.tags, ("ApacheKafkaV1",)) is None
-        connection.close()

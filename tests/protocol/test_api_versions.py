@@ -21,7 +21,7 @@ BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
 
 @BOTH_DIRECTIONS
 @EVERY_VERSION
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
     check_round_trip("api_versions", direction, version, data)
@@ -29,7 +29,7 @@ def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, d
 
 @BOTH_DIRECTIONS
 @EVERY_VERSION
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
     check_against_oracles("api_versions", direction, version, data)
@@ -37,7 +37,7 @@ def test_other_implementations_write_the_same_bytes(direction: str, version: int
 
 @BOTH_DIRECTIONS
 @EVERY_VERSION
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
     check_damage("api_versions", direction, version, data)

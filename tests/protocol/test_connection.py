@@ -101,7 +101,7 @@ def test_a_length_that_cannot_be_is_refused_unread(length: str) -> None:
     fails(script, ProtocolError, "announces a response of")
 
 
-def test_a_length_that_lies_takes_no_memory_and_no_more_time_than_the_deadline(mocker: MockerFixture) -> None:
+def test_a_length_that_lies_is_a_location_error() -> None:
     def script(peer: PeerConnection) -> None:
         peer.receive()
         peer.send(bytes.fromhex("03ffffff") + b"few bytes")
@@ -213,7 +213,8 @@ def test_a_deadline_that_is_over_sends_nothing() -> None:
     assert peer.accepted == 0
 
 
-def test_close_wakes_an_exchange_in_another_thread() -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_close_wakes_an_exchange_in_another_thread(tls: bool) -> None:
     asked = threading.Event()
 
     def script(peer: PeerConnection) -> None:
@@ -229,8 +230,9 @@ def test_close_wakes_an_exchange_in_another_thread() -> None:
         except BaseException as error:
             failures.append(error)
 
-    with ScriptedPeer(script) as peer:
-        connection = connect(peer)
+    context = ssl.create_default_context(cafile=CERTIFICATE) if tls else None
+    with ScriptedPeer(script, certificate=CERTIFICATE if tls else None) as peer:
+        connection = connect(peer, host="localhost", ssl_context=context)
         thread = threading.Thread(target=exchange)
         thread.start()
         assert asked.wait(30)
@@ -353,33 +355,6 @@ def test_tls_is_spoken_where_it_is_configured() -> None:
         connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
         assert ask(connection, b"ab") == b"ba"
         connection.close()
-
-
-def test_close_wakes_an_exchange_over_tls() -> None:
-    asked = threading.Event()
-
-    def script(peer: PeerConnection) -> None:
-        peer.receive()
-        asked.set()
-        peer.hold()
-
-    failures: list[BaseException] = []
-
-    def exchange() -> None:
-        try:
-            ask(connection)
-        except BaseException as error:
-            failures.append(error)
-
-    with ScriptedPeer(script, certificate=CERTIFICATE) as peer:
-        connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
-        thread = threading.Thread(target=exchange)
-        thread.start()
-        assert asked.wait(30)
-        connection.close()
-        thread.join(30)
-        assert not thread.is_alive()
-    assert [type(failure) for failure in failures] == [LocationError]
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])

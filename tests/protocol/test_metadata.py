@@ -24,7 +24,7 @@ BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
 
 @BOTH_DIRECTIONS
 @EVERY_VERSION
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
     check_round_trip("metadata", direction, version, data)
@@ -32,7 +32,7 @@ def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, d
 
 @BOTH_DIRECTIONS
 @EVERY_VERSION
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
     check_against_oracles("metadata", direction, version, data)
@@ -40,7 +40,7 @@ def test_other_implementations_write_the_same_bytes(direction: str, version: int
 
 @BOTH_DIRECTIONS
 @EVERY_VERSION
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
     check_damage("metadata", direction, version, data)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
+
+
+@pytest.mark.parametrize(
+    ("servers", "addresses"),
+    [
+        ("a:1", (("a", 1),)),
+        (" a:1 , b:2,", (("a", 1), ("b", 2))),
+        ("a", (("a", 9092),)),
+        ("[::1]:9093", (("::1", 9093),)),
+        ("[::1]", (("::1", 9092),)),
+        ("PLAINTEXT://a:1", (("a", 1),)),
+    ],
+)
+def test_bootstrap_servers_are_understood(servers: str, addresses: tuple[tuple[str, int], ...]) -> None:
+    assert parse_bootstrap_servers(servers) == addresses
+
+
+@pytest.mark.parametrize(
+    "servers", ["", " , ", ":9092", "a:", "a:0", "a:65536", "a:-1", "a:x", "a:\u0661", "::1", "::1:9092", "[]:1"]
+)
+def test_bootstrap_servers_that_name_no_server_are_refused(servers: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+        parse_bootstrap_servers(servers)

@@ -1,0 +1,140 @@
+"""A broker that speaks the dialect, made of our own codecs, and a location source that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.model import (
+    ByteRange,
+    EpochEntry,
+    GrantedRange,
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    SegmentLocation,
+)
+from kafka_remote_client.protocol import api_versions, fetch, list_offsets, metadata
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
+from kafka_remote_client.protocol.headers import RequestHeader
+from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse, OffsetSpec
+from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
+from tests.support.scripted_peer import PeerConnection, ScriptedPeer, broker_script
+
+__all__ = ["DIALECT", "GRANT", "TOPIC_ID", "FakeBroker", "Setup"]
+
+DIALECT = TaggedDialect()
+TOPIC_ID = UUID(int=7)
+GRANT = SegmentGrant(
+    segment_id=UUID(int=9),
+    format="ApacheKafkaV1",
+    ranges=(GrantedRange(ByteRange(0, 4096), b""),),
+    segment_size=4096,
+    start_offset=0,
+    end_offset=99,
+    leader_epochs=(EpochEntry(0, 0),),
+    next_offset=100,
+)
+
+
+class FakeBroker:
+    """A broker with one topic "t" of three partitions, which speaks the dialect unless told otherwise.
+
+    Tests change its fields between requests; ``fetches`` is what it was asked, with the version.
+    """
+
+    def __init__(self) -> None:
+        self.versions = ApiVersionsResponse(
+            api_keys=(
+                ApiVersion(ApiKey.FETCH, 4, 18),
+                ApiVersion(ApiKey.LIST_OFFSETS, 1, 11),
+                ApiVersion(ApiKey.METADATA, 0, 13),
+            )
+        ).announcing()
+        self.topic_id = TOPIC_ID
+        self.leader_epoch = 4
+        self.leader = ("127.0.0.1", 0)
+        self.errors: list[int] = []
+        self.answer = fetch.PartitionData(0, 0, 1000, 1000, 0, aborted_transactions=(), tags=DIALECT.grant_tags(GRANT))
+        self.offsets = {
+            OffsetSpec.EARLIEST: 10,
+            OffsetSpec.EARLIEST_LOCAL: 60,
+            OffsetSpec.LATEST_TIERED: 80,
+            OffsetSpec.LATEST: 90,
+        }
+        self.fetches: list[tuple[int, fetch.FetchRequest]] = []
+        self.metadata_requests: list[metadata.MetadataRequest] = []
+        self.throttle_time_ms = 0
+        self.before_fetch: Callable[[], None] = lambda: None
+
+    def script(self) -> Callable[[PeerConnection], None]:
+        return broker_script(
+            {
+                ApiKey.API_VERSIONS: lambda header, _: api_versions.encode_response(self.versions, header.api_version),
+                ApiKey.METADATA: self._metadata,
+                ApiKey.FETCH: self._fetch,
+                ApiKey.LIST_OFFSETS: self._list_offsets,
+            }
+        )
+
+    def _metadata(self, header: RequestHeader, body: bytes) -> bytes:
+        self.metadata_requests.append(metadata.decode_request(body, header.api_version))
+        partitions = tuple(MetadataPartition(index, 1, leader_epoch=self.leader_epoch) for index in range(3))
+        response = MetadataResponse(
+            (MetadataBroker(1, *self.leader),), (MetadataTopic("t", partitions, topic_id=self.topic_id),)
+        )
+        return metadata.encode_response(response, header.api_version)
+
+    def _fetch(self, header: RequestHeader, body: bytes) -> bytes:
+        version = header.api_version
+        request = fetch.decode_request(body, version)
+        self.fetches.append((version, request))
+        self.before_fetch()
+        topic = request.topics[0]
+        data = attrs.evolve(
+            self.answer, partition_index=topic.partitions[0].partition, error_code=self.errors.pop(0) if self.errors else 0
+        )
+        if data.error_code:
+            data = attrs.evolve(data, tags={})
+        response = fetch.FetchTopicResponse((data,), topic.topic, topic.topic_id)
+        return fetch.encode_response(fetch.FetchResponse((response,), self.throttle_time_ms), version)
+
+    def _list_offsets(self, header: RequestHeader, body: bytes) -> bytes:
+        request = list_offsets.decode_request(body, header.api_version)
+        asked = request.topics[0].partitions[0]
+        code = self.errors.pop(0) if self.errors else 0
+        told = ListOffsetsPartitionResponse(asked.partition_index, code, offset=self.offsets[OffsetSpec(asked.timestamp)])
+        response = list_offsets.ListOffsetsTopicResponse("t", (told,))
+        return list_offsets.encode_response(list_offsets.ListOffsetsResponse((response,)), header.api_version)
+
+
+class Setup:
+    """A fake broker that is up, and a source that knows it."""
+
+    def __init__(self, broker: FakeBroker, peer: ScriptedPeer) -> None:
+        self.broker = broker
+        self.peer = peer
+        broker.leader = (peer.host, peer.port)
+        self.source = BrokerLocationSource(peer.address, client_id="me", clock=SystemClock(), connect_timeout=30)
+
+    def locate(self, **changes: Any) -> SegmentLocation | NotRemote:
+        values: dict[str, Any] = {
+            "topic": "t",
+            "partition": 0,
+            "offset": 5,
+            "leader_epoch": 3,
+            "isolation_level": IsolationLevel.READ_COMMITTED,
+            "max_bytes": 1 << 20,
+            "deadline": Deadline(SystemClock(), 60),
+        } | changes
+        return self.source.locate(**values)
+
+    def offsets(self) -> PartitionOffsets:
+        return self.source.offsets("t", 0, Deadline(SystemClock(), 60))
