@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+import struct
 
+import crc32c
 import pytest
 
 from kafka_remote_client.errors import CorruptIndexError
@@ -39,10 +41,6 @@ def test_raises_for(data, says):
 
 @pytest.mark.parametrize("count", [-1, 0, 2, 2**31 - 1])
 def test_raises_for_a_count_that_does_not_match(count):
-    import struct
-
-    import crc32c
-
     body = struct.pack(">i", count) + snapshot((1, 5))[10:]
     with pytest.raises(CorruptIndexError, match=f"{count} entries"):
         open_transactions(struct.pack(">hI", 1, crc32c.crc32c(body)) + body)

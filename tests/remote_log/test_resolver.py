@@ -5,7 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError
-from kafka_remote_client.model import AbortedTransaction, ByteRange, EpochEntry, IsolationLevel, NotRemote
+from kafka_remote_client.model import (
+    AbortedTransaction,
+    ByteRange,
+    EpochEntry,
+    IsolationLevel,
+    NotRemote,
+    RemoteLogSegmentState,
+)
 from kafka_remote_client.records import read_batches
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
@@ -21,7 +28,7 @@ from tests.support.golden_metadata import (
     golden_tail,
     live_partitions,
 )
-from tests.support.tier import LAYOUT, TIP, Tier, batch
+from tests.support.tier import LAYOUT, TIP, Tier, batch, offset_entries, update
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
@@ -138,8 +145,6 @@ def test_a_required_object_that_is_gone_raises(tier, resolver, kind):
 
 
 def test_an_index_that_points_into_a_batch_raises(tier, resolver):
-    from tests.support.tier import offset_entries
-
     segment = tier.add([batch(0, 10), batch(10, 10)], number=1)
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((19, len(batch(0, 10)) + 3)))
     with pytest.raises(CorruptIndexError):
@@ -163,9 +168,6 @@ def test_without_a_snapshot_the_whole_tier_is_undecided(tier, resolver):
 
 def test_where_the_end_itself_cannot_be_read_the_whole_tier_is_undecided(tier, resolver):
     # Epoch 0 ends at 15 in the lineage; its segment with 10..14 is gone, but was there once.
-    from kafka_remote_client.model import RemoteLogSegmentState
-    from tests.support.tier import update
-
     tier.add([batch(0, 10)], number=1)
     gone = tier.add([batch(10, 10)], number=2)
     tier.cache.update_remote_log_segment_metadata(update(gone, RemoteLogSegmentState.DELETE_SEGMENT_STARTED))

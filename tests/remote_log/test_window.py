@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,8 +123,6 @@ def test_none_when_the_segment_has_no_batch_below_the_bound(tier):
 
 def test_none_for_a_segment_without_bytes(tier):
     segment = tier.add(BATCHES[:1], number=1)
-    import attrs
-
     assert window_of(tier, attrs.evolve(segment, segment_size_in_bytes=0), 0) is None
 
 

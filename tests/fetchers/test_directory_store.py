@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tracemalloc
+
+import pytest
+
+from fetchers import directory_store
+from fetchers.directory_store import DirectoryStore, directory_of, open_beneath
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    ForbiddenLocationError,
+    ObjectNotFoundError,
+    RemoteStorageAccessError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.plugin import ObjectInfo
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = tmp_path / "store"
+    (root / "a" / "b").mkdir(parents=True)
+    (root / "a" / "b" / "object").write_bytes(b"0123456789")
+    (root / "a-b").write_bytes(b"dash")
+    (root / "top").write_bytes(b"")
+    (tmp_path / "secret").write_bytes(b"not for you")
+    return root
+
+
+@pytest.fixture
+def store(root):
+    return DirectoryStore(root)
+
+
+def test_get_gives_the_whole_object(store):
+    assert store.get("a/b/object") == b"0123456789"
+    assert store.get("top") == b""
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(0, 10, b"0123456789"), (3, 5, b"34"), (8, 100, b"89"), (10, 20, b""), (99, 100, b""), (4, 4, b"")],
+)
+def test_get_range_is_cut_at_the_objects_end(store, start, end, expected):
+    assert store.get_range("a/b/object", start, end) == expected
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 3), (5, 4)])
+def test_get_range_raises_for_what_is_no_range(store, start, end):
+    with pytest.raises(ValueError, match="byte range"):
+        store.get_range("a/b/object", start, end)
+
+
+def test_a_range_far_beyond_the_object_allocates_nothing(store):
+    tracemalloc.start()
+    try:
+        store.get_range("a/b/object", 0, 2**40)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_size(store):
+    assert (store.size("a/b/object"), store.size("top")) == (10, 0)
+
+
+def test_list_gives_all_objects_below_a_prefix_in_the_order_of_their_keys(store, root):
+    everything = [ObjectInfo("a-b", 4), ObjectInfo("a/b/object", 10), ObjectInfo("top", 0)]
+    assert list(store.list("")) == everything
+    assert list(store.list("a")) == everything[:2]
+    assert list(store.list("a/")) == everything[1:2]
+    assert list(store.list("a/b/obj")) == everything[1:2]
+    assert list(store.list("a/b/objects")) == []
+    assert list(store.list("none/at/all")) == []
+    assert list(store.list("top/x")) == []
+
+
+def test_list_leaves_out_links_and_special_files(store, root, tmp_path):
+    (root / "link").symlink_to(tmp_path / "secret")
+    (root / "links").symlink_to(tmp_path)
+    os.mkfifo(root / "pipe")
+    assert [info.key for info in store.list("")] == ["a-b", "a/b/object", "top"]
+
+
+def test_list_passes_over_what_vanishes_meanwhile(store, root, monkeypatch):
+    class Vanishing:
+        name = "gone"
+
+        def is_dir(self, *, follow_symlinks):
+            return False
+
+        def is_file(self, *, follow_symlinks):
+            return True
+
+        def stat(self, *, follow_symlinks):
+            raise FileNotFoundError
+
+    class Listing(list):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *args):
+            return None
+
+    monkeypatch.setattr(directory_store.os, "scandir", lambda path: Listing([Vanishing()]))
+    assert list(store.list("")) == []
+
+
+@pytest.mark.parametrize("key", ["missing", "a/missing", "missing/object", "top/object", "a/b/object/deeper", "x" * 5000])
+def test_raises_for_an_object_that_is_not_there(store, key):
+    for call in (store.get, store.size, lambda key: store.get_range(key, 0, 1)):
+        with pytest.raises(ObjectNotFoundError) as caught:
+            call(key)
+        assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "../secret",
+        "a/../../secret",
+        "a/b/../../../secret",
+        "a/./b/object",
+        "./top",
+        "a//b/object",
+        "top/",
+        "a/b/object\0.log",
+        "\0",
+    ],
+)
+def test_refuses_a_key_that_is_no_path_below_the_root(store, key):
+    with pytest.raises(ForbiddenLocationError, match="not a key"):
+        store.get(key)
+
+
+@pytest.mark.parametrize("prefix", ["../", "a/../", "/etc/", "a//"])
+def test_refuses_a_prefix_that_is_no_path_below_the_root(store, prefix):
+    with pytest.raises(ForbiddenLocationError):
+        store.list(prefix)
+
+
+def test_refuses_links_wherever_they_stand(store, root, tmp_path):
+    (root / "link").symlink_to(tmp_path / "secret")
+    (root / "links").symlink_to(tmp_path)
+    (root / "inside").symlink_to(root / "a")
+    (root / "dangling").symlink_to(root / "nowhere")
+    for key in ("link", "links/secret", "inside/b/object", "dangling", "links/store/top"):
+        with pytest.raises(ForbiddenLocationError, match="symbolic link"):
+            store.get(key)
+
+
+def test_refuses_what_is_no_regular_file_without_waiting_for_it(store, root):
+    os.mkfifo(root / "pipe")
+    for key in ("pipe", "a"):
+        with pytest.raises(ForbiddenLocationError, match="not a regular file"):
+            store.get(key)
+
+
+def test_a_root_that_is_a_link_is_followed(root, tmp_path):
+    (tmp_path / "alias").symlink_to(root)
+    assert DirectoryStore(tmp_path / "alias").get("a-b") == b"dash"
+
+
+def test_no_descriptor_stays_open(store, root, monkeypatch):
+    os.mkfifo(root / "pipe")
+    (root / "link").symlink_to(root / "top")
+    opened, closed = [], []
+    real_open, real_close = os.open, os.close
+    monkeypatch.setattr(directory_store.os, "open", lambda *a, **k: opened.append(fd := real_open(*a, **k)) or fd)
+    monkeypatch.setattr(directory_store.os, "close", lambda fd: closed.append(fd) or real_close(fd))
+    for key in ("a/b/object", "pipe", "link", "missing", "top/x", "a/b"):
+        with contextlib.suppress(ForbiddenLocationError, ObjectNotFoundError):
+            store.get(key)
+    assert sorted(opened) == sorted(closed)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.EACCES, RemoteStorageAccessError),
+        (errno.EPERM, RemoteStorageAccessError),
+        (errno.EIO, RemoteStorageUnavailableError),
+    ],
+)
+def test_the_systems_errors_are_told_apart(store, monkeypatch, number, expected):
+    def failing(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(directory_store.os, "open", failing)
+        with pytest.raises(expected):
+            store.get("top")
+    with monkeypatch.context() as patched:
+        patched.setattr(directory_store.os, "pread", failing)
+        with pytest.raises(expected):
+            store.get("a-b")
+    with monkeypatch.context() as patched:
+        patched.setattr(directory_store.os, "scandir", failing)
+        with pytest.raises(expected):
+            store.list("")
+
+
+def test_a_root_that_vanishes_makes_every_object_missing(store, root):
+    root.rename(root.with_name("elsewhere"))
+    with pytest.raises(ObjectNotFoundError):
+        store.get("top")
+    assert list(store.list("")) == []
+
+
+def test_a_file_that_shrinks_while_it_is_read_gives_what_is_left(store, monkeypatch):
+    pread = os.pread
+    monkeypatch.setattr(directory_store.os, "pread", lambda fd, size, at: pread(fd, min(size, 3), at) if at < 6 else b"")
+    assert store.get("a/b/object") == b"012345"
+
+
+def test_open_beneath_gives_a_descriptor_to_be_closed(root):
+    fd = open_beneath(root, "a-b")
+    try:
+        assert os.read(fd, 10) == b"dash"
+    finally:
+        os.close(fd)
+
+
+def test_the_directory_is_named_by_url_or_path(root, tmp_path):
+    spaced = tmp_path / "with space"
+    spaced.mkdir()
+    for url in (root, str(root), root.as_uri(), f"file://localhost{root}"):
+        assert directory_of(url) == root
+    assert directory_of(spaced.as_uri()) == spaced
+    DirectoryStore(root.as_uri()).close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "s3://bucket/prefix",
+        "http://host/dir",
+        "file://otherhost/dir",
+        "file:///dir?query",
+        "file:///dir#fragment",
+        "file://",
+        "/no/such/directory/at/all",
+        "file:///no/such/directory",
+        "file:///a%00b",
+    ],
+)
+def test_raises_for_what_names_no_directory(url):
+    with pytest.raises(ConfigurationError):
+        DirectoryStore(url)
+
+
+def test_a_file_is_no_directory(root):
+    with pytest.raises(ConfigurationError, match="no such directory"):
+        DirectoryStore(root / "top")

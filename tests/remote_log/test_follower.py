@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import queue
+import threading
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.model import EpochEntry, RemoteLogSegmentState
+from kafka_remote_client.remote_log import follower as follower_module
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataSnapshot
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.partitioner import metadata_partition
+from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.support.golden_metadata import golden_metadata, golden_records
+from tests.support.tier import TIP, metadata, update
+
+SECONDS = 60
+PARTITIONS = 4  # what librdkafka's mock broker gives a topic
+HOME = metadata_partition(TIP, PARTITIONS)
+serde = RemoteLogMetadataSerde()
+SEGMENT = serde.serialize(metadata(0, 9))
+FINISHED = serde.serialize(update(metadata(0, 9), RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+
+
+class FakeMessage:
+    def __init__(self, partition, offset=0, value=None, error=None):
+        self._fields = partition, offset, value, error
+
+    def partition(self):
+        return self._fields[0]
+
+    def offset(self):
+        return self._fields[1]
+
+    def value(self):
+        return self._fields[2]
+
+    def error(self):
+        return None if self._fields[3] is None else KafkaError(self._fields[3])
+
+
+class FakeConsumer:
+    """Gives the batches of messages that a test puts into ``script``; an exception in it is raised."""
+
+    def __init__(self, watermarks):
+        self.watermarks = watermarks
+        self.script = queue.Queue()
+        self.taken = threading.Semaphore(0)
+        self.config = {}
+        self.assigned = []
+        self.metadata_calls = []
+        self.closed = False
+
+    def list_topics(self, topic, timeout):
+        self.metadata_calls.append(topic)
+        failure = self.watermarks.pop("failure", None)
+        if failure:
+            raise failure
+        found = {} if self.watermarks.pop("absent", None) else dict.fromkeys(self.watermarks)
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=found, error=None)})
+
+    def get_watermark_offsets(self, partition, timeout):
+        return self.watermarks[partition.partition]
+
+    def assign(self, partitions):
+        self.assigned = [(p.topic, p.partition, p.offset) for p in partitions]
+
+    def consume(self, count, timeout):
+        try:
+            messages = self.script.get(timeout=timeout)
+        except queue.Empty:
+            return []
+        if isinstance(messages, Exception):
+            raise messages
+        self.taken.release()
+        return messages
+
+    def close(self):
+        self.closed = True
+
+
+class PatientClock(SystemClock):
+    """Counts the waits and does not wait."""
+
+    def __init__(self):
+        self.waits = 0
+
+    def wait(self, event, seconds):
+        self.waits += 1
+        return event.is_set()
+
+
+@pytest.fixture
+def start(monkeypatch):
+    started = []
+
+    def begin(watermarks, *batches, clock=None):
+        consumer = FakeConsumer(watermarks)
+
+        def build(config):
+            consumer.config = config
+            return consumer
+
+        monkeypatch.setattr(follower_module, "Consumer", build)
+        for batch in batches:
+            consumer.script.put(batch)
+        follower = RemoteLogMetadataFollower(
+            {"bootstrap.servers": "b:1"}, RemoteLogMetadataStore(), clock=clock or PatientClock()
+        )
+        started.append(follower)
+        follower.start()
+        return follower, consumer
+
+    yield begin
+    for follower in started:
+        follower.close()
+
+
+def test_all_partitions_are_read_from_their_first_offset_without_commits(start):
+    follower, consumer = start({0: (5, 5), 1: (0, 0), 2: (0, 0), 3: (0, 0)})
+    assert follower.wait_settled(SECONDS)
+    assert sorted(consumer.assigned) == [(METADATA_TOPIC, 0, 5), *((METADATA_TOPIC, n, 0) for n in (1, 2, 3))]
+    assert consumer.config["enable.auto.commit"] is False
+    assert consumer.config["auto.offset.reset"] == "error"
+    assert consumer.config["bootstrap.servers"] == "b:1"
+
+
+def test_ready_when_what_was_there_at_the_beginning_is_applied(start):
+    marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
+    follower, consumer = start(marks)
+    assert not follower.wait_settled(0)
+    assert not follower.ready(TIP)
+    consumer.script.put([FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 1, FINISHED)])
+    assert follower.wait_settled(SECONDS)
+    assert follower.ready(TIP)
+    assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+    assert (follower.distrusted(), follower.bad_records) == ([], 0)
+
+
+def test_the_end_of_the_partition_makes_ready_where_the_last_records_are_not_delivered(start):
+    follower, consumer = start({n: (0, 3 if n == HOME else 0) for n in range(PARTITIONS)})
+    consumer.script.put([FakeMessage(HOME, 3, error=KafkaError._PARTITION_EOF)])
+    assert follower.wait_settled(SECONDS)
+    assert follower.ready(TIP)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [FakeMessage(HOME, 0, b"\x01\x00\x02" + SEGMENT[3:])],
+        [FakeMessage(HOME, 0, b"\x02" + SEGMENT[1:])],
+        [FakeMessage(HOME, 0, None)],
+        [FakeMessage(HOME, 0, "text")],
+        [FakeMessage(HOME, 0, SEGMENT + b"\0")],
+        [FakeMessage(HOME, 1, SEGMENT)],
+        [FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 0, SEGMENT)],
+        [FakeMessage(HOME, 0, serde.serialize(metadata(0, 9, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED)))],
+        [FakeMessage(HOME, 4, error=KafkaError.OFFSET_OUT_OF_RANGE)],
+        [FakeMessage(HOME, 4, error=KafkaError._AUTO_OFFSET_RESET)],
+    ],
+)
+def test_a_record_that_makes_no_sense_ends_the_trust_in_its_partition_only(start, messages):
+    other = (HOME + 1) % PARTITIONS
+    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)), messages)
+    consumer.taken.acquire()
+    consumer.script.put([FakeMessage(HOME, messages[-1].offset() + 1, SEGMENT)])
+    consumer.script.put([])
+    consumer.taken.acquire()
+    consumer.taken.acquire()
+    assert follower.distrusted() == [HOME]
+    assert not follower.ready(TIP)
+    assert follower.bad_records >= 1
+    assert follower._partitions[other].state is follower_module.FollowState.READY
+
+
+def test_an_event_in_the_wrong_metadata_partition_is_not_applied(start):
+    wrong = (HOME + 1) % PARTITIONS
+    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)), [FakeMessage(wrong, 0, SEGMENT)], [])
+    consumer.taken.acquire()
+    consumer.taken.acquire()
+    assert follower.distrusted() == [wrong]
+    assert follower._store.partitions() == []
+
+
+def test_a_snapshot_record_is_no_event(start):
+    snapshot = RemoteLogSegmentMetadataSnapshot(
+        UUID(int=1), 0, 9, 1, 0, 0, (EpochEntry(0, 0),), 10, None, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    )
+    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)), [FakeMessage(0, 0, serde.serialize(snapshot))], [])
+    consumer.taken.acquire()
+    consumer.taken.acquire()
+    assert follower.distrusted() == [0]
+
+
+def test_passing_errors_of_the_connection_change_nothing(start):
+    passing = [FakeMessage(HOME, 0, error=KafkaError._TRANSPORT), FakeMessage(99, 0, SEGMENT), FakeMessage(None, None, None)]
+    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)), passing, [])
+    consumer.taken.acquire()
+    consumer.taken.acquire()
+    assert follower.ready(TIP)
+    assert follower.bad_records == 0
+
+
+def test_waits_for_a_topic_that_does_not_exist_yet_and_a_broker_that_does_not_answer(start):
+    clock = PatientClock()
+    marks = {"failure": KafkaException(KafkaError(KafkaError._TRANSPORT)), **dict.fromkeys(range(PARTITIONS), (0, 0))}
+    follower, consumer = start(marks, clock=clock)
+    assert follower.wait_settled(SECONDS)
+    assert (clock.waits, len(consumer.metadata_calls)) == (1, 2)
+    follower.close()
+    follower, consumer = start({"absent": True, **dict.fromkeys(range(PARTITIONS), (0, 0))}, clock=clock)
+    assert follower.wait_settled(SECONDS)
+    assert (clock.waits, len(consumer.metadata_calls)) == (2, 2)
+
+
+def test_can_be_closed_while_it_waits(start):
+    clock = PatientClock()
+    follower, consumer = start({}, clock=clock)
+    follower.close()
+    assert consumer.closed
+    assert not follower.ready(TIP)
+
+
+def test_can_be_closed_between_two_partitions(start):
+    follower = None
+
+    class Closing(FakeConsumer):
+        def get_watermark_offsets(self, partition, timeout):
+            follower._stop.set()
+            return 0, 0
+
+    follower = RemoteLogMetadataFollower({}, RemoteLogMetadataStore(), clock=PatientClock())
+    assert follower._watermarks(Closing({0: (0, 0), 1: (0, 0)})) == {}
+
+
+def test_a_failure_for_good_ends_the_readiness(start):
+    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)))
+    assert follower.wait_settled(SECONDS)
+    assert follower.ready(TIP)
+    consumer.script.put(KafkaException(KafkaError(KafkaError._FATAL)))
+    follower._thread.join(SECONDS)
+    assert not follower.ready(TIP)
+    assert consumer.closed
+    assert follower.wait_settled(0)
+
+
+def test_closing_twice_or_before_the_start_does_no_harm(start):
+    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)))
+    follower.close()
+    follower.close()
+    assert consumer.closed
+    assert not follower.ready(TIP)
+    RemoteLogMetadataFollower({}, RemoteLogMetadataStore()).close()
+
+
+def test_a_configuration_that_librdkafka_refuses_raises_at_the_start():
+    follower = RemoteLogMetadataFollower({"no.such.setting": 1}, RemoteLogMetadataStore())
+    with pytest.raises(KafkaException):
+        follower.start()
+    follower.close()
+
+
+class Cluster:
+    """librdkafka's mock broker with the metadata topic."""
+
+    def __init__(self):
+        self.producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
+        broker = self.producer.list_topics(METADATA_TOPIC, timeout=SECONDS).brokers[1]
+        self.config = {"bootstrap.servers": f"{broker.host}:{broker.port}", "log_level": 0}
+
+    def produce(self, *events, partition=None):
+        for value in events:
+            tip = serde.deserialize(value).topic_id_partition
+            number = metadata_partition(tip, PARTITIONS) if partition is None else partition
+            self.producer.produce(METADATA_TOPIC, value, partition=number)
+        assert self.producer.flush(SECONDS) == 0
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.fixture
+def follow(cluster):
+    started = []
+
+    def begin(store):
+        follower = RemoteLogMetadataFollower(cluster.config, store)
+        started.append(follower)
+        follower.start()
+        assert follower.wait_settled(SECONDS)
+        return follower
+
+    yield begin
+    for follower in started:
+        follower.close()
+
+
+def test_reads_golden_events_from_a_broker(cluster, follow):
+    cluster.produce(*(value for _, value in golden_records()))
+    store = RemoteLogMetadataStore()
+    follower = follow(store)
+    assert follower.distrusted() == []
+    assert store.partitions() == golden_metadata().partitions()
+    for tip in store.partitions():
+        assert follower.ready(tip)
+        expected = golden_metadata().cache(tip).list_all_remote_log_segments()
+        assert store.cache(tip).list_all_remote_log_segments() == expected
+
+
+def test_goes_on_with_events_that_come_later(cluster, follow):
+    arrived = threading.Event()
+
+    class Store(RemoteLogMetadataStore):
+        def apply(self, event):
+            applied = super().apply(event)
+            arrived.set()
+            return applied
+
+    store = Store()
+    follower = follow(store)
+    assert follower.ready(TIP)
+    assert store.cache(TIP) is None
+    cluster.produce(SEGMENT)
+    assert arrived.wait(SECONDS)
+    assert store.cache(TIP) is not None
