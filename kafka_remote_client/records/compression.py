@@ -100,15 +100,15 @@ def output_too_small(error: cramjam.DecompressionError) -> bool:
 def _attempt(
     decompress: Callable[[memoryview, memoryview], int], arena: Arena, source: memoryview, sizes: Iterator[int], limit: int
 ) -> int:
+    size = 0
     for size in sizes:
         try:
             return int(decompress(source, arena.reserve(size)))
         except cramjam.DecompressionError as error:
             if not output_too_small(error):
                 raise BatchFault(Fault.DECOMPRESSION) from error
-            if size >= limit:
-                raise BatchFault(Fault.TOO_LARGE) from error
-    raise BatchFault(Fault.DECOMPRESSION)
+    # the last size is the cap, or all that the format can make of so many bytes
+    raise BatchFault(Fault.TOO_LARGE if size >= limit else Fault.DECOMPRESSION)
 
 
 def _gzip(arena: Arena, source: memoryview, limit: int) -> int:

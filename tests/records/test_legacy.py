@@ -161,6 +161,13 @@ def test_sizes_must_fill_the_message(key_size: int, value_size: int) -> None:
     fails(struct.pack(">qiI", 0, 4 + len(body), crc32(body)) + body, "old format")
 
 
+def test_message_that_ends_within_a_size_is_damage() -> None:
+    from zlib import crc32
+
+    body = struct.pack(">bbqi", 1, 0, 7, 2) + b"ke\0\0"
+    fails(struct.pack(">qiI", 0, 4 + len(body), crc32(body)) + body, "old format")
+
+
 def test_formats_follow_one_another_in_one_segment() -> None:
     data = legacy_message(0, b"a", magic=0) + legacy_set(3, inner(range(3)), magic=1) + batch(4, epoch=2)
     completed = CompletedFetch(metadata(0, 10, ((2, 0),)), 0, IsolationLevel.READ_UNCOMMITTED, None, at_segment_start=True)

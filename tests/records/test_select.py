@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import subprocess
@@ -29,6 +30,28 @@ def test_kernel_is_built_and_used() -> None:
 
 def test_environment_forces_pure_python() -> None:
     assert run(PRINT_KERNEL, KAFKA_REMOTE_CLIENT_PURE="1").stdout == "pure\n"
+
+
+def load_again() -> object:
+    """The module once more, under another name, so that the one in use stays as it is."""
+    spec = importlib.util.spec_from_file_location("kafka_remote_client.records._select_again", _select.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_choice_is_made_at_import(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("KAFKA_REMOTE_CLIENT_PURE", "1")
+    assert load_again().KERNEL == "pure"
+    assert not caplog.records
+    monkeypatch.setenv("KAFKA_REMOTE_CLIENT_PURE", "0")
+    monkeypatch.setitem(sys.modules, "kafka_remote_client.records._kernel", None)
+    monkeypatch.delattr("kafka_remote_client.records._kernel", raising=False)
+    with caplog.at_level("INFO"):
+        assert load_again().KERNEL == "pure"
+    assert len(caplog.records) == 1
 
 
 def test_missing_kernel_is_said_once_and_python_takes_over() -> None:

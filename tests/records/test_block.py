@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.records import RecordBlock, arrow, read_batches
+from tests.support.batches import Rec, batch
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+RECORDS = [
+    Rec(0, b"k", b"value", [(b"h", b"1"), (b"h", None), ("ключ".encode(), b"")], timestamp=1),
+    Rec(1, None, None, timestamp=1),
+    Rec(3, b"", b"", [(b"", b"x")], timestamp=2),
+    *(Rec(4 + i, b"key", None if i % 3 else b"%d" % i) for i in range(20)),
+]
+
+
+def block() -> RecordBlock:
+    return read_batches(batch(100, RECORDS, epoch=3) + batch(200, RECORDS, attributes=8, epoch=4, codec=3))
+
+
+def test_accessors_show_what_rows_show() -> None:
+    found = block()
+    assert len(found) == 46
+    for i, row in enumerate(found.rows()):
+        assert row == (
+            found.offset(i),
+            found.timestamp(i),
+            found.timestamp_type(i),
+            found.leader_epoch(i),
+            found.key(i),
+            found.value(i),
+            found.headers(i),
+        )
+    assert found.next_offset == 224
+    assert found.last_leader_epoch == 4
+    assert repr(found) == "<RecordBlock of 46 records, next offset 224>"
+
+
+@pytest.mark.parametrize("index", [-1, 46, 2**40])
+def test_index_outside_is_refused(index: int) -> None:
+    found = block()
+    for read in (
+        found.offset,
+        found.timestamp,
+        found.timestamp_type,
+        found.leader_epoch,
+        found.key,
+        found.value,
+        found.headers,
+    ):
+        with pytest.raises(IndexError):
+            read(index)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [(0, None, 46), (0, 500, 46), (40, 500, 6), (46, None, 0), (60, 70, 0), (5, 3, 0), (-5, 2, 2), (3, -1, 0), (2, 5, 3)],
+)
+def test_slices_are_cut_to_the_block(start: int, stop: int | None, expected: int) -> None:
+    found = block()
+    assert len(found.messages("t", 0, start, stop)) == expected
+    assert len(list(found.rows(start, stop))) == expected
+
+
+def test_messages_read_as_consumed_ones_do() -> None:
+    first, second, *_ = found = block().messages("topic", 7)
+    assert (first.topic(), first.partition(), first.offset(), first.key(), first.value()) == ("topic", 7, 100, b"k", b"value")
+    assert first.headers() == [("h", b"1"), ("h", None), ("ключ", b"")]
+    assert (first.timestamp(), first.leader_epoch(), first.latency(), first.error()) == ((1, 1001), 3, None, None)
+    assert (second.key(), second.value(), second.headers()) == (None, None, None)
+    assert found[-1].timestamp() == (2, 2000)
+    assert found[-1].leader_epoch() == 4
+    assert [m.offset() for m in found] == [block().offset(i) for i in range(46)]
+
+
+def test_messages_do_not_leak_references() -> None:
+    found = block()
+    topic = "topic"
+    before = sys.getrefcount(topic)
+    messages = found.messages(topic, 0)
+    assert [m.value() for m in messages] == [row[5] for row in found.rows()]
+    del messages
+    assert sys.getrefcount(topic) == before
+
+
+def test_arrow_has_sparks_kafka_schema() -> None:
+    table = block().to_arrow("topic", 7)
+    assert table.schema == pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("us", tz="UTC")),
+            ("timestampType", pa.int32()),
+            ("headers", pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))),
+        ]
+    )
+    assert table.schema == arrow.SPARK_KAFKA_SCHEMA
+    table.validate(full=True)
+
+
+def as_arrow(row: tuple[Any, ...]) -> dict[str, Any]:
+    offset, timestamp, kind, _, key, value, headers = row
+    return {
+        "key": key,
+        "value": value,
+        "topic": "topic",
+        "partition": 7,
+        "offset": offset,
+        "timestamp": dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=timestamp),
+        "timestampType": kind,
+        "headers": [{"key": name, "value": data} for name, data in headers],
+    }
+
+
+def test_arrow_shows_the_same_records_as_rows() -> None:
+    found = block()
+    table = found.to_arrow("topic", 7)
+    assert table.to_pylist() == [as_arrow(row) for row in found.rows()]
+    assert table.column("key").null_count == 2
+    del found
+    assert table.to_pylist()[0]["value"] == b"value"
+
+
+def test_arrow_of_no_records() -> None:
+    empty = read_batches(b"").to_arrow("t", 0)
+    empty.validate(full=True)
+    assert empty.num_rows == 0
+
+
+def test_arrow_without_nulls_has_no_validity_bitmap() -> None:
+    table = read_batches(batch(0, [Rec(0, b"k", b"v"), Rec(1, b"k", b"v")])).to_arrow("t", 0)
+    assert table.column("key").buffers()[0] is None
+    assert table.column("key").null_count == 0
+
+
+def test_missing_timestamp_stays_minus_one_millisecond_as_in_spark() -> None:
+    table = read_batches(batch(0, timestamp=-1)).to_arrow("t", 0)
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [-1000]
+
+
+@pytest.mark.parametrize("timestamp", [2**63 - 1, -(2**63), 2**63 // 1000 + 1])
+def test_timestamp_beyond_microseconds_is_refused(timestamp: int) -> None:
+    found = read_batches(batch(0, timestamp=timestamp))
+    assert found.timestamp(0) == timestamp
+    with pytest.raises(UnsupportedFormatError, match="timestamp"):
+        found.to_arrow("t", 0)
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_nbytes_counts_source_and_columns(codec: int) -> None:
+    found = read_batches(batch(0, [Rec(i, value=bytes(1000)) for i in range(10)], codec=codec))
+    assert 10_000 < found.nbytes < 12_000
+
+
+def test_block_keeps_its_source_alive() -> None:
+    data = bytes(bytearray(batch(0, [Rec(value=b"kept")])))
+    found = read_batches(data)
+    del data
+    assert found.value(0) == b"kept"
