@@ -27,6 +27,8 @@ __all__ = ["ClientConnection", "Surroundings"]
 
 _LOG = logging.getLogger(__name__)
 
+_MAX_KEPT_BACK = 64 << 10
+
 
 class Owner(Protocol):
     """Who keeps count of the connections."""
@@ -68,11 +70,9 @@ class ClientConnection(asyncio.Protocol):
             to_client=self._to_client,
             to_broker=self._to_broker,
             claimed=self._answer,
-            held=self._held,
             max_request_bytes=around.config.max_request_bytes,
             max_in_flight=around.config.max_in_flight,
         )
-        self._reading_held = False
         self._broker_full = False
         self._opened_at = self._last_active = around.clock.monotonic()
         self._closing_at: float | None = None
@@ -172,6 +172,8 @@ class ClientConnection(asyncio.Protocol):
         except OSError as error:
             _LOG.warning("closing the connection of %s: a listener cannot be bound: %s", self.peer, error)
             self.drop("error")
+        else:
+            self._read_client()
 
     def _to_client(self, data: Buffer) -> None:
         if self._client is not None:
@@ -181,14 +183,11 @@ class ClientConnection(asyncio.Protocol):
         if self._broker.transport is not None:
             self._broker.transport.write(data)
 
-    def _held(self, held: bool) -> None:
-        self._reading_held = held
-        self._read_client()
-
     def _read_client(self) -> None:
         if self._client is None:
             return
-        if self._reading_held or self._broker_full:
+        # A client whose requests only wait is read on, up to a bound, so that its leaving is noticed.
+        if self._broker_full or self._exchange.kept_back > _MAX_KEPT_BACK:
             self._client.pause_reading()
         else:
             self._client.resume_reading()

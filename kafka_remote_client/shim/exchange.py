@@ -75,8 +75,8 @@ class Exchange:
     """The state of one pair of connections.
 
     ``to_client``, ``to_broker`` take bytes for the two sides. ``claimed`` is called with a request that the strategy wants to
-    answer; the caller lets the strategy work and brings the result to :meth:`answered`. ``held`` is told whether reading from
-    the client is worth while. Each feeding call raises ProtocolError, after which both connections have to be closed.
+    answer; the caller lets the strategy work and brings the result to :meth:`answered`. Each feeding call raises
+    ProtocolError, after which both connections have to be closed.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Exchange:
         to_client: Sink,
         to_broker: Sink,
         claimed: Callable[[ClientRequest], None],
-        held: Callable[[bool], None],
         max_request_bytes: int,
         max_in_flight: int,
     ) -> None:
@@ -98,7 +97,6 @@ class Exchange:
         self._to_client = to_client
         self._to_broker = to_broker
         self._claimed = claimed
-        self._held = held
         self._max_in_flight = max_in_flight
         self._expected: deque[_Expected] = deque()
         self._holds: set[Hold] = set()
@@ -117,6 +115,11 @@ class Exchange:
         """Why the client's requests wait at this moment, if they do."""
         return frozenset(self._holds)
 
+    @property
+    def kept_back(self) -> int:
+        """Bytes of the client's that wait; while there are many, reading more of them is not worth while."""
+        return self._requests.kept_back
+
     def from_client(self, data: bytes) -> None:
         """Takes bytes that the client sent."""
         self._requests.feed(data)
@@ -128,9 +131,7 @@ class Exchange:
 
     def hold(self, why: Hold) -> None:
         """Lets the client's further requests wait."""
-        if not self._holds:
-            self._requests.pause()
-            self._held(True)
+        self._requests.pause()
         self._holds.add(why)
 
     def release(self, why: Hold) -> None:
@@ -138,7 +139,6 @@ class Exchange:
         if why in self._holds:
             self._holds.remove(why)
             if not self._holds:
-                self._held(False)
                 self._requests.resume()
 
     def ask(self, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None]) -> None:

@@ -98,6 +98,11 @@ class FrameScanner:
         return self._paused
 
     @property
+    def kept_back(self) -> int:
+        """Bytes that wait for :meth:`resume`."""
+        return len(self._backlog)
+
+    @property
     def idle(self) -> bool:
         """Whether the stream stands between two frames, with nothing kept back."""
         return not (self._front or self._streaming or self._backlog or self._collected is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -64,10 +65,8 @@ class ScriptedBroker:
     def cut(self) -> None:
         """Ends all connections."""
         for connection in self._connections:
-            try:
+            with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def _accept(self) -> None:
         while True:

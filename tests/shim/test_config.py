@@ -1,0 +1,62 @@
+"""Settings are checked when they are given, and secrets are not shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.config import ShimConfig, parse_address, parse_addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("host:9092", ("host", 9092)), (" host:0 ", ("host", 0)), ("[::1]:9092", ("::1", 9092)), ("10.0.0.1:1", ("10.0.0.1", 1))],
+)
+def test_reads_host_and_port(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "host", ":9092", "host:", "host:port", "host:-1", "host:65536", "::1:9092", "host:٣"])
+def test_refuses_what_is_not_host_and_port(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="not host:port"):
+        parse_address(text)
+
+
+def test_reads_a_list_of_addresses() -> None:
+    assert parse_addresses("a:1, b:2") == (("a", 1), ("b", 2))
+    assert ShimConfig("a:1,b:2").upstream == (("a", 1), ("b", 2))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bootstrap_servers": "nowhere"},
+        {"listen": "nowhere"},
+        {"origin_listen": "nowhere"},
+        {"url_ttl": 0.5},
+        {"url_ttl": 901},
+        {"range_bytes": 1},
+        {"max_grant_bytes": 1},
+        {"range_bytes": 8 << 20, "max_grant_bytes": 4 << 20},
+        {"node_port_base": 0},
+        {"listen": "0.0.0.0:9092"},
+        {"listen": "[::]:9092"},
+        {"max_in_flight": 0},
+    ],
+)
+def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        ShimConfig(**{"bootstrap_servers": "broker:9092"} | wrong)
+
+
+def test_every_address_needs_a_name_for_clients() -> None:
+    assert ShimConfig("broker:9092", listen="0.0.0.0:9092", advertised_host="shim.example").advertised_host == "shim.example"
+
+
+def test_secrets_are_not_shown() -> None:
+    config = ShimConfig("b:1", signing_key=b"canary" * 4, metadata_consumer={"sasl.password": "canary"})
+    assert "canary" not in repr(config)
+    assert "<sasl.password>" in repr(config)
+    assert "signing_key=None, " in repr(ShimConfig("b:1"))

@@ -1,0 +1,291 @@
+"""A client and its broker on two sockets: bytes pass, questions wait their turn, and both ends end together."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from kafka_remote_client.errors import CorruptIndexError, ProtocolError
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_client import RawClient
+from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.waiting import wait_until
+
+HEARTBEAT = 12
+
+
+def echo(request: ReceivedRequest) -> bytes:
+    """Answers with the request's own bytes behind its head."""
+    return request.answer(request.body[8:])
+
+
+class Strategy:
+    """Claims every Fetch and lets a test answer it."""
+
+    api_versions: Mapping[int, range] = {}
+
+    def __init__(self, answer: Callable[[ClientRequest, Ask], object]) -> None:
+        self._answer = answer
+
+    def collects(self, head: RequestHead, length: int) -> bool:
+        return head.api_key == ApiKey.FETCH
+
+    def claims(self, head: RequestHead, body: bytes) -> bool:
+        return True
+
+    async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:
+        return await self._answer(request, ask)  # type: ignore[misc]
+
+
+def heartbeat(number: int, body: bytes = b"") -> bytes:
+    """A Heartbeat version 0; its key is in no table of ours, so the header is spelt out."""
+    head = struct.pack(">hhih", HEARTBEAT, 0, number, 3) + b"raw"
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def test_bytes_pass_both_ways_unchanged() -> None:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+        for number in range(3):
+            client.send(heartbeat(number, b"x" * (number * 100_000)))
+            assert client.read() == struct.pack(">i", number) + heartbeat(number, b"x" * (number * 100_000))[12:]
+        client.send(b"".join(heartbeat(number, b"%d" % number) for number in range(10, 60)))
+        for number in range(10, 60):
+            assert client.read() == struct.pack(">i", number) + heartbeat(number, b"%d" % number)[12:]
+        assert b"".join(request.body for request in broker.requests[3:5]) == heartbeat(10, b"10")[4:] + heartbeat(11, b"11")[4:]
+
+
+def test_one_byte_at_a_time_will_do() -> None:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in heartbeat(1, b"slow") + heartbeat(2, b"slower"):
+            client.send(bytes([byte]))
+        assert client.read().endswith(b"slow")
+        assert client.read().endswith(b"slower")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        struct.pack(">i", (1 << 31) - 1),
+        struct.pack(">i", 352_518_912),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a TLS greeting
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">ihhi", 8, 17, 0, 1),  # SaslHandshake 0
+        struct.pack(">ihhi", 8, 1, 16, 1),  # Fetch 16
+    ],
+)
+def test_what_is_no_request_ends_the_connection(garbage: bytes) -> None:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+        client.send(garbage)
+        assert client.closed()
+        assert shim.metrics()["connections_dropped.protocol"] == 1
+        assert not broker.requests
+
+
+def test_what_is_no_answer_ends_the_connection() -> None:
+    def wrong(request: ReceivedRequest) -> bytes:
+        return struct.pack(">ii", 4, request.correlation_id + 1)
+
+    with ScriptedBroker(wrong) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+        client.send(heartbeat(1))
+        assert client.closed()
+        assert shim.metrics()["connections_dropped.protocol"] == 1
+
+
+def test_a_broker_that_hangs_up_takes_its_client_along_after_its_last_words() -> None:
+    def last_words(request: ReceivedRequest) -> bytes | None:
+        if request.correlation_id == 2:
+            return None
+        return request.answer(b"last words" * 10_000)
+
+    with (
+        ScriptedBroker(last_words) as broker,
+        Shim(ShimConfig(broker.address)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.send(heartbeat(1) + heartbeat(2))
+        assert client.read().endswith(b"last words")
+        assert client.closed()
+
+
+def test_a_client_that_hangs_up_takes_its_broker_connection_along() -> None:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim:
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
+            client.read()
+        (request,) = broker.requests
+        wait_until(lambda: request.connection.fileno() == -1, "the broker to see the end", seconds=20)
+
+
+def test_a_broker_that_cannot_be_reached_ends_the_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with Shim(ShimConfig(f"127.0.0.1:{port}")) as shim, RawClient(shim.bootstrap_servers) as client:
+        client.send(heartbeat(1))
+        assert client.closed()
+        assert shim.metrics()["connections_dropped.upstream"] == 1
+
+
+def test_the_next_bootstrap_server_is_tried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(f"127.0.0.1:{port},{broker.address}")) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.send(heartbeat(1, b"hello"))
+        assert client.read().endswith(b"hello")
+
+
+def test_a_claimed_request_is_answered_while_others_wait() -> None:
+    async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
+        told = await ask(ApiKey.FETCH, 12, b"probe")
+        return b"granted after " + bytes(told)
+
+    def reply(request: ReceivedRequest) -> bytes:
+        return request.answer(b"\0numbers") if request.api_key == ApiKey.FETCH else echo(request)
+
+    with ScriptedBroker(reply) as broker, Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim:
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1) + client.request(ApiKey.FETCH, 12, 2, b"claim") + heartbeat(3))
+            assert client.read()[:4] == struct.pack(">i", 1)
+            assert client.read() == struct.pack(">i", 2) + b"\0granted after numbers"
+            assert client.read()[:4] == struct.pack(">i", 3)
+        assert [request.api_key for request in broker.requests] == [HEARTBEAT, ApiKey.FETCH, HEARTBEAT]
+        assert broker.requests[1].body.endswith(b"\0\x03raw\0probe")
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [(ProtocolError("p"), "protocol"), (CorruptIndexError("c"), "protocol"), (RuntimeError("r"), "error")]
+)
+def test_a_strategy_that_fails_ends_the_connection_and_nothing_else(error: Exception, why: str) -> None:
+    async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
+        raise error
+
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+        RawClient(shim.bootstrap_servers) as other,
+    ):
+        client.send(client.request(ApiKey.FETCH, 12, 2, b"claim"))
+        assert client.closed()
+        assert shim.metrics()[f"connections_dropped.{why}"] == 1
+        other.send(heartbeat(1, b"still here"))
+        assert other.read().endswith(b"still here")
+
+
+def test_a_client_that_leaves_while_its_answer_is_made_is_forgotten() -> None:
+    began = threading.Event()
+    ended = threading.Event()
+
+    async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
+        began.set()
+        try:
+            await ask(ApiKey.FETCH, 12, b"probe")
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    with ScriptedBroker(lambda _request: b"") as broker, Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim:
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(client.request(ApiKey.FETCH, 12, 2, b"claim"))
+            assert began.wait(20)
+        assert ended.wait(20)
+
+
+def test_a_reader_that_does_not_read_stops_the_broker() -> None:
+    sent = [0]
+    body = bytes(1 << 20)
+
+    def reply(request: ReceivedRequest) -> bytes:
+        sent[0] += 1
+        return request.answer(body)
+
+    with ScriptedBroker(reply) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+        client.send(b"".join(heartbeat(number) for number in range(200)))
+        stable = [-1]
+
+        def stuck() -> bool:
+            before, stable[0] = stable[0], sent[0]
+            return before == sent[0]
+
+        wait_until(stuck, "the broker to stop sending", seconds=30, pause=0.3)
+        assert sent[0] < 100
+        for number in range(200):
+            assert client.read()[:4] == struct.pack(">i", number)
+
+
+def test_a_broker_that_does_not_read_stops_the_client() -> None:
+    release = threading.Event()
+
+    def reply(request: ReceivedRequest) -> bytes:
+        release.wait(30)
+        return request.answer(b"")
+
+    with ScriptedBroker(reply) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+        big = heartbeat(1, bytes(1 << 20))
+        client.socket.settimeout(1.0)
+        sent = _send_until_stuck(client, big, at_most=200)
+        release.set()
+        assert sent < 100
+
+
+def test_a_client_that_sends_on_while_its_answer_is_made_is_kept_waiting() -> None:
+    release = threading.Event()
+
+    async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
+        await asyncio.get_running_loop().run_in_executor(None, release.wait, 30)
+        return b"granted"
+
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.socket.settimeout(1.0)
+        client.send(client.request(ApiKey.FETCH, 12, 2, b"claim"))
+        sent = _send_until_stuck(client, heartbeat(1, bytes(1 << 20)), at_most=200)
+        release.set()
+        assert sent < 100
+        assert client.read() == struct.pack(">i", 2) + b"\0granted"
+
+
+def _send_until_stuck(client: RawClient, data: bytes, at_most: int) -> int:
+    for sent in range(at_most):
+        try:
+            client.send(data)
+        except TimeoutError:
+            return sent
+    return at_most
+
+
+def test_nothing_is_left_behind() -> None:
+    with ScriptedBroker(echo) as broker:
+        shim = Shim(ShimConfig(broker.address)).start()
+        clients = [RawClient(shim.bootstrap_servers) for _ in range(5)]
+        for client in clients:
+            client.send(heartbeat(1))
+            client.read()
+        shim.stop()
+        for client in clients:
+            assert client.closed()
+            client.socket.close()
+            client._stream.close()
+    gc.collect()
+    assert not [thread for thread in threading.enumerate() if thread.name == "kafka-remote-shim"]

@@ -1,0 +1,301 @@
+"""A location is granted when broker and tier agree on everything; otherwise the client's own request goes to the broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_remote_client.errors import ObjectNotFoundError, ProtocolError, RemoteStorageUnavailableError
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import AbortedTransaction, ByteRange, EpochEntry, IsolationLevel, NotRemote
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
+from kafka_remote_client.protocol.metadata import MetadataTopic
+from kafka_remote_client.protocol.primitives import ZERO_UUID
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits, Window
+from tests.support.shim_fakes import SEGMENT, TIP, FakeAsk, FakeTier, client_request, data, resolved, tagged_fetch
+
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+A, B, C = (AbortedTransaction(producer_id, offset) for producer_id, offset in ((1, 110), (2, 130), (3, 170)))
+
+
+class Granter:
+    """A granting broker over fakes."""
+
+    def __init__(self, workers: ThreadPoolExecutor) -> None:
+        self.tier = FakeTier()
+        self.ask = FakeAsk()
+        self.counters = Counters()
+        self.broker = GrantingBroker(self.tier, GrantLimits(3000, 5000, 30.0), self.counters, workers)
+
+    def answer(self, request: fetch.FetchRequest, version: int = 13) -> bytes | None:
+        return asyncio.run(self.broker.answer(client_request(request, version), self.ask))
+
+    def granted(self, request: fetch.FetchRequest, version: int = 13) -> tuple[SegmentGrant, fetch.FetchResponse]:
+        body = self.answer(request, version)
+        assert body is not None, self.counters.snapshot()
+        response = fetch.decode_response(body, version)
+        grant = TaggedDialect().read_grant(response.responses[0].partitions[0].tags, ("ApacheKafkaV1",))
+        assert grant is not None
+        return grant, response
+
+    def refused(self, request: fetch.FetchRequest, version: int = 13) -> str:
+        assert self.answer(request, version) is None
+        (why,) = [name for name in self.counters.snapshot() if name.startswith("locations_refused.")]
+        assert self.counters["locations_granted"] == 0
+        return why.removeprefix("locations_refused.")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def granter(workers: ThreadPoolExecutor) -> Granter:
+    return Granter(workers)
+
+
+@pytest.mark.parametrize("version", [12, 13, 15])
+def test_grants_ranges_with_the_brokers_own_numbers(granter: Granter, version: int) -> None:
+    granter.ask.throttle_time_ms = 250
+    grant, response = granter.granted(tagged_fetch(), version)
+    assert [granted.range for granted in grant.ranges] == [ByteRange(1000, 2000), ByteRange(2000, 4500)]
+    assert [LocationMetadata.decode(granted.custom_metadata).url for granted in grant.ranges] == [
+        "http://store/orders/segment.log?1000",
+        "http://store/orders/segment.log?2000",
+    ]
+    assert (grant.segment_id, grant.format) == (SEGMENT.remote_log_segment_id.id, "ApacheKafkaV1")
+    assert (grant.segment_size, grant.start_offset, grant.end_offset, grant.next_offset) == (10_000, 100, 199, 160)
+    assert grant.leader_epochs == SEGMENT.segment_leader_epochs
+    assert grant.expires_in_ms == 30_000
+    (told,) = response.responses[0].partitions
+    assert (told.error_code, told.high_watermark, told.last_stable_offset, told.log_start_offset) == (0, 1000, 1000, 50)
+    assert (told.aborted_transactions, told.preferred_read_replica, bytes(told.records or b"")) == ((), -1, b"")
+    assert response.throttle_time_ms == 250
+    counted = granter.counters.snapshot()
+    assert counted == {
+        "bytes_granted": 3500,
+        "location_requests": 1,
+        "locations_granted": 1,
+        "probes": 2,
+        "ranges_granted": 2,
+    }
+
+
+def test_the_brokers_word_is_asked_without_bytes_wait_or_tags(granter: Granter) -> None:
+    kept = tagged_fetch(partition={"tags": {0: bytes(16)} | dict(tagged_fetch().topics[0].partitions[0].tags)})
+    granter.granted(kept)
+    first, second = granter.ask.fetches
+    for probe in (first, second):
+        assert (probe.max_wait_ms, probe.min_bytes, probe.tags) == (0, 0, {})
+        assert probe.topics[0].partitions[0].partition_max_bytes == 0
+        assert probe.topics[0].partitions[0].tags == {0: bytes(16)}
+        assert probe.topics[0].partitions[0].current_leader_epoch == 9
+    assert (first.topics[0].partitions[0].fetch_offset, first.topics[0].partitions[0].last_fetched_epoch) == (120, 2)
+    assert first.isolation_level == COMMITTED
+
+
+def test_the_end_of_the_window_must_be_on_the_leaders_lineage(granter: Granter) -> None:
+    granter.granted(tagged_fetch())
+    end = granter.ask.partitions[1]
+    assert (end.fetch_offset, end.last_fetched_epoch) == (160, 4)
+
+
+@pytest.mark.parametrize("answer", [data(tags={fetch.DIVERGING_EPOCH_TAG: bytes(13)}), data(error_code=1), data(error_code=74)])
+def test_a_window_off_the_lineage_is_not_granted(granter: Granter, answer: fetch.PartitionData) -> None:
+    granter.ask = FakeAsk(lambda asked: answer if asked.fetch_offset == 160 else None)
+    assert granter.refused(tagged_fetch()) == "lineage"
+
+
+def test_lineage_is_asked_once_per_window_and_leader_epoch(granter: Granter) -> None:
+    for leader_epoch, probes in ((9, 2), (9, 1), (10, 2), (-1, 2), (-1, 2)):
+        granter.ask = FakeAsk()
+        granter.granted(tagged_fetch(partition={"current_leader_epoch": leader_epoch}))
+        assert len(granter.ask.fetches) == probes
+
+
+@pytest.mark.parametrize(("level", "end"), [(COMMITTED, 400), (UNCOMMITTED, 1000)])
+def test_nothing_above_the_end_of_the_isolation_level_is_resolved(granter: Granter, level: IsolationLevel, end: int) -> None:
+    granter.ask = FakeAsk(lambda _asked: data(last_stable_offset=400))
+    granter.granted(tagged_fetch(isolation_level=level))
+    assert granter.tier.calls == [(TIP, 120, level, end, Window(5000, 3000))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "window"),
+    [(0, Window(3000, 3000)), (1000, Window(1000, 1000)), (4000, Window(4000, 3000)), (9000, Window(5000, 3000))],
+)
+def test_the_window_is_what_the_client_wants_within_our_limits(granter: Granter, wanted: int, window: Window) -> None:
+    granter.granted(tagged_fetch(max_bytes=wanted))
+    assert granter.tier.calls[0][-1] == window
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        data(error_code=29),
+        data(error_code=1, high_watermark=-1),
+        data(error_code=74),
+        data(tags={fetch.DIVERGING_EPOCH_TAG: bytes(13)}),
+    ],
+)
+def test_the_brokers_error_or_divergence_is_the_answer(granter: Granter, answer: fetch.PartitionData) -> None:
+    granter.ask = FakeAsk(lambda _asked: answer)
+    body = granter.answer(tagged_fetch())
+    assert body is not None
+    assert fetch.decode_response(body, 13).responses[0].partitions == (answer,)
+    assert granter.counters["locations_refused.broker-error"] == 1
+    assert not granter.tier.calls
+
+
+def test_an_error_for_the_whole_request_is_the_answer(granter: Granter) -> None:
+    granter.ask.error_code = 103
+    body = granter.answer(tagged_fetch())
+    assert body is not None
+    assert fetch.decode_response(body, 13).error_code == 103
+
+
+def test_an_answer_about_no_partition_is_passed_on(granter: Granter) -> None:
+    empty = fetch.encode_response(fetch.FetchResponse(()), 13)
+
+    async def ask(*_: Any) -> memoryview:
+        return memoryview(empty)
+
+    granter.ask = ask  # type: ignore[assignment]
+    assert granter.answer(tagged_fetch()) == empty
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (data(preferred_read_replica=2), "preferred-replica"),
+        (data(log_start_offset=121), "not-tiered"),
+        (data(last_stable_offset=120), "not-tiered"),
+    ],
+)
+def test_what_the_broker_says_can_rule_a_location_out(granter: Granter, answer: fetch.PartitionData, why: str) -> None:
+    granter.ask = FakeAsk(lambda _asked: answer)
+    assert granter.refused(tagged_fetch()) == why
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (NotRemote("local"), "local"),
+        (NotRemote("metadata-not-ready"), "metadata-not-ready"),
+        (ObjectNotFoundError("key"), "object-not-found"),
+        (RemoteStorageUnavailableError("down"), "unavailable"),
+        (resolved(metadata=attrs.evolve(SEGMENT, segment_leader_epochs=(EpochEntry(2, 5),))), "inconsistent"),
+    ],
+)
+def test_what_the_tier_says_can_rule_a_location_out(granter: Granter, answer: Any, why: str) -> None:
+    granter.tier.answer = answer
+    assert granter.refused(tagged_fetch()) == why
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (tagged_fetch(formats=("Other",)), "format"),
+        (tagged_fetch(formats=()), "format"),
+        (tagged_fetch(session_id=4, session_epoch=1), "session"),
+        (tagged_fetch(session_epoch=0), "session"),
+        (tagged_fetch(isolation_level=2), "not-a-consumer"),
+        (tagged_fetch(replica_id=1), "not-a-consumer"),
+        (tagged_fetch(topics=tagged_fetch().topics * 2), "several-partitions"),
+        (tagged_fetch(partition={"partition": 4}), "not-tiered"),
+    ],
+)
+def test_other_requests_are_the_brokers(granter: Granter, request_: fetch.FetchRequest, why: str) -> None:
+    assert granter.refused(request_) == why
+
+
+def test_a_request_without_the_flag_is_not_counted(granter: Granter) -> None:
+    assert granter.answer(tagged_fetch(requested=False)) is None
+    assert granter.counters.snapshot() == {}
+
+
+def test_readers_of_everything_get_no_list(granter: Granter) -> None:
+    granter.tier.answer = resolved(aborted_complete=False)
+    _, response = granter.granted(tagged_fetch(isolation_level=UNCOMMITTED))
+    assert response.responses[0].partitions[0].aborted_transactions is None
+    assert granter.counters["aborted_probes"] == 0
+
+
+def test_a_complete_list_is_not_asked_for_again(granter: Granter) -> None:
+    granter.tier.answer = resolved(aborted=(A, B))
+    _, response = granter.granted(tagged_fetch())
+    assert response.responses[0].partitions[0].aborted_transactions == (A, B)
+    assert granter.counters["aborted_probes"] == 0
+
+
+def test_aborted_transactions_with_a_local_marker_come_from_the_broker(granter: Granter) -> None:
+    granter.tier.answer = resolved(aborted=(B,), aborted_complete=False)
+    listed = data(aborted_transactions=(C, A, B))
+    granter.ask = FakeAsk(lambda asked: listed if asked.fetch_offset == 300 else None)
+    for _ in range(2):
+        _, response = granter.granted(tagged_fetch())
+        assert response.responses[0].partitions[0].aborted_transactions == (A, B)  # C begins after the window
+    asked = [probe for probe in granter.ask.partitions if probe.fetch_offset == 300]
+    assert [(probe.partition_max_bytes, probe.last_fetched_epoch) for probe in asked] == [(1, -1)]
+    assert granter.counters["aborted_probes"] == 1
+    assert granter.counters["remote_probes"] == 0
+
+
+@pytest.mark.parametrize("answer", [data(error_code=6), data(aborted_transactions=None), data(last_stable_offset=299)])
+def test_an_incomplete_list_is_not_granted(granter: Granter, answer: fetch.PartitionData) -> None:
+    granter.tier.answer = resolved(aborted_complete=False)
+    granter.ask = FakeAsk(lambda asked: answer if asked.fetch_offset == 300 else None)
+    assert granter.refused(tagged_fetch()) == "aborted-unknown"
+
+
+def test_a_name_stands_for_the_topic_that_has_it_now(granter: Granter) -> None:
+    granter.granted(tagged_fetch(), 12)
+    assert granter.ask.metadata_topics == [TIP.topic]
+
+
+@pytest.mark.parametrize(
+    ("topics", "why"),
+    [
+        ((), "unknown-topic"),
+        ((MetadataTopic(TIP.topic, error_code=3, topic_id=TIP.topic_id),), "unknown-topic"),
+        ((MetadataTopic(TIP.topic, topic_id=ZERO_UUID),), "unknown-topic"),
+        ((MetadataTopic(TIP.topic, topic_id=type(ZERO_UUID)(int=78)),), "not-tiered"),
+    ],
+)
+def test_a_name_that_is_another_topics_now_is_not_granted(granter: Granter, topics: Any, why: str) -> None:
+    granter.ask.topics = topics
+    assert granter.refused(tagged_fetch(), 12) == why
+
+
+def test_a_request_or_an_answer_that_does_not_parse_ends_the_connection(granter: Granter) -> None:
+    request = client_request(tagged_fetch())
+    with pytest.raises(ProtocolError):
+        asyncio.run(granter.broker.answer(attrs.evolve(request, body=request.body[:-3]), granter.ask))
+
+    async def ask(*_: Any) -> memoryview:
+        return memoryview(b"\0\0\0")
+
+    with pytest.raises(ProtocolError):
+        asyncio.run(granter.broker.answer(request, ask))
+
+
+def test_only_small_fetches_with_our_bytes_in_them_are_looked_at(granter: Granter) -> None:
+    looks = granter.broker.collects
+    assert looks(RequestHead(ApiKey.FETCH, 12, 1), 100)
+    assert not looks(RequestHead(ApiKey.FETCH, 11, 1), 100)
+    assert not looks(RequestHead(ApiKey.FETCH, 12, 1), (64 << 10) + 1)
+    assert not looks(RequestHead(ApiKey.METADATA, 12, 1), 100)
+    head = RequestHead(ApiKey.FETCH, 13, 1)
+    assert granter.broker.claims(head, bytes(client_request(tagged_fetch()).body))
+    assert not granter.broker.claims(head, bytes(client_request(tagged_fetch(requested=False)).body))

@@ -1,0 +1,160 @@
+"""Each broker gets a listener of its own, bound before anyone is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError, ProtocolError
+from kafka_remote_client.shim import listeners as module
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.listeners import BOOTSTRAP, Listeners
+
+ACCEPTED: list[int] = []
+"""Whose listener accepted a connection, since the last :func:`run`."""
+
+
+class Accepted(asyncio.Protocol):
+    """Remembers who it belongs to, and hangs up."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        ACCEPTED.append(self._node_id)
+        transport.close()
+
+
+def run(config: ShimConfig, test: Callable[[Listeners, list[int]], Awaitable[None]]) -> None:
+    async def body() -> None:
+        ACCEPTED.clear()
+        moved: list[int] = []
+        listeners = Listeners(config, Accepted, moved.append)
+        try:
+            listeners.start()
+            await test(listeners, moved)
+        finally:
+            await listeners.stop()
+
+    asyncio.run(body())
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+async def connect(address: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+
+def test_a_new_node_can_be_reached_as_soon_as_its_address_is_known() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        told = listeners.advertise(7, "broker-7", 9092)
+        with socket.create_connection(told, timeout=5):  # before the loop had a turn: the backlog takes it
+            pass
+        assert listeners.upstream(7) == (("broker-7", 9092),)
+        await connect(told)
+        await connect(listeners.bootstrap)
+        assert ACCEPTED[-2:] == [7, BOOTSTRAP]
+        assert moved == [7]
+
+    run(ShimConfig("bootstrap:9092"), test)
+
+
+def test_a_node_keeps_its_listener_when_its_address_changes() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        told = listeners.advertise(7, "broker-7", 9092)
+        assert listeners.advertise(7, "broker-7", 9092) == told
+        assert moved == [7]
+        assert listeners.advertise(7, "broker-7", 9093) == told
+        assert moved == [7, 7]
+        assert listeners.upstream(7) == (("broker-7", 9093),)
+
+    run(ShimConfig("bootstrap:9092"), test)
+
+
+def test_no_node_stays_no_node() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        assert listeners.advertise(-1, "", -1) == ("", -1)
+        assert listeners.advertise(3, "", -1) == ("", -1)
+        assert not moved
+
+    run(ShimConfig("bootstrap:9092"), test)
+
+
+def test_an_unknown_node_leads_to_the_bootstrap_servers() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        assert listeners.upstream(BOOTSTRAP) == listeners.upstream(5) == (("a", 1), ("b", 2))
+
+    run(ShimConfig("a:1,b:2"), test)
+
+
+def test_ports_follow_the_bootstrap_port_and_node_ids_are_bound_at_start() -> None:
+    port = free_port()
+    config = ShimConfig("a:1", listen=f"127.0.0.1:{port}", advertised_host="shim.example", node_ids=(2,))
+
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        assert listeners.bootstrap == ("shim.example", port)
+        await connect(("127.0.0.1", port + 1 + 2))
+        assert ACCEPTED == [2]
+        assert listeners.advertise(2, "broker", 9092) == ("shim.example", port + 3)
+
+    run(config, test)
+
+
+def test_a_taken_port_is_replaced_by_a_free_one(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+
+        async def test(listeners: Listeners, moved: list[int]) -> None:
+            host, given = listeners.advertise(4, "broker", 9092)
+            assert given != port
+            await connect((host, given))
+
+        run(ShimConfig("a:1", node_port_base=port - 4), test)
+    assert "taking a free one" in caplog.text
+
+
+def test_a_node_id_beyond_all_ports_gets_a_free_one() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        assert listeners.advertise(1 << 30, "broker", 9092)[1] <= 65_535
+
+    run(ShimConfig("a:1", node_port_base=10_000), test)
+
+
+def test_a_cluster_with_more_nodes_than_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_NODES", 2)
+
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        listeners.advertise(1, "broker", 1)
+        listeners.advertise(2, "broker", 2)
+        with pytest.raises(ProtocolError, match="more than 2 nodes"):
+            listeners.advertise(3, "broker", 3)
+
+    run(ShimConfig("a:1"), test)
+
+
+def test_a_bootstrap_address_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = ShimConfig("a:1", listen=f"127.0.0.1:{taken.getsockname()[1]}")
+
+        async def test(listeners: Listeners, moved: list[int]) -> None:
+            raise AssertionError("it must not start")
+
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            run(config, test)
+
+
+def test_listens_on_ipv6() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        await connect(listeners.bootstrap)
+        assert listeners.bootstrap[0] == "::1"
+
+    run(ShimConfig("a:1", listen="[::1]:0"), test)

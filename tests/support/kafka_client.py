@@ -1,0 +1,46 @@
+"""A client with nothing but a socket: sends bytes, reads frames."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Self
+
+from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header, frame
+from kafka_remote_client.shim.config import parse_address
+
+__all__ = ["RawClient"]
+
+
+class RawClient:
+    """One connection to ``address`` (host:port). Reading waits at most ``seconds``."""
+
+    def __init__(self, address: str, seconds: float = 20.0) -> None:
+        self.socket = socket.create_connection(parse_address(address), timeout=seconds)
+        self._stream = self.socket.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def request(self, key: int, version: int, correlation_id: int, body: bytes = b"", client_id: str = "raw") -> bytes:
+        """The frame of a request with a known API key."""
+        return frame(encode_request_header(RequestHeader(key, version, correlation_id, client_id)), body)
+
+    def read(self) -> bytes:
+        """The next frame without its length; empty when the peer has closed."""
+        try:
+            front = self._stream.read(4)
+            return self._stream.read(struct.unpack(">i", front)[0]) if front else b""
+        except ConnectionError:
+            return b""
+
+    def closed(self) -> bool:
+        """Waits for the peer to close without sending anything."""
+        return self.read() == b""
