@@ -116,7 +116,7 @@ class ConnectionListener:
         self._listener: socket.socket | None = None
         self._wake: socket.socket | None = None
         self._acceptor: threading.Thread | None = None
-        self._serving: dict[socket.socket, threading.Thread] = {}
+        self._serving: dict[threading.Thread, socket.socket] = {}
         self.connections = 0
 
     @property
@@ -143,17 +143,17 @@ class ConnectionListener:
         self._wake.close()
         self._acceptor.join(_JOIN_SECONDS)
         self._listener.close()
-        self._listener = None
         with self._lock:
+            self._listener = None
             serving = dict(self._serving)
-        for connection, thread in serving.items():
+        for thread, connection in serving.items():
             cut(connection)
             thread.join(_JOIN_SECONDS)
 
     def cut_connections(self) -> None:
         """Cuts every connection there is; new ones are still taken."""
         with self._lock:
-            serving = list(self._serving)
+            serving = list(self._serving.values())
         for connection in serving:
             cut(connection)
 
@@ -170,11 +170,13 @@ class ConnectionListener:
     def _serve(self, connection: socket.socket) -> None:
         with self._lock:
             self.connections += 1
+            # threads are forgotten here and not by themselves, so that stop() waits for each one's very end
+            self._serving = {thread: used for thread, used in self._serving.items() if thread.is_alive()}
             if len(self._serving) >= self._max_connections:
                 connection.close()
                 return
             thread = threading.Thread(target=self._run, args=(connection,), name=f"{self._name}-connection", daemon=True)
-            self._serving[connection] = thread
+            self._serving[thread] = connection
         thread.start()
 
     def _run(self, connection: socket.socket) -> None:
@@ -185,12 +187,12 @@ class ConnectionListener:
             if self._ssl_context is not None:
                 used = self._ssl_context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
                 with self._lock:  # known under its new name before the handshake, which the peer may never end
-                    self._serving[used] = self._serving.pop(connection)
+                    self._serving[threading.current_thread()] = used
+                    if self._listener is None:  # stopped between the two names, when neither could be cut
+                        return
                 used.do_handshake()
             self._handle(used)
         except OSError:
             return  # the peer went away or was too slow: nothing is left to answer
         finally:
-            with self._lock:
-                self._serving.pop(used, None)
             used.close()
