@@ -12,9 +12,10 @@ class Counters:
     """Thread-safe counters. A name that was never counted reads as 0.
 
     name                          | counts
-    ``connections``               | client connections accepted
+    ``connections``               | client connections that came
+    ``connections_closed``        | of these, gone again after they were let in
     ``connections_refused``       | turned away by a cap
-    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``upstream``, ``idle``, ``error``
+    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``upstream``, ``idle``, ``error``, ``stopped``
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, answered with one

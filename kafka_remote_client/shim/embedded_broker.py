@@ -28,7 +28,7 @@ import attrs
 
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.protocol import api_versions, fetch, list_offsets
-from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, ApiKey
+from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.list_offsets import (
     ListOffsetsPartition,
@@ -53,6 +53,7 @@ _MAX_REQUEST_BYTES = 1 << 20
 _MOCK_API_VERSIONS = 2
 _MOCK_LIST_OFFSETS = 7
 _FETCH_BY_NAME = 12
+_FIRST_FETCH_WITH_LOG_START = 5
 _SCAN_BYTES = 8 << 20
 
 
@@ -63,6 +64,7 @@ class EmbeddedBroker:
     """
 
     api_versions: Mapping[int, range] = {
+        ApiKey.FETCH: range(_FIRST_FETCH_WITH_LOG_START, 16),
         ApiKey.LIST_OFFSETS: range(1, list_offsets.FIRST_VERSION[OffsetSpec.LATEST_TIERED] + 1),
         ApiKey.API_VERSIONS: range(5),
     }
@@ -79,7 +81,7 @@ class EmbeddedBroker:
     def collects(self, head: RequestHead, length: int) -> bool:
         known: Mapping[int, range] = {
             ApiKey.API_VERSIONS: API_VERSIONS.versions[_MOCK_API_VERSIONS + 1 :],
-            ApiKey.FETCH: FETCH.versions,
+            ApiKey.FETCH: self.api_versions[ApiKey.FETCH],
             ApiKey.LIST_OFFSETS: self.api_versions[ApiKey.LIST_OFFSETS],
         }
         return head.api_version in known.get(head.api_key, ()) and length <= _MAX_REQUEST_BYTES

@@ -48,11 +48,6 @@ class Proxy:
             self._emptied.clear()
             await self._emptied.wait()
 
-    @property
-    def open_connections(self) -> int:
-        """Client connections at this moment."""
-        return len(self._connections)
-
     # For connections.
 
     def opened(self, connection: ClientConnection) -> bool:
@@ -69,6 +64,7 @@ class Proxy:
     def closed(self, connection: ClientConnection) -> None:
         if connection not in self._connections:
             return
+        self._counters.add("connections_closed")
         self._connections.remove(connection)
         self._by_ip[connection.peer] -= 1
         if not self._by_ip[connection.peer]:

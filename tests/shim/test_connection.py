@@ -15,9 +15,13 @@ from kafka_remote_client.errors import CorruptIndexError, ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.connection import ClientConnection, Surroundings
+from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_client import RawClient
+from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.waiting import wait_until
 
@@ -289,3 +293,105 @@ def test_nothing_is_left_behind() -> None:
             client._stream.close()
     gc.collect()
     assert not [thread for thread in threading.enumerate() if thread.name == "kafka-remote-shim"]
+
+
+class FakeTransport(asyncio.Transport):
+    """Closes only by force: what was written never goes out."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("192.0.2.1", 5)})
+        self.events: list[str] = []
+
+    def close(self) -> None:
+        self.events.append("close")
+
+    def abort(self) -> None:
+        self.events.append("abort")
+
+    def pause_reading(self) -> None:
+        self.events.append("pause")
+
+    def resume_reading(self) -> None:
+        self.events.append("resume")
+
+
+class Doorkeeper:
+    """Lets everybody in, or nobody."""
+
+    def __init__(self, *, lets_in: bool = True) -> None:
+        self.lets_in = lets_in
+        self.closed_connections = 0
+
+    def opened(self, connection: ClientConnection) -> bool:
+        return self.lets_in
+
+    def closed(self, connection: ClientConnection) -> None:
+        self.closed_connections += 1
+
+
+async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:
+    config = ShimConfig("127.0.0.1:1")
+    listeners = Listeners(config, lambda _node: asyncio.Protocol(), lambda _node: None)
+    around = Surroundings(config, listeners, Strategy(lambda *_: None), Counters(), clock)
+    connection = ClientConnection(-1, around, owner)
+    transport = FakeTransport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def test_who_does_not_take_the_last_words_is_cut_off() -> None:
+    async def body() -> None:
+        clock, owner = ManualClock(), Doorkeeper()
+        connection, transport = await connected(clock, owner)
+        connection.close()
+        assert transport.events[-1] == "close"
+        assert not connection.overdue(clock.monotonic() + 9)
+        assert connection.overdue(clock.monotonic() + 11)
+        connection.drop("idle")
+        assert transport.events[-1] == "abort"
+        await asyncio.sleep(0)
+        assert not owner.closed_connections
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        assert owner.closed_connections
+
+    asyncio.run(body())
+
+
+def test_who_is_not_let_in_is_cut_off_at_once() -> None:
+    async def body() -> None:
+        _, transport = await connected(ManualClock(), Doorkeeper(lets_in=False))
+        assert transport.events[-1] == "abort"
+
+    asyncio.run(body())
+
+
+def test_a_broker_that_answers_too_late_is_hung_up_on() -> None:
+    async def body() -> None:
+        connection, _ = await connected(ManualClock(), Doorkeeper())
+        connection.close()
+        late = FakeTransport()
+        connection._broker.connection_made(late)
+        assert late.events[-1] == "abort"
+        connection.data_received(b"too late, too")
+        connection.pause_writing()
+        connection.resume_writing()
+
+    asyncio.run(body())
+
+
+def test_a_listener_that_cannot_be_bound_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> tuple[str, int]:
+        raise OSError(24, "Too many open files")
+
+    async def body() -> None:
+        connection, transport = await connected(ManualClock(), Doorkeeper())
+        monkeypatch.setattr(connection._exchange, "from_client", full)
+        connection.data_received(b"whatever makes it bind")
+        assert transport.events[-1] == "abort"
+        connection.connection_lost(None)
+        connection._to_client(b"nobody is there")
+        connection._to_broker(b"nobody is there")
+        connection._read_client()
+
+    asyncio.run(body())

@@ -1,0 +1,130 @@
+"""Who may connect, how long nothing may happen, and clients that were sent to the wrong broker."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.headers import encode_response_header
+from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.shim.test_connection import echo, heartbeat
+from tests.support.kafka_client import RawClient
+from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.waiting import wait_until
+
+
+class Cluster:
+    """Answers Metadata with the brokers that it is given, anything else with an echo."""
+
+    def __init__(self) -> None:
+        self.brokers: list[tuple[int, int]] = []
+
+    def __call__(self, request: ReceivedRequest) -> bytes:
+        if request.api_key != ApiKey.METADATA:
+            return echo(request)
+        body = encode_response(MetadataResponse(tuple(MetadataBroker(i, "127.0.0.1", p) for i, p in self.brokers), ()), 9)
+        return request.answer(encode_response_header(ApiKey.METADATA, 9, 0)[4:] + body)
+
+
+def told_brokers(client: RawClient) -> dict[int, str]:
+    client.send(client.request(ApiKey.METADATA, 9, 1))
+    return {broker.node_id: f"{broker.host}:{broker.port}" for broker in decode_response(client.read()[5:], 9).brokers}
+
+
+def test_each_broker_is_reached_by_its_own_listener() -> None:
+    cluster = Cluster()
+    with (
+        ScriptedBroker(cluster) as one,
+        ScriptedBroker(cluster) as two,
+        Shim(ShimConfig(one.address)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        cluster.brokers = [(1, one.port), (2, two.port)]
+        told = told_brokers(client)
+        assert len({shim.bootstrap_servers, *told.values()}) == 3
+        for node_id, broker in ((2, two), (1, one)):
+            with RawClient(told[node_id]) as direct:
+                direct.send(heartbeat(5, b"%d" % node_id))
+                assert direct.read().endswith(b"%d" % node_id)
+            assert broker.requests[-1].body.endswith(b"%d" % node_id)
+
+
+def test_who_is_connected_to_another_broker_in_a_nodes_name_has_to_come_again() -> None:
+    cluster = Cluster()
+    with (
+        ScriptedBroker(cluster) as one,
+        ScriptedBroker(cluster) as two,
+        Shim(ShimConfig(one.address)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        cluster.brokers = [(1, one.port), (2, one.port)]
+        told = told_brokers(client)
+        with RawClient(told[1]) as first, RawClient(told[2]) as second:
+            for direct in (first, second):
+                direct.send(heartbeat(1))
+                direct.read()
+            cluster.brokers = [(1, one.port), (2, two.port)]
+            assert told_brokers(client) == told
+            assert second.closed()
+            first.send(heartbeat(2, b"still here"))
+            assert first.read().endswith(b"still here")
+
+
+def test_connections_are_capped_per_address_and_in_all() -> None:
+    for caps in ({"max_connections": 2}, {"max_connections_per_ip": 2}):
+        with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, **caps)) as shim:
+            with RawClient(shim.bootstrap_servers) as one, RawClient(shim.bootstrap_servers) as two:
+                for client in (one, two):
+                    client.send(heartbeat(1))
+                    client.read()
+                with RawClient(shim.bootstrap_servers) as third:
+                    assert third.closed()
+                assert shim.metrics()["connections_refused"] == 1
+
+            def admitted(bootstrap: str = shim.bootstrap_servers) -> bool:
+                with RawClient(bootstrap) as again:
+                    try:
+                        again.send(heartbeat(1))
+                    except ConnectionError:
+                        return False
+                    return again.read() != b""
+
+            wait_until(admitted, "room for another connection", seconds=20)
+
+
+@pytest.mark.parametrize("sent", [b"", struct.pack(">i", 50), heartbeat(1)[:10]])
+def test_who_never_asks_anything_is_sent_away(sent: bytes) -> None:
+    config = {"first_request_timeout": 0.2}
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, **config)) as shim:
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(sent)
+            assert client.closed()
+        assert shim.metrics()["connections_dropped.idle"] == 1
+
+
+def test_who_says_nothing_for_long_is_sent_away() -> None:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, idle_timeout=1)) as shim:
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
+            assert client.read()
+            assert client.closed()
+        assert shim.metrics()["connections_dropped.idle"] == 1
+
+
+def test_who_takes_nothing_for_long_is_sent_away() -> None:
+    def flood(request: ReceivedRequest) -> bytes | None:
+        request.connection.sendall(struct.pack(">ii", (100 << 20) + 4, request.correlation_id) + bytes(100 << 20))
+        return None
+
+    with (
+        ScriptedBroker(flood) as broker,
+        Shim(ShimConfig(broker.address, idle_timeout=1)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.send(heartbeat(1))
+        wait_until(lambda: shim.metrics().get("connections_closed") == 1, "the connection to be cut", seconds=20)
+        assert shim.metrics()["connections_dropped.idle"] == 1

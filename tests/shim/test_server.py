@@ -1,0 +1,124 @@
+"""A shim starts, serves clients that know nothing of it, and stops."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.shim.test_connection import echo, heartbeat
+from tests.support.kafka_client import RawClient
+from tests.support.scripted_broker import ScriptedBroker
+
+QUIET = {"log_level": 0}
+
+
+@pytest.fixture
+def mock() -> Producer:
+    return Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 3, **QUIET})
+
+
+def address(mock: Producer) -> str:
+    return ",".join(f"{broker.host}:{broker.port}" for broker in mock.list_topics(timeout=30).brokers.values())
+
+
+def test_an_unmodified_producer_and_group_consumer_work(mock: Producer) -> None:
+    real_ports = {broker.port for broker in mock.list_topics(timeout=30).brokers.values()}
+    with Shim(ShimConfig(address(mock))) as shim:
+        servers = {"bootstrap.servers": shim.bootstrap_servers, **QUIET}
+        producer = Producer({**servers, "linger.ms": 5})
+        for number in range(3000):
+            producer.produce("orders", b"%d" % number, b"%d" % (number % 100))
+        assert producer.flush(30) == 0
+        consumer = Consumer({**servers, "group.id": "g", "auto.offset.reset": "earliest"})
+        got: list[bytes | None] = []
+        try:
+            consumer.subscribe(["orders"])
+            while len(got) < 3000:
+                got += [message.value() for message in consumer.consume(500, 1.0)]
+            consumer.commit(asynchronous=False)
+            committed = consumer.committed([TopicPartition("orders", partition) for partition in range(4)], 30)
+            seen = {broker.port for broker in consumer.list_topics(timeout=30).brokers.values()}
+        finally:
+            consumer.close()
+        assert sorted(filter(None, got)) == sorted(b"%d" % number for number in range(3000))
+        assert sum(partition.offset for partition in committed) == 3000
+        assert len(seen) == 3
+        assert not seen & real_ports
+        assert shim.metrics()["requests"] > 0
+
+
+def test_an_admin_client_sees_the_shim_only(mock: Producer) -> None:
+    with Shim(ShimConfig(address(mock))) as shim:
+        admin = AdminClient({"bootstrap.servers": shim.bootstrap_servers, **QUIET})
+        brokers = admin.list_topics("orders", timeout=30).brokers
+        assert set(brokers) == {1, 2, 3}
+        assert {broker.host for broker in brokers.values()} == {"127.0.0.1"}
+
+
+def test_names_itself_by_where_it_listens() -> None:
+    shim = Shim(ShimConfig("127.0.0.1:1", listen="[::1]:0"))
+    with pytest.raises(RuntimeError, match="not been started"):
+        _ = shim.bootstrap_servers
+    with shim:
+        assert shim.bootstrap_servers.startswith("[::1]:")
+        assert shim.origin_url is None
+        assert shim.wait_ready(0)
+        assert not shim.wait(0)
+    assert shim.wait(0)
+
+
+def test_an_address_that_is_taken_is_said_and_leaves_nothing_behind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        shim = Shim(ShimConfig("127.0.0.1:1", listen=f"127.0.0.1:{taken.getsockname()[1]}"))
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            shim.start()
+        assert shim.wait(0)
+
+
+def test_a_tier_that_cannot_be_started_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        origin = f"127.0.0.1:{taken.getsockname()[1]}"
+        shim = Shim(ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), origin_listen=origin))
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            shim.start()
+
+
+def test_stopping_twice_or_without_start_does_nothing() -> None:
+    shim = Shim(ShimConfig("127.0.0.1:1"))
+    shim.stop()
+    shim.start()
+    shim.stop()
+    shim.stop()
+
+
+def test_stops_with_clients_connected() -> None:
+    with ScriptedBroker(echo) as broker:
+        with Shim(ShimConfig(broker.address)) as shim:
+            client = RawClient(shim.bootstrap_servers)
+            client.send(heartbeat(1))
+            assert client.read()
+        with client:
+            assert client.closed()
+            assert shim.metrics()["connections_dropped.stopped"] == 1
+
+
+def test_serves_with_a_tier_whose_cluster_is_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Ordinary clients must not suffer from the shim's own reading of metadata."""
+    caplog.set_level(logging.CRITICAL)
+    with ScriptedBroker(lambda _request: None) as broker:
+        config = ShimConfig(broker.address, store=tmp_path.as_uri(), metadata_consumer=QUIET)
+        with Shim(config) as shim:
+            assert shim.origin_url is not None
+            assert not shim.wait_ready(0.2)
+            assert shim.metrics()["origin_requests"] == 0
+            with RawClient(shim.bootstrap_servers) as client:
+                client.send(heartbeat(1))
+                assert client.closed()

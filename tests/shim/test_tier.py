@@ -1,0 +1,59 @@
+"""A shim's tier from a configuration: follows, resolves, signs and serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.tier import ShimTier
+
+QUIET: dict[str, str | int | float | bool] = {"log_level": 0}
+
+
+def made(**settings: object) -> ShimTier:
+    config = ShimConfig(bootstrap_servers="127.0.0.1:1", metadata_consumer=QUIET, **settings)  # type: ignore[arg-type]
+    return ShimTier(config, Counters(), SystemClock())
+
+
+def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri())
+    with pytest.raises(RuntimeError, match="not been started"):
+        _ = tier.strategy
+    tier.start()
+    try:
+        assert tier.origin_url.startswith("http://127.0.0.1:")
+        assert tier.strategy.api_versions == {}
+        assert not tier.wait_ready(0.1)
+        assert tier.metrics() == {"origin_requests": 0, "origin_bytes": 0}
+    finally:
+        tier.close()
+        tier.close()
+
+
+def test_clients_may_see_the_origin_at_another_address(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), origin_public_url="https://objects.example", signing_key=b"k" * 32)
+    try:
+        assert tier.origin_url == "https://objects.example"
+    finally:
+        tier.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "needs a store"),
+        ({"store": "s3://bucket"}, "these stores only: file"),
+        ({"store": "file:///no/such/directory"}, "director"),
+        ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
+        ({"store": "HERE", "signing_key": b"short"}, "object origin"),
+        ({"store": "HERE", "origin_public_url": "https://a/b"}, "object origin"),
+    ],
+)
+def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        made(**{name: tmp_path.as_uri() if value == "HERE" else value for name, value in settings.items()})
