@@ -116,14 +116,14 @@ class DirectConsumer(Consumer):
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         flows = self._resolve(partitions)
-        super().assign(self._inner_starts(flows))
+        super().assign([flow.inner_start() for flow in flows])
         self._forget(flow.key for flow in self._flows)
         self._adopt(flows)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         flows = self._resolve(partitions)
-        super().incremental_assign(self._inner_starts(flows))
+        super().incremental_assign([flow.inner_start() for flow in flows])
         self._adopt(flows)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -144,7 +144,10 @@ class DirectConsumer(Consumer):
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
         stored = self._committed_starts(asked) if asked and self._routing is not None else {}
         starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
-        return [PartitionFlow(start.topic, start.partition, start.offset, _epoch(start)) for start in starts]
+        flows = [PartitionFlow(start.topic, start.partition, start.offset, _epoch(start)) for start in starts]
+        if self._routing is not None:
+            self._routing.learn_offsets(flows)
+        return flows
 
     def _committed_starts(self, asked: list[TopicPartition]) -> dict[tuple[str, int], TopicPartition]:
         """Committed offsets; where there is none and the policy is "earliest", the beginning. Empty when nobody answers."""
@@ -161,17 +164,11 @@ class DirectConsumer(Consumer):
                 found[tp.topic, tp.partition] = TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING)
         return found
 
-    def _inner_starts(self, flows: list[PartitionFlow]) -> list[TopicPartition]:
-        """Where the inner consumer is assigned each partition. One that may lie in the tier is assigned the log's end: it is
-        paused a moment later, and until then librdkafka would already ask the broker for a page of the tier.
-        """
-        return [flow.parked() if self._routing is not None and flow.may_be_tiered else flow.here() for flow in flows]
-
     def _adopt(self, flows: list[PartitionFlow]) -> None:
         for flow in flows:
             self._flows.add(flow)
-            if self._routing is not None:
-                self._routing.start(flow)
+            if self._routing is not None and flow.below_local:
+                self._routing.go_remote(flow)
         self._flows.reroute()
 
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
@@ -194,10 +191,10 @@ class DirectConsumer(Consumer):
             if self._routing is not None:
                 self._routing.recheck()
             self._broker_turn = not self._broker_turn
-            if self._broker_turn:
-                message = self._poll_broker(0) or self._poll_remote()
-            else:
-                message = self._poll_remote() or self._poll_broker(0)
+            # A message without a value is falsy, so only None means that there is none.
+            message = self._poll_broker(0) if self._broker_turn else self._poll_remote()
+            if message is None:
+                message = self._poll_remote() if self._broker_turn else self._poll_broker(0)
             if message is None:
                 left = None if deadline is None else deadline.remaining()
                 if left == 0.0:
@@ -220,12 +217,11 @@ class DirectConsumer(Consumer):
 
     def _poll_broker(self, timeout: float) -> Message | None:
         message = super().poll(timeout)
-        if message is None or message.error() is not None:
-            return message
-        accepted = self._accept([message])
-        if accepted and self._stores_offsets:
+        if message is None or not self._accept([message]):
+            return None
+        if self._stores_offsets and message.error() is None:
             super().store_offsets(message=message)
-        return message if accepted else None
+        return message
 
     def _poll_remote(self) -> Message | None:
         """The next record from the tier. It counts as handed out now, whatever was taken ahead with it."""
@@ -286,37 +282,39 @@ class DirectConsumer(Consumer):
     def _accept(self, arrived: list[Message]) -> list[Message]:
         """Notes messages of the inner consumer as handed out; leaves out those that a change of route has overtaken."""
         if self._flows.any_remote:
-            arrived = [message for message in arrived if message.error() is not None or self._by_broker(message)]
-        last: dict[tuple[str, int], Message] = {}
-        for message in reversed(arrived):
-            if message.error() is None:
-                last.setdefault(_key(message), message)
-                if len(last) == len(self._flows):
-                    break
-        for key, message in last.items():
+            arrived = [message for message in arrived if self._by_broker(message)]
+        for key, message in self._last_records(arrived).items():
             flow = self._flows.get(*key)
             if flow is not None:
                 flow.handed_out(_offset(message), _epoch(message))
-        self._metrics.add("broker-fetch-records-total", len(arrived))
-        self._metrics.add("broker-fetch-record-bytes-total", sum(map(len, arrived)))
+        records = [message for message in arrived if message.error() is None]
+        self._metrics.add("broker-fetch-records-total", len(records))
+        self._metrics.add("broker-fetch-record-bytes-total", sum(map(len, records)))
         return arrived
 
-    def _by_broker(self, message: Message) -> bool:
-        flow = self._flows.get(*_key(message))
-        return flow is None or (flow.route is Route.BROKER and not flow.moved)
-
-    def _store_last(self, batch: list[Message]) -> None:
-        """Stores the offset after the last record of each partition in ``batch``."""
-        if not self._stores_offsets:
-            return
+    def _last_records(self, batch: list[Message]) -> dict[tuple[str, int], Message]:
+        """The last record of each partition in ``batch``."""
         last: dict[tuple[str, int], Message] = {}
         for message in reversed(batch):
             if message.error() is None:
                 last.setdefault(_key(message), message)
                 if len(last) == len(self._flows):
                     break
-        for message in last.values():
-            super().store_offsets(message=message)
+        return last
+
+    def _by_broker(self, message: Message) -> bool:
+        """Whether a message (or an error, such as the end of a partition) speaks for its partition at this moment."""
+        topic, partition = message.topic(), message.partition()
+        if topic is None or partition is None:
+            return True
+        flow = self._flows.get(topic, partition)
+        return flow is None or (flow.route is Route.BROKER and not flow.moved)
+
+    def _store_last(self, batch: list[Message]) -> None:
+        """Stores the offset after the last record of each partition in ``batch``."""
+        if self._stores_offsets:
+            for message in self._last_records(batch).values():
+                super().store_offsets(message=message)
 
     # -- position and flow control -----------------------------------------------------------------------------------------
 
@@ -325,16 +323,24 @@ class DirectConsumer(Consumer):
         if flow is None or self._routing is None:
             super().seek(partition)
             return
+        target = PartitionFlow(partition.topic, partition.partition, partition.offset, _epoch(partition))
+        self._routing.learn_offsets([target])
         super().pause([partition])
-        super().seek(partition)
+        try:
+            super().seek(target.here())
+        except KafkaException:
+            if flow.route is Route.BROKER and not flow.paused:
+                super().resume([partition])
+            raise
         self._flows.generation += 1
         flow.detach()
         self._drop_pending()
-        flow.sought(partition.offset, _epoch(partition))
-        self._routing.start(flow)
-        if flow.route is Route.BROKER and not flow.paused:
+        flow.sought(target)
+        if flow.below_local:
+            self._routing.go_remote(flow)
+        elif not flow.paused:
             super().resume([partition])
-            super().seek(partition)
+            super().seek(flow.here())
         self._flows.reroute()
 
     def pause(self, partitions: list[TopicPartition]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
@@ -61,27 +61,41 @@ class PartitionFlow:
         """This partition at its next offset."""
         return self.topic_partition(self.next_offset)
 
-    def parked(self) -> TopicPartition:
-        """This partition at the log's end, where the inner consumer waits without reading anything of the tier."""
+    def inner_start(self) -> TopicPartition:
+        """Where the inner consumer is assigned the partition.
+
+        One that lies in the tier is parked at the high watermark: it is paused a moment later, and until then librdkafka would
+        already ask the broker for a page of the tier. The place is a number, because a logical offset is looked up in the
+        background and would overtake a later seek.
+        """
+        if not self.below_local:
+            return self.here()
         self.moved = True
-        return TopicPartition(self.topic, self.partition, OFFSET_END)
+        return TopicPartition(self.topic, self.partition, self.offsets.high_watermark)
+
+    def learn(self, offsets: PartitionOffsets) -> None:
+        """Takes the tiers' bounds; "the beginning" becomes the log's start."""
+        self.offsets = offsets
+        if self.next_offset == OFFSET_BEGINNING and offsets.log_start != UNKNOWN_OFFSET:
+            self.next_offset = offsets.log_start
 
     @property
     def may_be_tiered(self) -> bool:
         """Whether the next offset names a place in the log's past."""
         return self.next_offset >= 0 or self.next_offset == OFFSET_BEGINNING
 
+    @property
     def below_local(self) -> bool:
-        """Whether the next offset may lie below the broker's local log: unknown counts as yes."""
-        if self.next_offset < 0:
-            return True
-        local = self.offsets.earliest_local
-        return local == UNKNOWN_OFFSET or self.next_offset < local
+        """Whether the next offset is known to lie below the broker's local log."""
+        known = self.offsets.high_watermark != UNKNOWN_OFFSET
+        return known and 0 <= self.next_offset < self.offsets.earliest_local
 
-    def sought(self, offset: int, leader_epoch: int) -> None:
-        """The application moved the partition; the inner consumer was moved with it."""
-        self.next_offset = offset
-        self.leader_epoch = leader_epoch
+    def sought(self, target: PartitionFlow) -> None:
+        """The application moved the partition to where ``target`` stands; the inner consumer was moved with it."""
+        self.next_offset = target.next_offset
+        self.leader_epoch = target.leader_epoch
+        self.offsets = target.offsets
+        self.recheck_at = target.recheck_at
         self.position = OFFSET_INVALID
         self.route = Route.BROKER
         self.moved = False

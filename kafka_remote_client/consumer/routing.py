@@ -14,10 +14,11 @@ from collections.abc import Callable
 import attrs
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_remote_client.clock import Clock
+from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
@@ -62,10 +63,20 @@ class Routing:
         self._metrics = metrics
         self._next_tick = 0.0
 
-    def start(self, flow: PartitionFlow) -> None:
-        """Chooses a newly assigned or sought partition's route; one that may lie in the tier is paused before it is fetched."""
-        if flow.may_be_tiered and flow.below_local():
-            self.go_remote(flow)
+    def learn_offsets(self, flows: list[PartitionFlow]) -> None:
+        """Asks where the tiers of newly assigned or sought partitions begin and end, all within one location time-out.
+
+        Those that nobody can tell of start on the broker path and are looked at again soon.
+        """
+        deadline = Deadline(self._clock, self._config.location_timeout_ms / 1000)
+        for flow in flows:
+            if flow.may_be_tiered and not deadline.expired():
+                try:
+                    flow.learn(self._engine.offsets(flow.topic, flow.partition, deadline))
+                except DirectFetchError as error:
+                    self._metrics.error(error.cause)
+                    _log.info("the tiers of %s-%d are unknown: %s", *flow.key, error.cause)
+            flow.recheck_at = self._clock.monotonic() + self._config.fallback_backoff_ms / 1000
 
     def go_remote(self, flow: PartitionFlow) -> None:
         """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
@@ -145,9 +156,7 @@ class Routing:
         """The tier has no more for this partition, or cannot be read: the broker goes on at the exact next offset."""
         now = self._clock.monotonic()
         flow.offsets = end.offsets
-        if end.next_offset >= 0:
-            flow.moved = True
-            flow.next_offset = end.next_offset
+        flow.next_offset = end.next_offset
         flow.leader_epoch = end.leader_epoch
         if end.error is None and 0 <= end.offsets.earliest_local <= flow.next_offset:
             self._metrics.add("remote-fetch-handovers-total")

@@ -34,7 +34,7 @@ from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.plugin import RemoteStorageFetcher
 from kafka_remote_client.records import RecordBlock
 
@@ -115,6 +115,10 @@ class FetchEngine:
             self._start_threads()
             self._work.notify()
         return reader
+
+    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
+        """Where the tiers of a partition begin and end. Raises LocationError."""
+        return self._source.offsets(topic, partition, deadline)
 
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""

@@ -58,7 +58,7 @@ def _ask(
         reader.topic,
         reader.partition,
         offset,
-        leader_epoch=reader.leader_epoch,
+        leader_epoch=task.leader_epoch,
         isolation_level=reader.isolation_level,
         max_bytes=window,
         deadline=deadline,

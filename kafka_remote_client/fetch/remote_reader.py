@@ -50,10 +50,11 @@ class ReadEnd:
 
 @attrs.frozen(eq=False)
 class LocateTask:
-    """Ask where ``offset`` lies. ``ahead`` = asked while an earlier grant is still being read."""
+    """Ask where ``offset`` lies. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are being read."""
 
     reader: RemoteReader
     offset: int
+    leader_epoch: int
     ahead: bool
 
 
@@ -166,7 +167,7 @@ class RemoteReader:
     def next_task(self, now: float) -> LocateTask | RangeTask | None:
         """What to do next for this partition; ``None`` when it has to wait."""
         if self.state is ReaderState.LOCATING and not self._locating:
-            return LocateTask(self, self.next_offset, ahead=False)
+            return LocateTask(self, self.next_offset, self.leader_epoch, ahead=False)
         if self.state is not ReaderState.READING:
             return None
         for grant in self._grants:
@@ -176,7 +177,8 @@ class RemoteReader:
             if not grant.all_issued:
                 return None
         if self._wants_next_location():
-            return LocateTask(self, self._grants[-1].location.next_offset, ahead=True)
+            last = self._grants[-1].location
+            return LocateTask(self, last.next_offset, last.metadata.epoch_for_offset(last.next_offset - 1), ahead=True)
         return None
 
     def _wants_next_location(self) -> bool:

@@ -69,7 +69,7 @@ def test_prints_what_a_real_consumer_read(capsys: pytest.CaptureFixture[str], bo
     assert_equals_the_real_consumer(capsys, golden_local(), bounds, isolation)
 
 
-@pytest.mark.skipif(full_golden() is None, reason="the full golden set does not lie beside the checkout")
+@pytest.mark.skipif(full_golden() is None, reason="the full golden set is not beside the checkout")
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_prints_what_a_real_consumer_read_of_the_full_set(capsys: pytest.CaptureFixture[str], isolation: str) -> None:
     beside = full_golden()

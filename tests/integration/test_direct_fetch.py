@@ -1,0 +1,193 @@
+"""Direct fetch through the shim gives what a plain consumer gets straight from a real broker, and from where it should."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.scenario import TransactionalTopic
+
+pytestmark = pytest.mark.broker
+
+PATIENCE_SECONDS = 60.0
+Row = tuple[Any, ...]
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    config = ShimConfig(bootstrap_servers=kafka_broker.bootstrap_servers, store=kafka_broker.store_url)
+    with Shim(config) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
+
+
+def settings(bootstrap_servers: str, isolation: str, **more: object) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": f"direct-{uuid4()}",
+        "auto.offset.reset": "earliest",
+        "isolation.level": isolation,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "log_level": 0,
+        **more,
+    }
+
+
+def direct(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
+    origin = shim.origin_url
+    assert origin is not None
+    return settings(
+        shim.bootstrap_servers,
+        isolation,
+        **{
+            "fetch.remote.enabled": True,
+            "remote.storage.fetcher.class": "presigned",
+            "remote.storage.fetcher.allowed.hosts": origin.partition("//")[2],
+            "remote.storage.fetcher.allow.http": True,
+            "remote.storage.fetcher.allow.private.addresses": True,
+            **more,
+        },
+    )
+
+
+def row(message: Message) -> Row:
+    return (
+        message.offset(),
+        message.timestamp(),
+        message.leader_epoch(),
+        message.key(),
+        message.value(),
+        message.headers(),
+    )
+
+
+def by_poll(consumer: confluent_kafka.Consumer) -> list[Message]:
+    message = consumer.poll(1.0)
+    return [] if message is None else [message]
+
+
+def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:
+    return consumer.consume(500, 0.2)
+
+
+def read_to_end(consumer: confluent_kafka.Consumer, take: Callable[[confluent_kafka.Consumer], list[Message]]) -> list[Row]:
+    """Everything up to the end of the one assigned partition."""
+    rows: list[Row] = []
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while not deadline.expired():
+        for message in take(consumer):
+            error = message.error()
+            if error is None:
+                rows.append(row(message))
+            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                return rows
+            else:
+                raise AssertionError(error)
+    raise AssertionError(f"no end after {len(rows)} records")
+
+
+def plain(broker: KafkaBroker, topic: str, isolation: str, start: int = OFFSET_BEGINNING) -> list[Row]:
+    consumer = confluent_kafka.Consumer(settings(broker.bootstrap_servers, isolation))
+    try:
+        consumer.assign([TopicPartition(topic, 0, start)])
+        return read_to_end(consumer, by_consume)
+    finally:
+        consumer.close()
+
+
+def total(metrics: dict[str, Any], name: str) -> int:
+    value = metrics[name]
+    assert isinstance(value, int)
+    return value
+
+
+@pytest.mark.parametrize("take", [by_poll, by_consume])
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_equals_the_broker_and_everything_below_the_local_log_came_from_the_store(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    shim: Shim,
+    isolation: str,
+    take: Callable[[confluent_kafka.Consumer], list[Message]],
+) -> None:
+    topic = transactional_topic.topic
+    expected = plain(kafka_broker, topic, isolation)
+    local = kafka_broker.offsets(topic).earliest_local
+    before = kafka_broker.remote_fetch_requests(topic)
+    with Consumer(direct(shim, isolation)) as consumer:
+        consumer.subscribe([topic])
+        rows = read_to_end(consumer, take)
+        metrics = consumer.metrics()
+    assert rows == expected
+    below = sum(1 for offset, *_ in expected if offset < local)
+    assert below > 1000
+    assert total(metrics, "remote-fetch-records-total") >= below
+    assert total(metrics, "remote-fetch-records-total") + total(metrics, "broker-fetch-records-total") == len(rows)
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+    assert total(metrics, "remote-fetch-handovers-total") == 1
+    assert kafka_broker.remote_fetch_requests(topic) - before == shim.metrics().get("remote_probes", 0)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_any_start_offset_gives_the_brokers_suffix(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim, isolation: str
+) -> None:
+    topic = transactional_topic.topic
+    expected = plain(kafka_broker, topic, isolation)
+    start, end = transactional_topic.deleted_before, transactional_topic.offsets.latest_tiered
+    with Consumer(direct(shim, isolation)) as consumer:
+        for offset in range(start, end, max(1, (end - start) // 25)):
+            consumer.assign([TopicPartition(topic, 0, offset)])
+            assert read_to_end(consumer, by_consume) == [r for r in expected if r[0] >= offset]
+
+
+def test_an_unmodified_consumer_works_through_the_shim(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
+) -> None:
+    topic = transactional_topic.topic
+    consumer = confluent_kafka.Consumer(settings(shim.bootstrap_servers, "read_committed"))
+    try:
+        consumer.subscribe([topic])
+        assert read_to_end(consumer, by_consume) == plain(kafka_broker, topic, "read_committed")
+    finally:
+        consumer.close()
+
+
+def test_a_store_that_becomes_unreadable_mid_read_costs_speed_only(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, tmp_path: Path
+) -> None:
+    topic = transactional_topic.topic
+    expected = plain(kafka_broker, topic, "read_committed")
+    # The shim gets the tier under a path of its own, so that it can vanish for direct reads while the broker keeps it.
+    mounted = tmp_path / "mounted"
+    shutil.copytree(kafka_broker.store_directory, mounted)
+    config = ShimConfig(
+        bootstrap_servers=kafka_broker.bootstrap_servers, store=mounted.as_uri(), range_bytes=64 << 10, max_grant_bytes=64 << 10
+    )
+    with Shim(config) as shim, Consumer(direct(shim, "read_committed", **{"fetch.remote.range.bytes": 64 << 10})) as consumer:
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        rows = [row(message) for message in consumer.consume(10, PATIENCE_SECONDS)]
+        assert total(consumer.metrics(), "remote-fetch-records-total") >= 10
+        mounted.rename(tmp_path / "gone")
+        rows += read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+    assert rows == expected
+    fallbacks = metrics["remote-fetch-fallbacks-total"]
+    assert isinstance(fallbacks, dict)
+    assert sum(fallbacks.values()) >= 1
+    assert set(fallbacks) <= {"not-found", "not-granted"}
