@@ -335,6 +335,47 @@ def scan_batches(data, int64_t expected_offset, rules):
 # Memory
 
 
+# Large pieces are kept for the next block: memory fresh from the system costs more in page faults than decoding into it.
+# All of this happens under the interpreter's lock.
+cdef enum:
+    SPARE_PIECES = 32
+    SPARE_LEAST = 1 << 18
+    SPARE_MOST = 1 << 26
+
+cdef uint8_t *spare[SPARE_PIECES]
+cdef int64_t spare_sizes[SPARE_PIECES]
+cdef int spare_count = 0
+cdef int64_t spare_total = 0
+
+
+cdef void give(uint8_t *data, int64_t capacity) noexcept:
+    """Frees a piece, or keeps it."""
+    global spare_count, spare_total
+    if capacity < SPARE_LEAST or spare_count == SPARE_PIECES or spare_total + capacity > SPARE_MOST:
+        free(data)
+        return
+    spare[spare_count], spare_sizes[spare_count] = data, capacity
+    spare_count += 1
+    spare_total += capacity
+
+
+cdef uint8_t *take(int64_t *capacity) noexcept:
+    """The smallest kept piece of at least ``capacity`` bytes, if it is no larger than four times that; NULL if there is none."""
+    global spare_count, spare_total
+    cdef int i, best = -1
+    cdef uint8_t *found
+    for i in range(spare_count):
+        if capacity[0] <= spare_sizes[i] <= 4 * capacity[0] and (best < 0 or spare_sizes[i] < spare_sizes[best]):
+            best = i
+    if best < 0:
+        return NULL
+    found, capacity[0] = spare[best], spare_sizes[best]
+    spare_count -= 1
+    spare_total -= spare_sizes[best]
+    spare[best], spare_sizes[best] = spare[spare_count], spare_sizes[spare_count]
+    return found
+
+
 cdef class Memory:
     """Bytes on the C heap that Python and Arrow read through the buffer protocol."""
 
@@ -347,7 +388,7 @@ cdef class Memory:
         self.size = self.capacity = 0
 
     def __dealloc__(self):
-        free(self.data)
+        give(self.data, self.capacity)
 
     def __len__(self):
         return self.size
@@ -355,30 +396,35 @@ cdef class Memory:
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.data if self.data != NULL else <void *>b"", self.size, True, flags)
 
-    cdef int grow(self, int64_t capacity) noexcept nogil:
-        """Makes room for ``capacity`` bytes; 0 when there is no memory."""
-        cdef void *grown
-        if capacity > self.capacity:
-            grown = realloc(self.data, capacity)
+    cdef int grow(self, int64_t capacity) except -1:
+        """Makes room for ``capacity`` bytes; what lies there already stays."""
+        cdef uint8_t *grown
+        if capacity <= self.capacity:
+            return 0
+        grown = take(&capacity) if capacity >= SPARE_LEAST else NULL
+        if grown != NULL:
+            if self.size:
+                memcpy(grown, self.data, self.size)
+            give(self.data, self.capacity)
+        else:
+            grown = <uint8_t *>realloc(self.data, capacity)
             if grown == NULL:
-                return 0
-            self.data = <uint8_t *>grown
-            self.capacity = capacity
-        return 1
+                raise MemoryError
+        self.data, self.capacity = grown, capacity
+        return 0
 
-    cdef void shrink(self) noexcept nogil:
+    cdef void shrink(self) noexcept:
+        """Lets go of what is unused, if it is more than half."""
         cdef void *fitted
-        if self.size < self.capacity and self.size:
+        if self.size < self.capacity // 2 and self.size:
             fitted = realloc(self.data, self.size)
             if fitted != NULL:
-                self.data = <uint8_t *>fitted
-                self.capacity = self.size
+                self.data, self.capacity = <uint8_t *>fitted, self.size
 
 
 cdef Memory memory_of(int64_t size):
     cdef Memory memory = Memory()
-    if not memory.grow(size if size else 1):
-        raise MemoryError
+    memory.grow(size if size else 1)
     memory.size = size
     return memory
 
@@ -402,8 +448,8 @@ cdef class Arena:
 
     cdef int require(self, int64_t size) except -1:
         cdef int64_t wanted = self.memory.size + size + 1  # never nothing: codecs are not to see a null pointer
-        if wanted > self.memory.capacity and not self.memory.grow(max(wanted, self.memory.capacity * 2)):
-            raise MemoryError
+        if wanted > self.memory.capacity:
+            self.memory.grow(max(wanted, self.memory.capacity * 2))
         return 0
 
 

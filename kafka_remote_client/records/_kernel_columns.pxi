@@ -34,13 +34,15 @@ cdef class Columns:
 
     cdef int reserve(self, int64_t more) except -1:
         cdef int64_t wanted = self.length + more
+        cdef Memory memory
         cdef int i
         if wanted <= self.capacity:
             return 0
         wanted = max(wanted, self.capacity + self.capacity // 2)
         for i in range(COLUMN_COUNT):
-            if not (<Memory>self.memories[i]).grow(wanted * ITEM_SIZES[i]):
-                raise MemoryError
+            memory = self.memories[i]
+            memory.size = self.length * ITEM_SIZES[i]
+            memory.grow(wanted * ITEM_SIZES[i])
         self.capacity = wanted
         self.point()
         return 0
@@ -76,7 +78,13 @@ cdef class Columns:
     @property
     def nbytes(self):
         """Bytes that these columns keep alive, the source buffer included."""
-        return len(self.source) + sum([len(memory) for memory in self.memories])
+        cdef Memory memory
+        cdef int64_t total = len(self.source)
+        if isinstance(self.source, Memory):
+            total = (<Memory>self.source).capacity
+        for memory in self.memories:
+            total += memory.capacity
+        return total
 
     cdef inline object slice(self, int32_t position, int32_t size):
         return None if size < 0 else PyBytes_FromStringAndSize(<const char *>self.origin + position, size)
@@ -191,6 +199,9 @@ cdef class Columns:
         cdef int32_t *name_sizes = names + total
         cdef int32_t *values = names + 2 * total
         cdef int32_t *value_sizes = names + 3 * total
+        if not total:
+            memset(list_offsets, 0, lists.size)
+            return lists, gather(self.origin, names, name_sizes, 0), gather(self.origin, values, value_sizes, 0)
         with nogil:
             for i in range(self.length):
                 list_offsets[i] = <int32_t>n
@@ -316,6 +327,9 @@ cdef inline uint32_t load_little(const uint8_t *at) noexcept nogil:
 # The builder
 
 
+cdef double usual_ratio = 4.0  # of decompressed to compressed bytes
+
+
 cdef class ColumnBuilder:
     """``columns.ColumnBuilder``: first all codecs, then one pass over all records without the interpreter's lock."""
 
@@ -327,6 +341,7 @@ cdef class ColumnBuilder:
     cdef int64_t end_offset
     cdef int64_t limit
     cdef int64_t block_bytes
+    cdef int64_t compressed
     cdef Columns columns
 
     def __cinit__(self, data, BatchList batches, *, bint arena, int64_t fetch_offset, int64_t end_offset,
@@ -340,6 +355,7 @@ cdef class ColumnBuilder:
         self.end_offset = end_offset
         self.limit = max_decompressed_bytes
         self.block_bytes = block_bytes
+        self.compressed = 0
         self.columns = Columns()
 
     def append(self, int64_t start, int64_t stop):
@@ -389,8 +405,13 @@ cdef class ColumnBuilder:
 
     cdef tuple fill_arena(self, int64_t start, int64_t stop, int64_t *ends):
         """Decompresses what it can of the batches ``[start, stop)``; the first one not there and its fault."""
-        cdef int64_t index
+        cdef int64_t index, compressed = 0
         cdef Memory memory = self.arena.memory
+        for index in range(start, stop):
+            compressed += self.batches.batches[index].size
+        # what the block before needed, and a quarter more: so the arena seldom moves, and its piece fits the next block
+        self.arena.require(min(<int64_t>(1.25 * compressed * usual_ratio) + 65536, self.block_bytes))
+        self.compressed += compressed
         for index in range(start, stop):
             if memory.size >= self.block_bytes:
                 return index, NONE
@@ -456,7 +477,10 @@ cdef class ColumnBuilder:
 
     def finish(self):
         """The columns; the builder is used up."""
+        global usual_ratio
         if self.arena is not None:
+            if self.arena.memory.size and self.compressed:
+                usual_ratio = <double>self.arena.memory.size / self.compressed
             self.arena.memory.shrink()
             self.columns.finish(self.arena.memory)
         else:

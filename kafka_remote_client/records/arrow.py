@@ -5,6 +5,8 @@ References: Spark's KafkaRecordToRowConverter, "Structured Streaming + Kafka Int
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 
 from kafka_remote_client.errors import UnsupportedFormatError
@@ -40,18 +42,25 @@ def record_batch(columns: Columns, topic: str, partition: int) -> pa.RecordBatch
     except OverflowError:
         raise UnsupportedFormatError("a record's timestamp is too large for Arrow's microseconds") from None
     ends, names, values = columns.header_columns()
+    topics, partitions = _constants(topic, partition, max(length - 1, 0).bit_length())
     headers = pa.StructArray.from_arrays([_names(names), _binary(values)], fields=list(_HEADER))
     arrays = [
         _binary(columns.binary_column(False)),
         _binary(columns.binary_column(True)),
-        pa.repeat(pa.scalar(topic, pa.string()), length),
-        pa.repeat(pa.scalar(partition, pa.int32()), length),
+        topics.slice(0, length),
+        partitions.slice(0, length),
         pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
         pa.Array.from_buffers(SPARK_KAFKA_SCHEMA.field("timestamp").type, length, [None, pa.py_buffer(timestamps)]),
         pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(columns.timestamp_types_buffer())]),
         pa.Array.from_buffers(SPARK_KAFKA_SCHEMA.field("headers").type, length, [None, pa.py_buffer(ends)], children=[headers]),
     ]
     return pa.record_batch(arrays, schema=SPARK_KAFKA_SCHEMA)
+
+
+@lru_cache(maxsize=8)
+def _constants(topic: str, partition: int, bits: int) -> tuple[pa.Array, pa.Array]:
+    """Both constant columns with ``2 ** bits`` values, made once: blocks of one partition share them."""
+    return pa.repeat(pa.scalar(topic, pa.string()), 1 << bits), pa.repeat(pa.scalar(partition, pa.int32()), 1 << bits)
 
 
 def _binary(column: BinaryColumn, kind: pa.DataType | None = None) -> pa.Array:

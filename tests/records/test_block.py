@@ -159,7 +159,7 @@ def test_timestamp_beyond_microseconds_is_refused(timestamp: int) -> None:
 @pytest.mark.parametrize("codec", [0, 3])
 def test_nbytes_counts_source_and_columns(codec: int) -> None:
     found = read_batches(batch(0, [Rec(i, value=bytes(1000)) for i in range(10)], codec=codec))
-    assert 10_000 < found.nbytes < 12_000
+    assert 10_000 < found.nbytes < 25_000  # at most half of an arena is unused
 
 
 def test_block_keeps_its_source_alive() -> None:

@@ -1,0 +1,232 @@
+"""How fast records are decoded, against aiokafka's compiled decoder and kafka-python, side by side in one run.
+
+    python tests/benchmarks/decode.py [--json] [--mib 16] [--rounds 5] [--only none,lz4]
+
+Each cell is the best of the rounds; within a round all readers take turns over the same segment, on one core. ``columns`` and
+``arrow`` read the whole segment in one call; ``message`` makes ``confluent_kafka.Message`` in lists of 500, as the consumer
+does; the rivals iterate over all records and verify the checksum of each batch. ``codec`` is cramjam alone over the same
+batches, ``memcpy`` a copy of the same bytes. ``binding`` = (codec alone + uncompressed decode) / columns: 1 means that nothing
+is lost around the codec. ``threads`` = what two threads get together, over one, for columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import cramjam
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
+from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
+
+from kafka_remote_client.records import read_batches
+from kafka_remote_client.records._select import KERNEL
+
+KAFKA_PYTHON_SHARE = 8  # it reads that part of a segment only, and its time is multiplied
+CODECS = {"none": 0, "lz4": 3, "snappy": 2, "zstd": 4, "gzip": 1}
+DECOMPRESS: dict[int, Callable[..., int]] = {
+    1: cramjam.gzip.decompress_into,
+    2: cramjam.snappy.decompress_raw_into,
+    3: cramjam.lz4.decompress_into,
+    4: cramjam.zstd.decompress_into,
+}
+
+
+def build(record_bytes: int, batch_bytes: int, codec: int, total: int) -> tuple[bytes, int]:
+    """A segment of at least ``total`` bytes of values that compress about as JSON does; returns it and its record count."""
+    noise = random.Random(1)
+    words = [noise.randbytes(6).hex().encode() for _ in range(500)]
+    text = b" ".join(noise.choice(words) for _ in range(200_000))
+    segment, offset = bytearray(), 0
+    while offset * record_bytes < total:
+        builder = DefaultRecordBatchBuilder(
+            magic=2,
+            compression_type=codec,
+            is_transactional=False,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            batch_size=batch_bytes,
+        )
+        count = 0
+        while True:
+            at = (offset + count) * record_bytes % (len(text) - record_bytes)
+            value = text[at : at + record_bytes]
+            if builder.append(count, timestamp=1_700_000_000_000 + count // 50, key=None, value=value, headers=[]) is None:
+                break
+            count += 1
+        batch = bytearray(builder.build())
+        batch[0:8] = offset.to_bytes(8, "big")
+        segment += batch
+        offset += count
+    return bytes(segment), offset
+
+
+def payloads(segment: bytes, record_bytes: int) -> list[tuple[memoryview, bytearray]]:
+    """What the codec gets to see of each batch, with memory for what it holds; snappy comes in blocks of 32 KiB."""
+    found, at, view = [], 0, memoryview(segment)
+    while at < len(segment):
+        end = at + 12 + int.from_bytes(segment[at + 8 : at + 12], "big")
+        count = int.from_bytes(segment[at + 57 : at + 61], "big")
+        source = view[at + 61 : end]
+        if source[:8] == b"\x82SNAPPY\x00":
+            found += [(block, bytearray(33_000)) for block in framed(source)]
+        else:
+            found.append((source, bytearray(count * (record_bytes + 30))))
+        at = end
+    return found
+
+
+def framed(source: memoryview) -> Iterator[memoryview]:
+    """The blocks of xerial's framing."""
+    at = 16
+    while at < len(source):
+        size = int.from_bytes(source[at : at + 4], "big")
+        yield source[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+def rival(records: Callable[[bytes], Any], segment: bytes) -> int:
+    count = 0
+    reader = records(segment)
+    while reader.has_next():
+        batch = reader.next_batch()
+        if not batch.validate_crc():
+            raise ValueError("checksum")
+        for _ in batch:
+            count += 1
+    return count
+
+
+def messages(segment: bytes) -> int:
+    block = read_batches(segment)
+    return sum(len(block.messages("topic", 0, at, at + 500)) for at in range(0, len(block), 500))
+
+
+def only_messages(segment: bytes) -> Callable[[], int]:
+    block = read_batches(segment)
+    return lambda: sum(len(block.messages("topic", 0, at, at + 500)) for at in range(0, len(block), 500))
+
+
+def raw_codec(parts: list[tuple[memoryview, bytearray]], function: Callable[..., int]) -> Callable[[], int]:
+    def run() -> int:
+        for source, target in parts:
+            function(source, target)
+        return 0
+
+    return run
+
+
+def in_turns(jobs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Best seconds of each job, the jobs taking turns."""
+    best = dict.fromkeys(jobs, float("inf"))
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def two_threads(segment: bytes, rounds: int) -> float:
+    """What two threads decode together in the time that one takes for its share."""
+
+    def share() -> None:
+        for _ in range(12):
+            read_batches(segment)
+
+    def both() -> None:
+        threads = [threading.Thread(target=share) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    best = in_turns({"one": share, "two": both}, rounds)
+    return 2 * best["one"] / best["two"]
+
+
+def jobs_for(segment: bytes, codec: int, record_bytes: int) -> dict[str, Callable[[], object]]:
+    jobs: dict[str, Callable[[], object]] = {
+        "columns": lambda: read_batches(segment),
+        "arrow": lambda: read_batches(segment).to_arrow("topic", 0),
+        "message": only_messages(segment),
+        "columns + message": lambda: messages(segment),
+        "aiokafka": lambda: rival(AiokafkaRecords, segment),
+        "kafka-python": lambda: rival(KafkaPythonRecords, segment[: len(segment) // KAFKA_PYTHON_SHARE]),
+        "memcpy": lambda: bytearray(segment),
+    }
+    if codec:
+        jobs["codec"] = raw_codec(payloads(segment, record_bytes), DECOMPRESS[codec])
+    return jobs
+
+
+def cells(codecs: list[str], total: int, rounds: int) -> Iterator[dict[str, Any]]:
+    plain: dict[tuple[int, int], float] = {}
+    for codec, record_bytes, batch_bytes in product(codecs, (100, 1000), (16 * 1024, 1024 * 1024)):
+        segment, count = build(record_bytes, batch_bytes, CODECS[codec], total)
+        best = in_turns(jobs_for(segment, CODECS[codec], record_bytes), rounds)
+        best["kafka-python"] *= KAFKA_PYTHON_SHARE
+        cell = {
+            "codec": codec,
+            "record bytes": record_bytes,
+            "batch bytes": batch_bytes,
+            "records": count,
+            "segment bytes": len(segment),
+            "M records/s": {name: round(count / seconds / 1e6, 3) for name, seconds in best.items()},
+            "GB/s of values": round(count * record_bytes / best["columns"] / 1e9, 2),
+            "columns over aiokafka": round(best["aiokafka"] / best["columns"], 2),
+            "columns over kafka-python": round(best["kafka-python"] / best["columns"], 1),
+            "arrow over columns": round(best["columns"] / best["arrow"], 2),
+            "columns over memcpy": round(best["memcpy"] / best["columns"], 2),
+            "threads": round(two_threads(segment, rounds), 2),
+            "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        }
+        if codec == "none":
+            plain[record_bytes, batch_bytes] = best["columns"]
+        elif (record_bytes, batch_bytes) in plain:
+            bound = best["codec"] + plain[record_bytes, batch_bytes]
+            cell["binding"] = round(bound / best["columns"], 2)
+        yield cell
+
+
+COLUMNS = ("columns", "arrow", "message", "aiokafka", "kafka-python")
+RATIOS = ("columns over aiokafka", "arrow over columns", "binding", "threads")
+
+
+def line(cell: dict[str, Any]) -> str:
+    rates = "".join(f"{cell['M records/s'][name]:13.2f}" for name in COLUMNS)
+    ratios = "".join(f"{cell.get(name, '-'):>23}" for name in RATIOS)
+    return f"{cell['codec']:8}{cell['record bytes']:6}{cell['batch bytes']:9} |{rates} |{ratios}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--mib", type=int, default=16, help="values in each segment")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(CODECS), help="codecs, comma separated")
+    options = parser.parse_args()
+    about = {"kernel": KERNEL, "python": platform.python_version(), "machine": platform.machine()}
+    results = []
+    if not options.json:
+        print(about, "M records/s, then ratios")
+        print(" " * 24 + "".join(f"{name:>13}" for name in COLUMNS) + "  " + "".join(f"{name:>23}" for name in RATIOS))
+    for cell in cells(options.only.split(","), options.mib << 20, options.rounds):
+        results.append(cell)
+        if not options.json:
+            print(line(cell), flush=True)
+    if options.json:
+        print(json.dumps({**about, "cells": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
