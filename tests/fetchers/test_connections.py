@@ -257,7 +257,7 @@ def test_reads_over_tls(host: str) -> None:
 def test_reads_much_over_tls_and_survives_what_it_survives_without() -> None:
     data = DATA * 20
     with ScriptedOrigin({KEY: data}, ssl_context=server_context("good")) as origin:
-        fetcher = presigned_fetcher(origin.authority, **{"fetch.remote.read.timeout.ms": 1000})
+        fetcher = presigned_fetcher(origin.authority, **{"fetch.remote.read.timeout.ms": 3000})
         assert fetch(fetcher, origin, 0, len(data)) == data
         origin.script(Answer(ending=Ending.CUT, at=100_000))
         with pytest.raises(RemoteStorageUnavailableError):

@@ -41,7 +41,7 @@ from kafka_remote_client.testing import (
 from tests.support.store_client import DATA, KEY, fetch, open_range, presigned_fetcher, url_metadata
 
 CANARY = "c0ffee5ecre7"
-QUICK = {"fetch.remote.read.timeout.ms": 300, "fetch.remote.connect.timeout.ms": 300}
+QUICK = {"fetch.remote.read.timeout.ms": 800, "fetch.remote.connect.timeout.ms": 800}
 
 
 @pytest.fixture
