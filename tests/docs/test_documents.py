@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.documents import ROOT, blocks, documents
+from tests.docs.documents import ROOT, RUN_AS_A_WHOLE, blocks, documents
 
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
 _FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed|security)\.md")
-_LANGUAGES = {"python", "console", "text", "json", "properties", ""}
+_LANGUAGES = {"python", "console", "text", "json", "properties", "toml", ""}
 
 
 def _anchors(text: str) -> set[str]:
@@ -38,6 +38,11 @@ def test_blocks_have_a_language_that_is_run_or_known_not_to_be() -> None:
     assert fences <= _LANGUAGES
     assert blocks("python")
     assert blocks("console")
+
+
+@pytest.mark.parametrize(("page", "test"), RUN_AS_A_WHOLE.items(), ids=str)
+def test_page_that_is_run_as_a_whole_has_a_test_that_names_it(page: Path, test: Path) -> None:
+    assert str(page) in (ROOT / test).read_text()
 
 
 def test_generated_pages_are_what_the_code_says() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -23,7 +24,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture(scope="module")
 def topic(running_broker: KafkaBroker) -> str:
-    name = "wire-versions"
+    name = f"wire-versions-{uuid4()}"  # each worker makes its own
     running_broker.create_topic(name, segment_bytes=2000)
     producer = Producer({"bootstrap.servers": running_broker.bootstrap_servers, "batch.num.messages": 20, "log_level": 0})
     for number in range(500):

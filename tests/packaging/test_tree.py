@@ -23,7 +23,14 @@ _LONGEST = 400
 _TESTED_ELSEWHERE: dict[str, str] = {}
 # Test files that pair with no source: they are about several modules at once.
 _SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support"}
-_WITHOUT_SOURCE: dict[str, str] = {}
+_WITHOUT_SOURCE = {
+    "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
+    "tests/records/test_any_bytes.py": "any bytes into every decoder",
+    "tests/records/test_differential.py": "batches of other libraries",
+    "tests/records/test_golden.py": "the golden tier through the whole room",
+    "tests/records/test_parity.py": "the kernel against its twin",
+    "tests/test_plugins_page.py": "a page of the docs",
+}
 
 
 def _ids(paths: list[Path]) -> list[str]:
