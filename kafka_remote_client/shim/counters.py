@@ -25,6 +25,8 @@ class Counters:
     ``probes``                    | Fetch requests of ours, before each grant
     ``aborted_probes``            | Fetch requests of ours at the end of the tier, for aborted transactions
     ``remote_probes``             | of these, those that the broker answers from its tier (offset L-1)
+    ``broker_tier_reads``         | embedded cluster: reads of the tier by the broker itself
+    ``broker_tier_bytes``         | embedded cluster: bytes of these
     """
 
     def __init__(self) -> None:
