@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
 import threading
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.demo import Fault, run_demo
+from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
 from kafka_remote_client.cli.ls import list_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.shim import parse_settings, serve
 from kafka_remote_client.cli.tier import open_tier, parse_topic_id
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.embedded import EmbeddedCluster
 
 __all__ = ["app"]
 
@@ -120,6 +125,24 @@ def _shim(
     except OSError as error:
         raise ConfigurationError(f"cannot listen: {error.strerror}") from None
     remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
+
+
+@app.command("demo")
+def _demo(
+    records: Annotated[int, typer.Option("--records", min=100, help="How many to write and read.")] = 200_000,
+    fault: Annotated[Fault | None, typer.Option("--fault", help="What befalls the store half way.")] = None,
+) -> None:
+    """Shows the whole system on this machine: no broker, Java or Docker needed."""
+    clock = SystemClock()
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-remote-demo-") as directory,
+        EmbeddedCluster(directory, clock=clock) as cluster,
+        DemoProgress(records) as progress,
+    ):
+        result = run_demo(cluster, records=records, fault=fault, clock=clock, wrote=progress.wrote, read=progress.read)
+    show_demo(result)
+    if not result.worked:
+        raise typer.Exit(1)
 
 
 def _wait_for_a_signal() -> None:

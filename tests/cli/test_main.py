@@ -47,3 +47,12 @@ def test_a_reader_that_goes_away_ends_the_dump_quietly() -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.embedded
+def test_the_demo_runs_as_a_command_and_its_status_tells(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(["demo", "--records", "200"])
+    # So little data never leaves the broker, and a demo that read nothing from the store did not work.
+    assert stopped.value.code == 1
+    assert "digests" in capsys.readouterr().out

@@ -1,0 +1,185 @@
+"""``kafka-remote demo``: the whole system on this machine, and a table that says whether it worked.
+
+An embedded cluster takes records, old segments go to the tier and leave the broker, and an ordinary consumer group with direct
+fetch reads everything from the beginning. It worked if each partition's digest equals the producer's, and, where a fault was
+asked for, if the fault made the consumer fall back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+from confluent_kafka import KafkaException, Message
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.shim.demo_data import DemoData, DigestBuilder, PartitionDigest, fill
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+
+__all__ = ["DemoResult", "Fault", "TierTotals", "run_demo"]
+
+_GROUP = "demo"
+_BATCH = 500
+_PATIENCE_SECONDS = 60.0
+_SLOW_READ_TIMEOUT_MS = 500
+_SLOW_SECONDS = 2.0
+
+
+class Fault(StrEnum):
+    """``--fault``: what happens to the store when half of the records are read."""
+
+    STORE_DOWN = "store-down"
+    SLOW_STORE = "slow-store"
+    EXPIRED_URLS = "expired-urls"
+
+
+@attrs.define
+class TierTotals:
+    """What one tier delivered. ``bytes`` of keys and values; ``seconds`` of the calls that delivered it."""
+
+    records: int = 0
+    bytes: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def megabytes_per_second(self) -> float:
+        return self.bytes / 1e6 / self.seconds if self.seconds else 0.0
+
+
+@attrs.frozen
+class DemoResult:
+    """What was written, what was read, and how."""
+
+    data: DemoData
+    read: Mapping[int, PartitionDigest]
+    tiers: Mapping[str, TierTotals]
+    metrics: Mapping[str, Any]
+    fault: Fault | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every partition was read as it was written."""
+        return dict(self.read) == dict(self.data.partitions)
+
+    @property
+    def fallbacks(self) -> Mapping[str, int]:
+        found: Mapping[str, int] = self.metrics["remote-fetch-fallbacks-total"]
+        return found
+
+    @property
+    def worked(self) -> bool:
+        """Equal, and the fault that was asked for really struck."""
+        struck = self.fault is None or sum(self.fallbacks.values()) > 0
+        return self.equal and struck and self.tiers["remote"].records > 0
+
+
+def run_demo(
+    cluster: EmbeddedCluster,
+    *,
+    records: int,
+    fault: Fault | None,
+    clock: Clock,
+    wrote: Callable[[int], None] = lambda _done: None,
+    read: Callable[[int, Mapping[str, TierTotals]], None] = lambda _done, _tiers: None,
+) -> DemoResult:
+    """Runs the demo on a started, empty cluster; ``wrote`` and ``read`` are told of progress.
+
+    Raises LocationError or KafkaException when the embedded cluster does not work.
+    """
+    data = fill(cluster, records=records, progress=wrote)
+    consumer = Consumer(_consumer_config(cluster, fault))
+    assert isinstance(consumer, DirectConsumer)
+    reading = _Reading(cluster, data, consumer, fault, clock)
+    try:
+        consumer.subscribe([data.topic])
+        reading.run(read)
+    finally:
+        consumer.close()
+    return DemoResult(data, reading.digests.result(), reading.tiers, consumer.metrics(), fault)
+
+
+def _consumer_config(cluster: EmbeddedCluster, fault: Fault | None) -> dict[str, object]:
+    config: dict[str, object] = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": _GROUP,
+        "auto.offset.reset": "earliest",
+        "fetch.remote.enabled": True,
+        "remote.storage.fetcher.class": "presigned",
+        "remote.storage.fetcher.allowed.hosts": cluster.origin_url.partition("//")[2],
+        # The demo's store speaks plain HTTP on this machine; both have to be said out loud.
+        "remote.storage.fetcher.allow.http": True,
+        "remote.storage.fetcher.allow.private.addresses": True,
+        # Small enough that a store which fails half way still has something to fail with.
+        "fetch.remote.range.bytes": 1 << 20,
+        "fetch.remote.buffer.memory": 16 << 20,
+    }
+    if fault is Fault.SLOW_STORE:
+        config["fetch.remote.read.timeout.ms"] = _SLOW_READ_TIMEOUT_MS
+    return config
+
+
+class _Reading:
+    """The reading half: counts by tier, and lets the fault strike half way."""
+
+    def __init__(
+        self, cluster: EmbeddedCluster, data: DemoData, consumer: DirectConsumer, fault: Fault | None, clock: Clock
+    ) -> None:
+        self._cluster = cluster
+        self._data = data
+        self._consumer = consumer
+        self._fault = fault
+        self._clock = clock
+        self.digests = DigestBuilder()
+        self.tiers = {"remote": TierTotals(), "broker": TierTotals()}
+        self._done = 0
+
+    def run(self, tell: Callable[[int, Mapping[str, TierTotals]], None]) -> None:
+        """Reads until all records came, or none for a minute."""
+        patience = Deadline(self._clock, _PATIENCE_SECONDS)
+        while self._done < self._data.records and not patience.expired():
+            before = self._clock.monotonic()
+            batch = self._consumer.consume(min(_BATCH, self._data.records - self._done), 1.0)
+            self._count([_record(message) for message in batch], self._clock.monotonic() - before)
+            if batch:
+                patience = Deadline(self._clock, _PATIENCE_SECONDS)
+                tell(self._done, self.tiers)
+            if self._fault is not None and self._done * 2 >= self._data.records:
+                _strike(self._cluster, self._fault)
+                self._fault = None
+
+    def _count(self, batch: list[Message], seconds: float) -> None:
+        for message in batch:
+            self.digests.add_message(message)
+        self._done += len(batch)
+        if not batch:
+            return
+        total = sum(len(message) + len(message.key() or b"") for message in batch)
+        metrics = self._consumer.metrics()
+        for tier, totals in self.tiers.items():
+            now = metrics[f"{tier}-fetch-records-total"]
+            assert isinstance(now, int)
+            share = (now - totals.records) / len(batch)
+            totals.records = now
+            totals.bytes += total * share
+            totals.seconds += seconds * share
+
+
+def _record(message: Message) -> Message:
+    error = message.error()
+    if error is not None:
+        raise KafkaException(error)
+    return message
+
+
+def _strike(cluster: EmbeddedCluster, fault: Fault) -> None:
+    match fault:
+        case Fault.STORE_DOWN:
+            cluster.faults.store_down()
+        case Fault.SLOW_STORE:
+            cluster.faults.slow_store(_SLOW_SECONDS)
+        case Fault.EXPIRED_URLS:
+            cluster.faults.expired_urls()

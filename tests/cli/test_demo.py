@@ -1,0 +1,80 @@
+"""The demo's scenario on little data: it works, and it notices when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from kafka_remote_client.cli.demo import DemoResult, Fault, TierTotals, run_demo
+from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.shim.demo_data import PartitionDigest
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+
+pytestmark = pytest.mark.embedded
+
+RECORDS = 12_000
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(
+        tmp_path, segment_bytes=64 << 10, range_bytes=64 << 10, max_grant_bytes=256 << 10, expire_local=True
+    ) as it:
+        yield it
+
+
+def demo(cluster: EmbeddedCluster, fault: Fault | None, progress: DemoProgress) -> DemoResult:
+    with progress:
+        return run_demo(cluster, records=RECORDS, fault=fault, clock=SystemClock(), wrote=progress.wrote, read=progress.read)
+
+
+def test_everything_is_read_as_it_was_written_and_most_of_it_from_the_store(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = demo(cluster, None, DemoProgress(RECORDS))
+    assert result.worked
+    assert result.fallbacks == {}
+    assert result.tiers["remote"].records > RECORDS // 2
+    assert result.tiers["remote"].records + result.tiers["broker"].records == RECORDS
+    show_demo(result)
+    told = capsys.readouterr()
+    assert "fallbacks" in told.out
+    assert all(digest.digest in told.out for digest in result.data.partitions.values())
+    assert f"read {RECORDS} of {RECORDS}" in told.err
+
+
+@pytest.mark.parametrize(
+    ("fault", "causes"),
+    [
+        (Fault.STORE_DOWN, {"unavailable", "breaker-open"}),
+        (Fault.SLOW_STORE, {"timeout", "breaker-open"}),
+        (Fault.EXPIRED_URLS, {"expired", "breaker-open"}),
+    ],
+)
+def test_a_fault_changes_the_path_and_nothing_else(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], fault: Fault, causes: set[str]
+) -> None:
+    result = demo(cluster, fault, DemoProgress(RECORDS))
+    assert result.worked
+    assert set(result.fallbacks) <= causes
+    show_demo(result)
+    assert "fallbacks: " in capsys.readouterr().out
+
+
+@pytest.fixture
+def good(cluster: EmbeddedCluster) -> DemoResult:
+    return demo(cluster, None, DemoProgress(RECORDS))
+
+
+def test_a_difference_a_fault_that_never_struck_or_an_idle_store_is_a_failure(good: DemoResult) -> None:
+    assert good.worked
+    other = {**good.read, 0: PartitionDigest(1, 1, "00")}
+    assert not attrs.evolve(good, read=other).worked
+    assert not attrs.evolve(good, read={partition: one for partition, one in good.read.items() if partition}).worked
+    assert not attrs.evolve(good, fault=Fault.STORE_DOWN).worked
+    assert not attrs.evolve(good, tiers={**good.tiers, "remote": TierTotals()}).worked
+    assert TierTotals().megabytes_per_second == 0.0
