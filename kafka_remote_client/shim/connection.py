@@ -28,6 +28,8 @@ __all__ = ["ClientConnection", "Surroundings"]
 _LOG = logging.getLogger(__name__)
 
 _MAX_KEPT_BACK = 64 << 10
+_MAX_UNWRITTEN = 1 << 20
+"""Bytes for one side that are held before the other side is read no more: several reads' worth, so that neither idles."""
 
 
 class Owner(Protocol):
@@ -120,6 +122,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._client = transport
+        transport.set_write_buffer_limits(_MAX_UNWRITTEN)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if name else ""
         self._exchange.hold(Hold.CONNECTING)
@@ -265,6 +268,7 @@ class _BrokerSide(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        transport.set_write_buffer_limits(_MAX_UNWRITTEN)
         if self._connection.closing:
             transport.abort()  # the client went away in the moment in which the broker answered
 

@@ -308,6 +308,9 @@ class FakeTransport(asyncio.Transport):
     def abort(self) -> None:
         self.events.append("abort")
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def pause_reading(self) -> None:
         self.events.append("pause")
 
