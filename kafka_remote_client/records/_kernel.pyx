@@ -12,6 +12,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -22,7 +23,6 @@ from confluent_kafka import Message
 from kafka_remote_client.records.batch import BatchHeader, read_legacy_header
 from kafka_remote_client.records.faults import BatchFault, fault_error
 from kafka_remote_client.records.payload import copy_records
-from kafka_remote_client.records.record import read_headers
 
 cdef extern from "_crc32c.h" nogil:
     void krc_prepare()

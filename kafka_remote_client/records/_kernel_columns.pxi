@@ -107,10 +107,23 @@ cdef class Columns:
     def value(self, int64_t index):
         return self.slice(self.cells.values[index], self.cells.value_sizes[index])
 
-    cpdef object headers(self, int64_t index):
-        if not self.cells.header_counts[index]:
-            return []
-        return read_headers(memoryview(self.source), self.cells.headers[index], self.cells.header_counts[index])
+    cpdef list headers(self, int64_t index):
+        """Names as text, malformed UTF-8 as U+FFFD."""
+        cdef list found = []
+        cdef const uint8_t *at = self.origin + self.cells.headers[index]
+        cdef const uint8_t *end = at + INT32_MAX  # verified when the record was decoded
+        cdef int64_t size = 0
+        cdef object name
+        for _ in range(self.cells.header_counts[index]):
+            at = read_varint(at, end, &size)
+            name = PyUnicode_DecodeUTF8(<const char *>at, size, "replace")
+            at = read_varint(at + size, end, &size)
+            if size < 0:
+                found.append((name, None))
+            else:
+                found.append((name, PyBytes_FromStringAndSize(<const char *>at, size)))
+                at += size
+        return found
 
     def rows(self, int64_t start, int64_t stop):
         """Plain tuples of the records ``[start, stop)``."""
@@ -187,7 +200,7 @@ cdef class Columns:
 
     def header_columns(self):
         """Headers as (int32 list offsets, names, values), the latter two as from ``binary_column``."""
-        cdef int64_t total = 0, i, count, size, n = 0
+        cdef int64_t total = 0, i, count, size = 0, n = 0
         cdef const uint8_t *at
         cdef const uint8_t *end
         for i in range(self.length):

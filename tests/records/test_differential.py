@@ -23,8 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.records import read_batches
-from tests.records.conftest import IMPLEMENTATIONS, use
+from tests.records.conftest import use
 from tests.support.batches import Rec, batch
+from tests.support.decoders import IMPLEMENTATIONS
 
 LIBRARIES = {"aiokafka": aiokafka.record, "kafka-python": kafka.record}
 PER_EXAMPLE = 40

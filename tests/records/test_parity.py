@@ -8,12 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records import CompletedFetch, read_batches
 from kafka_remote_client.records.record import read_headers
-from tests.records.conftest import IMPLEMENTATIONS, use
-from tests.support.batches import Rec, batch, control_batch, fix_crc, legacy_message, legacy_set, metadata, varint
+from tests.records.conftest import use
+from tests.support.batches import Rec, batch, control_batch, fix_crc, legacy_message, legacy_set, varint
+from tests.support.decoders import IMPLEMENTATIONS, outcome
 
 needs_kernel = pytest.mark.skipif("compiled" not in IMPLEMENTATIONS, reason="the kernel is not built")
 pytestmark = needs_kernel
@@ -74,33 +73,6 @@ def segments(draw: st.DrawFn) -> bytes:
     return data
 
 
-def outcome(data: bytes, level: IsolationLevel, aborted: list[AbortedTransaction], options: dict[str, Any]) -> list[object]:
-    """Everything that a caller can see of reading ``data``: feeds until nothing moves, then the bare reader."""
-    seen: list[object] = []
-    completed = CompletedFetch(metadata(0, 60, ((0, 0),)), options["fetch_offset"], level, aborted, **options["fetch"])
-    at = 0
-    while True:
-        try:
-            block, used = completed.feed(data[at:])
-        except DirectFetchError as error:
-            seen.append((type(error), str(error)))
-            break
-        seen += [*block.rows(), block.next_offset, block.last_leader_epoch, used, completed.needed]
-        seen += [[m.offset(), m.timestamp(), m.key(), m.value(), m.headers(), m.leader_epoch()] for m in block.messages("t", 0)]
-        at += used
-        if not used:
-            break
-    try:
-        block = read_batches(data, isolation_level=level, aborted_transactions=aborted)
-        seen += [*block.rows(), block.next_offset]
-        seen.append(block.to_arrow("t", 0).to_pylist())
-    except DirectFetchError as error:
-        seen.append((type(error), str(error)))
-    except (OverflowError, ValueError) as error:  # dates beyond what Python's datetime can show
-        seen.append(type(error))
-    return seen
-
-
 OPTIONS = st.fixed_dictionaries(
     {
         "fetch_offset": st.integers(0, 12),
@@ -123,7 +95,7 @@ def same_for_both(data: bytes, level: IsolationLevel, aborted: list[AbortedTrans
     for name, implementation in IMPLEMENTATIONS.items():
         with pytest.MonkeyPatch.context() as monkeypatch:
             use(implementation, monkeypatch)
-            found[name] = outcome(data, level, aborted, options)
+            found[name] = outcome(data, level, aborted, options["fetch_offset"], **options["fetch"])
     assert found["compiled"] == found["pure"]
 
 
