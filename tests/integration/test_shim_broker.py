@@ -249,6 +249,7 @@ def test_a_tier_that_ends_at_the_last_stable_offset_costs_one_read_of_it(
     for _ in range(3):
         other.produce(topic, value, partition=0)
         assert other.flush(30) == 0
+    wait_until(lambda: kafka_broker.offsets(topic).last_stable == 4, "the abort marker to be written")
     offsets = kafka_broker.wait_until_tiered(topic)
     assert (offsets.latest_tiered, offsets.last_stable) == (3, 4)
 
