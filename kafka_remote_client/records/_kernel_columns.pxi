@@ -25,12 +25,13 @@ cdef class Columns:
     cdef int64_t capacity
     cdef object source  # keeps ``origin`` alive
     cdef const uint8_t *origin
+    cdef const uint8_t *origin_end
 
     def __cinit__(self):
         self.memories = tuple([Memory() for _ in range(COLUMN_COUNT)])
         self.length = self.capacity = 0
         self.source = b""
-        self.origin = NULL
+        self.origin = self.origin_end = NULL
 
     cdef int reserve(self, int64_t more) except -1:
         cdef int64_t wanted = self.length + more
@@ -65,6 +66,7 @@ cdef class Columns:
         cdef int i
         self.source = source
         self.origin = &view[0] if view.shape[0] else NULL
+        self.origin_end = self.origin + view.shape[0]
         for i in range(COLUMN_COUNT):
             memory = self.memories[i]
             memory.size = self.length * ITEM_SIZES[i]
@@ -111,7 +113,7 @@ cdef class Columns:
         """Names as text, malformed UTF-8 as U+FFFD."""
         cdef list found = []
         cdef const uint8_t *at = self.origin + self.cells.headers[index]
-        cdef const uint8_t *end = at + INT32_MAX  # verified when the record was decoded
+        cdef const uint8_t *end = self.origin_end
         cdef int64_t size = 0
         cdef object name
         for _ in range(self.cells.header_counts[index]):
@@ -202,7 +204,7 @@ cdef class Columns:
         """Headers as (int32 list offsets, names, values), the latter two as from ``binary_column``."""
         cdef int64_t total = 0, i, count, size = 0, n = 0
         cdef const uint8_t *at
-        cdef const uint8_t *end
+        cdef const uint8_t *end = self.origin_end
         for i in range(self.length):
             total += self.cells.header_counts[i]
         cdef Memory lists = memory_of((self.length + 1) * 4)
@@ -219,7 +221,6 @@ cdef class Columns:
             for i in range(self.length):
                 list_offsets[i] = <int32_t>n
                 at = self.origin + self.cells.headers[i]
-                end = at + INT32_MAX  # verified when the record was decoded
                 count = self.cells.header_counts[i]
                 while count:
                     at = read_varint(at, end, &size)
