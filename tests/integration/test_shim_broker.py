@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -27,16 +28,29 @@ pytestmark = pytest.mark.broker
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+@contextmanager
+def shim_of(broker: KafkaBroker) -> Iterator[Shim]:
     config = ShimConfig(
-        kafka_broker.bootstrap_servers,
-        store=kafka_broker.store_directory.as_uri(),
+        broker.bootstrap_servers,
+        store=broker.store_directory.as_uri(),
         range_bytes=64 << 10,
         metadata_consumer={"log_level": 0},
     )
     with Shim(config) as started:
         assert started.wait_ready(60)
+        yield started
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    with shim_of(kafka_broker) as started:
+        yield started
+
+
+@pytest.fixture
+def lone_shim(restartable_broker: KafkaBroker) -> Iterator[Shim]:
+    """A shim while no other test reads from the broker, so that what the broker counts is of this test."""
+    with shim_of(restartable_broker) as started:
         yield started
 
 
@@ -71,19 +85,21 @@ def consumed(bootstrap: str, topic: str, start: int, isolation_level: IsolationL
 @pytest.mark.parametrize("max_bytes", [5_000, 8 << 20])
 def test_granted_records_are_those_of_a_plain_consumer(
     transactional_topic: TransactionalTopic,
-    kafka_broker: KafkaBroker,
-    shim: Shim,
+    restartable_broker: KafkaBroker,
+    lone_shim: Shim,
     isolation_level: IsolationLevel,
     max_bytes: int,
 ) -> None:
     topic, offsets = transactional_topic.topic, transactional_topic.offsets
-    before = kafka_broker.remote_fetch_requests(topic)
-    granted = list(granted_rows(shim.bootstrap_servers, topic, offsets.log_start, isolation_level, max_bytes=max_bytes))
-    own_remote_fetches = kafka_broker.remote_fetch_requests(topic) - before
-    expected = consumed(kafka_broker.bootstrap_servers, topic, offsets.log_start, isolation_level, offsets.latest_tiered + 1)
+    before = restartable_broker.remote_fetch_requests(topic)
+    granted = list(granted_rows(lone_shim.bootstrap_servers, topic, offsets.log_start, isolation_level, max_bytes=max_bytes))
+    own_remote_fetches = restartable_broker.remote_fetch_requests(topic) - before
+    expected = consumed(
+        restartable_broker.bootstrap_servers, topic, offsets.log_start, isolation_level, offsets.latest_tiered + 1
+    )
     assert granted == expected
     assert len(granted) > 1000
-    counted = shim.metrics()
+    counted = lone_shim.metrics()
     assert own_remote_fetches == counted.get("remote_probes", 0)
     assert counted["locations_granted"] > 0
     # Once per end of the tier, and never for readers who are to see everything.
