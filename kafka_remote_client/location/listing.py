@@ -29,10 +29,11 @@ from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+from kafka_remote_client.remote_log.window import range_size
 
 __all__ = ["DEFAULT_RANGE_BYTES", "DEFAULT_WINDOW_BYTES", "ListingLocationSource"]
 
-DEFAULT_RANGE_BYTES = 4 * 1024 * 1024
+DEFAULT_RANGE_BYTES = 8 * 1024 * 1024
 DEFAULT_WINDOW_BYTES = 4 * DEFAULT_RANGE_BYTES
 
 
@@ -97,7 +98,7 @@ class ListingLocationSource:
             offset,
             isolation_level=isolation_level,
             max_bytes=max_bytes or DEFAULT_WINDOW_BYTES,
-            range_bytes=self._range_bytes,
+            range_bytes=range_size(max_bytes or DEFAULT_WINDOW_BYTES, self._range_bytes),
             end_offset=undecided,
         )
         if isinstance(found, NotRemote):

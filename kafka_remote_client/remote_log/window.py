@@ -26,7 +26,10 @@ from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.offset_index import OffsetIndex
 from kafka_remote_client.remote_log.segment_log import BatchFront
 
-__all__ = ["SegmentWindow", "plan_window", "tile"]
+__all__ = ["SegmentWindow", "plan_window", "range_size", "tile"]
+
+_RANGES_PER_WINDOW = 8
+_MIN_RANGE_BYTES = 64 * 1024
 
 
 @attrs.frozen
@@ -60,6 +63,14 @@ def plan_window(
     if stop <= start:
         return None
     return SegmentWindow(tile(index, start, stop, range_bytes), next_offset)
+
+
+def range_size(max_bytes: int, most: int) -> int:
+    """Bytes of one range of a window: an eighth of it, so that several GETs fly at once, between 64 KiB and ``most``.
+
+    So a client sizes its ranges by the window that it asks for: one that saw a range time out asks for a smaller window.
+    """
+    return min(most, max(_MIN_RANGE_BYTES, max_bytes // _RANGES_PER_WINDOW))
 
 
 def tile(index: OffsetIndex, start: int, stop: int, range_bytes: int) -> tuple[ByteRange, ...]:

@@ -73,6 +73,7 @@ class ShimConfig:
     rights are gone, sooner. ``signing_key``: shared by shims whose URLs any of them should serve; drawn at start when absent.
 
     ``range_bytes``, ``max_grant_bytes``: size of one signed range, and of all ranges of one grant, at most.
+    A client sizes its ranges by the window that it asks for: they are an eighth of it.
 
     ``metadata_consumer``: settings (librdkafka's names) of the consumer that follows ``__remote_log_metadata``: the shim's
     own principal, which needs to read that topic and nothing else.
@@ -90,7 +91,7 @@ class ShimConfig:
     origin_public_url: str | None = None
     url_ttl: float = attrs.field(default=120.0, validator=_between(1, 900))
     signing_key: bytes | None = attrs.field(default=None, repr=_secret)
-    range_bytes: int = attrs.field(default=4 << 20, validator=_between(64 << 10, 256 << 20))
+    range_bytes: int = attrs.field(default=8 << 20, validator=_between(64 << 10, 256 << 20))
     max_grant_bytes: int = attrs.field(default=64 << 20, validator=_between(64 << 10, 1 << 30))
     metadata_consumer: Mapping[str, str | int | float | bool] = attrs.field(factory=dict, repr=_setting_names)
 

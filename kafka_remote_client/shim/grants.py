@@ -49,6 +49,7 @@ from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_locat
 from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
+from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.shim.aborted_tail import AbortedTail
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
@@ -100,14 +101,14 @@ class LocationTier(Protocol):
 class GrantLimits:
     """Bytes of one range and of one grant at most, and the life of a grant in seconds."""
 
-    range_bytes: int = 4 << 20
+    range_bytes: int = 8 << 20
     max_grant_bytes: int = 64 << 20
     url_ttl: float = 120.0
 
     def window(self, wanted: int) -> Window:
         """The sizes for a client that wants so many bytes, 0 = does not say."""
         max_bytes = min(wanted or self.range_bytes, self.max_grant_bytes)
-        return Window(max_bytes, min(max_bytes, self.range_bytes))
+        return Window(max_bytes, min(max_bytes, range_size(max_bytes, self.range_bytes)))
 
 
 class GrantingBroker:

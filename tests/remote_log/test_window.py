@@ -12,7 +12,7 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.offset_index import OffsetIndex
-from kafka_remote_client.remote_log.window import plan_window, tile
+from kafka_remote_client.remote_log.window import plan_window, range_size, tile
 from tests.support.golden_metadata import golden_cache, golden_store
 from tests.support.tier import LAYOUT, Tier, batch, legacy_entry, offset_entries
 
@@ -204,3 +204,17 @@ def test_golden_windows_tile_the_log_on_batch_boundaries(topic, max_bytes, range
             inside = [f for f in fronts if f.position < window.ranges[-1].end]
             assert inside[-1].last_offset + 1 == window.next_offset > offset
             offset, reached = window.next_offset, window.ranges[-1].end
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "most", "expected"),
+    [
+        (64 << 20, 8 << 20, 8 << 20),
+        (32 << 20, 8 << 20, 4 << 20),
+        (1, 8 << 20, 64 << 10),
+        (512 << 20, 8 << 20, 8 << 20),
+        (1 << 20, 3000, 3000),
+    ],
+)
+def test_a_range_is_an_eighth_of_its_window_within_bounds(max_bytes, most, expected):
+    assert range_size(max_bytes, most) == expected
