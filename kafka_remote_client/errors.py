@@ -22,6 +22,8 @@ The tree::
     └── RemoteLogError                broker: what lies in the tier could not be understood
         ├── RemoteLogMetadataError        a metadata record
         ├── CorruptIndexError             an index, checkpoint or snapshot file
+        ├── CorruptChunkError             a chunk of a log that is stored compressed or encrypted
+        ├── DataKeyError                  the key that a segment is encrypted with cannot be had
         └── ObjectNotFoundError           an object that metadata names is not in the store
 
 A signed URL is in no message, attribute or ``repr`` of these: whoever raises one wraps the cause with
@@ -37,8 +39,10 @@ __all__ = [
     "Action",
     "BrokerResponseError",
     "ConfigurationError",
+    "CorruptChunkError",
     "CorruptIndexError",
     "CorruptRecordError",
+    "DataKeyError",
     "DirectFetchError",
     "ForbiddenLocationError",
     "InvalidStorageResponseError",
@@ -216,6 +220,18 @@ class CorruptIndexError(RemoteLogError):
     """An index, checkpoint or snapshot object contradicts its format or the segment that it belongs to."""
 
     cause = "corrupt-index"
+
+
+class CorruptChunkError(RemoteLogError):
+    """A chunk of a log object fails its tag, its decompression, or the size that the chunk table gives it."""
+
+    cause = "corrupt-chunk"
+
+
+class DataKeyError(RemoteLogError):
+    """A segment is encrypted, and its data key cannot be had: no such private key was given, or it is another one."""
+
+    cause = "data-key"
 
 
 class ObjectNotFoundError(RemoteLogError):

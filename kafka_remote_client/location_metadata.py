@@ -9,6 +9,8 @@ A tagged-field section and nothing else, like the custom metadata of known KIP-4
     1   | signed headers | uvarint count, then per header COMPACT_STRING name, COMPACT_STRING value
     2   | object key     | UTF-8
     3   | ETag           | UTF-8
+    4   | chunk table    | of stores that keep segments in chunks: which chunks the range needs (ChunkTable)
+    5   | data key       | the key of encrypted chunks, in the clear
 
 Unknown tags are skipped, so that a newer peer can add fields.
 
@@ -23,7 +25,7 @@ from kafka_remote_client.errors import ForbiddenLocationError, InvalidStorageRes
 
 __all__ = ["LocationMetadata"]
 
-_URL, _HEADERS, _OBJECT_KEY, _ETAG = range(4)
+_URL, _HEADERS, _OBJECT_KEY, _ETAG, _CHUNK_TABLE, _DATA_KEY = range(6)
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
@@ -31,14 +33,23 @@ def _secret(value: object) -> str:
     return "<redacted>" if value else repr(value)
 
 
+def _size(value: bytes | None) -> str:
+    return "None" if value is None else f"<{len(value)} bytes>"
+
+
 @attrs.frozen
 class LocationMetadata:
-    """A range's own location. ``url`` and ``signed_headers`` are bearer secrets and never shown."""
+    """A range's own location. ``url``, ``signed_headers`` and ``data_key`` are bearer secrets and never shown.
+
+    With a ``chunk_table`` the object is not what Kafka wrote, and a plain fetcher's bytes have to be restored from chunks.
+    """
 
     url: str | None = attrs.field(default=None, repr=_secret)
     signed_headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_secret)
     object_key: str | None = None
     etag: str | None = None
+    chunk_table: bytes | None = attrs.field(default=None, repr=_size)
+    data_key: bytes | None = attrs.field(default=None, repr=_secret)
 
     def encode(self) -> bytes:
         """The tagged-field section of the module's table."""
@@ -56,6 +67,10 @@ class LocationMetadata:
             fields.append((_OBJECT_KEY, self.object_key.encode()))
         if self.etag is not None:
             fields.append((_ETAG, self.etag.encode()))
+        if self.chunk_table is not None:
+            fields.append((_CHUNK_TABLE, self.chunk_table))
+        if self.data_key is not None:
+            fields.append((_DATA_KEY, self.data_key))
         out = bytearray(_uvarint(len(fields)))
         for tag, value in fields:
             out += _uvarint(tag) + _uvarint(len(value)) + value
@@ -77,10 +92,7 @@ class LocationMetadata:
 
     @classmethod
     def _decode(cls, data: bytes) -> LocationMetadata:
-        url: str | None = None
-        headers: tuple[tuple[str, str], ...] = ()
-        object_key: str | None = None
-        etag: str | None = None
+        fields: dict[int, bytes] = {}
         count, at = _read_uvarint(data, 0)
         last = -1
         for _ in range(count):
@@ -89,19 +101,22 @@ class LocationMetadata:
             if tag <= last or at + size > len(data):
                 raise IndexError
             last = tag
-            value = data[at : at + size]
+            fields[tag] = data[at : at + size]
             at += size
-            if tag == _URL:
-                url = value.decode()
-            elif tag == _HEADERS:
-                headers = _read_headers(value)
-            elif tag == _OBJECT_KEY:
-                object_key = value.decode()
-            elif tag == _ETAG:
-                etag = value.decode()
         if at != len(data):
             raise IndexError
-        return cls(url, headers, object_key, etag)
+        return cls(
+            _text(fields.get(_URL)),
+            _read_headers(fields[_HEADERS]) if _HEADERS in fields else (),
+            _text(fields.get(_OBJECT_KEY)),
+            _text(fields.get(_ETAG)),
+            fields.get(_CHUNK_TABLE),
+            fields.get(_DATA_KEY),
+        )
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 def _read_headers(data: bytes) -> tuple[tuple[str, str], ...]:
