@@ -1,34 +1,31 @@
 """An object store that is a directory: ``file:///DIR``, confined to it.
 
-A key is a relative path with ``/`` between its parts. Whatever a key says, only regular files below the root are opened: the
-path is walked part by part from the root with symbolic links refused at each step, so that nobody who can write into the
-store, or make up a key, can make us read a file elsewhere.
+A key is a relative path with ``/`` between its parts. Whatever a key says, only regular files below the root are opened
+(``kafka_remote_client.confined``).
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
+from kafka_remote_client.confined import check_object_key, open_confined
 from kafka_remote_client.errors import (
     ConfigurationError,
     DirectFetchError,
     ForbiddenLocationError,
-    ObjectNotFoundError,
     RemoteStorageAccessError,
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.plugin import ObjectInfo
 
-__all__ = ["DirectoryStore", "directory_of", "open_beneath"]
+__all__ = ["DirectoryStore", "directory_of"]
 
 _T = TypeVar("_T")
-_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
@@ -54,7 +51,7 @@ class DirectoryStore:
         # The prefix need not end at a "/": only its whole directories are walked, its last part is compared.
         directory, _, _ = prefix.rpartition("/")
         if directory:
-            _parts(directory)
+            _check_directory(directory)
         found = [info for info in self._walk(directory) if info.key.startswith(prefix)]
         return iter(sorted(found, key=lambda info: info.key))
 
@@ -76,7 +73,7 @@ class DirectoryStore:
         return self._with_file(key, read)
 
     def _with_file(self, key: str, action: Callable[[int], _T]) -> _T:
-        fd = open_beneath(self._root, key)
+        fd = open_confined(self._root, key)
         try:
             return action(fd)
         except OSError as error:
@@ -119,56 +116,14 @@ def directory_of(url: str | os.PathLike[str]) -> Path:
     return path
 
 
-def open_beneath(root: Path, key: str) -> int:
-    """A file descriptor, open for reading, of the regular file ``key`` below ``root``. The caller closes it.
-
-    Raises ForbiddenLocationError for a key that is absolute, has empty parts, ``.``, ``..`` or NUL, or meets a symbolic link
-    or anything but a regular file; ObjectNotFoundError; RemoteStorageAccessError; RemoteStorageUnavailableError.
-    """
-    *directories, name = _parts(key)
+def _check_directory(directory: str) -> None:
     try:
-        at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _translated(error, key) from None
-    try:
-        for part in directories:
-            child = _enter(at, part)
-            os.close(at)
-            at = child
-        # O_NONBLOCK: opening a FIFO must not wait for a writer. It means nothing to a regular file.
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
-    except OSError as error:
-        raise _translated(error, key) from None
-    finally:
-        os.close(at)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise ForbiddenLocationError(f"not a regular file: {key!r}")
-    return fd
-
-
-def _enter(directory: int, name: str) -> int:
-    try:
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    except NotADirectoryError:
-        # Linux says ENOTDIR of a symbolic link here, other systems ELOOP: make them alike.
-        if stat.S_ISLNK(os.lstat(name, dir_fd=directory).st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-        raise
-
-
-def _parts(key: str) -> list[str]:
-    parts = key.split("/")
-    if "\0" in key or any(part in {"", ".", ".."} for part in parts):
-        raise ForbiddenLocationError(f"not a key below the store's root: {key!r}")
-    return parts
+        check_object_key(directory)
+    except ValueError as error:
+        raise ForbiddenLocationError(f"not a prefix below the store's root: {error}") from None
 
 
 def _translated(error: OSError, key: str) -> DirectFetchError:
-    if error.errno in _MISSING:
-        return ObjectNotFoundError(key)
-    if error.errno == errno.ELOOP:
-        return ForbiddenLocationError(f"the path of {key!r} has a symbolic link")
     if error.errno in _DENIED:
         return RemoteStorageAccessError(f"not allowed to read {key!r}")
     return RemoteStorageUnavailableError(f"cannot read {key!r}: {error.strerror}")

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from fetchers import directory_store
-from fetchers.directory_store import DirectoryStore, directory_of, open_beneath
+from fetchers.directory_store import DirectoryStore, directory_of
 from kafka_remote_client.errors import (
     ConfigurationError,
     ForbiddenLocationError,
@@ -109,7 +109,7 @@ def test_list_passes_over_what_vanishes_meanwhile(store, root, monkeypatch):
     assert list(store.list("")) == []
 
 
-@pytest.mark.parametrize("key", ["missing", "a/missing", "missing/object", "top/object", "a/b/object/deeper", "x" * 5000])
+@pytest.mark.parametrize("key", ["missing", "a/missing", "missing/object", "top/object", "a/b/object/deeper", "x" * 1000])
 def test_raises_for_an_object_that_is_not_there(store, key):
     for call in (store.get, store.size, lambda key: store.get_range(key, 0, 1)):
         with pytest.raises(ObjectNotFoundError) as caught:
@@ -136,7 +136,7 @@ def test_raises_for_an_object_that_is_not_there(store, key):
     ],
 )
 def test_refuses_a_key_that_is_no_path_below_the_root(store, key):
-    with pytest.raises(ForbiddenLocationError, match="not a key"):
+    with pytest.raises(ForbiddenLocationError, match="object key has"):
         store.get(key)
 
 
@@ -207,9 +207,9 @@ def test_the_systems_errors_are_told_apart(store, monkeypatch, number, expected)
             store.list("")
 
 
-def test_a_root_that_vanishes_makes_every_object_missing(store, root):
+def test_a_root_that_vanishes_makes_the_store_unavailable(store, root):
     root.rename(root.with_name("elsewhere"))
-    with pytest.raises(ObjectNotFoundError):
+    with pytest.raises(RemoteStorageUnavailableError):
         store.get("top")
     assert list(store.list("")) == []
 
@@ -218,14 +218,6 @@ def test_a_file_that_shrinks_while_it_is_read_gives_what_is_left(store, monkeypa
     pread = os.pread
     monkeypatch.setattr(directory_store.os, "pread", lambda fd, size, at: pread(fd, min(size, 3), at) if at < 6 else b"")
     assert store.get("a/b/object") == b"012345"
-
-
-def test_open_beneath_gives_a_descriptor_to_be_closed(root):
-    fd = open_beneath(root, "a-b")
-    try:
-        assert os.read(fd, 10) == b"dash"
-    finally:
-        os.close(fd)
 
 
 def test_the_directory_is_named_by_url_or_path(root, tmp_path):
