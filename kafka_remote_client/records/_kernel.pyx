@@ -489,6 +489,10 @@ cdef inline const uint8_t *read_varint(const uint8_t *at, const uint8_t *end, in
     if at < end and at[0] < 0x80:
         value[0] = (at[0] >> 1) ^ -<int64_t>(at[0] & 1)
         return at + 1
+    if end - at > 1 and at[1] < 0x80:
+        raw = (at[0] & 0x7F) | (<uint64_t>at[1] << 7)
+        value[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
+        return at + 2
     at = read_base128(at, end, 35, &raw)
     if at != NULL:
         value[0] = <int32_t>((<uint32_t>raw >> 1) ^ (<uint32_t>0 - (<uint32_t>raw & 1)))
@@ -536,9 +540,14 @@ cdef int read_records(
         if not MINIMAL_RECORD - 1 <= size <= end - at:
             return RECORD_SIZE
         record_end = at + size
-        at = read_base128(at + 1, record_end, 70, &raw)
-        if at == NULL:
-            return VARINT
+        at += 1
+        if at[0] < 0x80:  # a record has room for it: see MINIMAL_RECORD
+            raw = at[0]
+            at += 1
+        else:
+            at = read_base128(at, record_end, 70, &raw)
+            if at == NULL:
+                return VARINT
         at = read_varint(at, record_end, &offset_delta)
         if at == NULL:
             return VARINT
