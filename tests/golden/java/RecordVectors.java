@@ -13,7 +13,7 @@ import org.apache.kafka.common.record.TimestampType;
 /**
  * Writes record batches of every magic, codec and timestamp type with Kafka's own builder, and what Kafka's own reader makes of
  * them, one JSON object a line. Needs kafka-clients 3.9, the last that can still write magic 0 and 1:
- * java -cp "lib/*" tests/java/RecordVectors.java | gzip -9n > tests/golden/record-vectors.jsonl.gz
+ * java -cp "lib/*" tests/golden/java/RecordVectors.java | gzip -9n > tests/golden/record-vectors.jsonl.gz
  */
 public class RecordVectors {
     static String text(ByteBuffer data) {
