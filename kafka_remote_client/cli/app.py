@@ -17,10 +17,11 @@ from kafka_remote_client.cli.dump import DumpRequest, dump
 from kafka_remote_client.cli.ls import list_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.shim import parse_settings, serve
-from kafka_remote_client.cli.tier import open_tier, parse_topic_id
+from kafka_remote_client.cli.tier import open_tier, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 
@@ -36,6 +37,15 @@ app = typer.Typer(
 
 Store = Annotated[str, typer.Option("--store", help="URL of the tier: file:///DIR", metavar="URL")]
 Layout = Annotated[str, typer.Option("--layout", help="How the tier names its objects.", metavar="NAME")]
+KeyPrefix = Annotated[
+    str, typer.Option("--key-prefix", help="Put in front of every object's name as it is (aiven).", metavar="PREFIX")
+]
+EncryptionKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encryption-key", help="RSA private key, PEM or DER; may be repeated (aiven).", metavar="KEYID=PRIVATE_KEY_FILE"
+    ),
+]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")]
 
 
@@ -51,6 +61,8 @@ def _dump(
     store: Store,
     topic: Annotated[str, typer.Option("--topic", help="Name of the topic.")],
     layout: Layout = "local-tiered-storage",
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
     partition: Partition = None,
     start: Annotated[int | None, typer.Option("--start", min=0, help="First offset.")] = None,
     end: Annotated[int | None, typer.Option("--end", min=0, help="Offset to stop before.")] = None,
@@ -66,7 +78,8 @@ def _dump(
         raise typer.BadParameter("records are printed as json", param_hint="--output")
     level = IsolationLevel[isolation_level.name]
     request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps)
-    with open_tier(store, layout, topic=topic, topic_id=parse_topic_id(topic_id)) as (opened, source):
+    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+    with open_tier(store, layout, options, topic=topic, topic_id=parse_topic_id(topic_id)) as (opened, source):
         for line in dump(request, opened, source, remark):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -76,12 +89,15 @@ def _dump(
 def _ls(
     store: Store,
     layout: Layout = "local-tiered-storage",
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
     topic: Annotated[str | None, typer.Option("--topic", help="Only this topic.")] = None,
     partition: Partition = None,
     output: Annotated[OutputFormat, typer.Option("--output")] = OutputFormat.TEXT,
 ) -> None:
     """Lists topics, partitions and segments of the tier."""
-    with open_tier(store, layout, topic=topic) as (_, source):
+    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+    with open_tier(store, layout, options, topic=topic) as (_, source):
         show_segments(list_segments(source, topic, partition), output)
 
 

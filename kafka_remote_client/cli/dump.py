@@ -11,6 +11,7 @@ import attrs
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
@@ -52,7 +53,8 @@ def dump(
         raise ConfigurationError(f"the store holds no {what}")
     config = RemoteFetchConfig(enabled=True, allow_offset_gaps=request.allow_offset_gaps)
     clock = SystemClock()
-    engine = FetchEngine(source, StoreFetcher(store), config, clock=clock, metrics=FetchMetrics(clock))
+    fetcher = ChunkedFetcher(StoreFetcher(store))
+    engine = FetchEngine(source, fetcher, config, clock=clock, metrics=FetchMetrics(clock), formats=CHUNKED_FORMATS)
     try:
         for tip in partitions:
             yield from _dump_partition(engine, source, tip, request, say)

@@ -17,6 +17,8 @@ __all__ = ["SegmentLine", "list_segments"]
 class SegmentLine:
     """One segment. ``end_offset`` is inclusive and, like ``leader_epochs``, ``None`` where the objects do not tell.
 
+    ``bytes`` is the segment's size as Kafka wrote it, where that can be known; ``stored_bytes`` that of its log object.
+
     ``state`` is "live" (a reader of the partition gets it), "shadowed" (another segment holds its offsets in the lineage) or
     "incomplete: …" with the reason. A listing knows no more: deleted ones are not there.
     """
@@ -28,6 +30,7 @@ class SegmentLine:
     start_offset: int
     end_offset: int | None
     bytes: int
+    stored_bytes: int
     leader_epochs: tuple[tuple[int, int], ...] | None
     state: str
 
@@ -64,6 +67,7 @@ def _is_live(source: ListingLocationSource, tip: TopicIdPartition, metadata: Rem
 
 def _line(listed: ListedSegment, metadata: RemoteLogSegmentMetadata | None, state: str) -> SegmentLine:
     tip = listed.topic_id_partition
+    stored = listed.sizes.get(ObjectKind.LOG, 0)
     epochs = None if metadata is None else tuple((e.epoch, e.start_offset) for e in metadata.segment_leader_epochs)
     return SegmentLine(
         topic=tip.topic,
@@ -72,7 +76,8 @@ def _line(listed: ListedSegment, metadata: RemoteLogSegmentMetadata | None, stat
         segment_id=uuid_to_text(listed.remote_log_segment_id.id),
         start_offset=listed.start_offset,
         end_offset=None if metadata is None else metadata.end_offset,
-        bytes=listed.sizes.get(ObjectKind.LOG, 0),
+        bytes=stored if metadata is None else metadata.segment_size_in_bytes,
+        stored_bytes=stored,
         leader_epochs=epochs,
         state=state,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -11,22 +11,40 @@ from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import uuid_from_text
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import load_store
-from kafka_remote_client.remote_log.layouts import layout_named
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 
-__all__ = ["open_tier", "parse_topic_id"]
+__all__ = ["open_tier", "parse_encryption_keys", "parse_topic_id"]
 
 
 @contextmanager
 def open_tier(
-    store_url: str, layout_name: str, *, topic: str | None = None, topic_id: UUID | None = None
+    store_url: str,
+    layout_name: str,
+    options: LayoutOptions | None = None,
+    *,
+    topic: str | None = None,
+    topic_id: UUID | None = None,
 ) -> Iterator[tuple[RemoteObjectStore, ListingLocationSource]]:
     """The store and a listing of it (of one topic). Raises ConfigurationError for a store or layout that does not exist."""
-    layout = layout_named(layout_name)
+    layout = layout_named(layout_name, options)
     store = load_store(store_url)
     try:
         yield store, ListingLocationSource(store, layout, topic=topic, topic_id=topic_id)
     finally:
         store.close()
+
+
+def parse_encryption_keys(pairs: Sequence[str]) -> dict[str, str]:
+    """``KEYID=PRIVATE_KEY_FILE`` arguments. Raises ConfigurationError for one that is not so, and for an id given twice."""
+    keys: dict[str, str] = {}
+    for pair in pairs:
+        key_id, separator, path = pair.partition("=")
+        if not separator or not key_id or not path:
+            raise ConfigurationError("--encryption-key takes KEYID=PRIVATE_KEY_FILE")
+        if key_id in keys:
+            raise ConfigurationError(f"--encryption-key: {key_id} is given twice")
+        keys[key_id] = path
+    return keys
 
 
 def parse_topic_id(text: str | None) -> UUID | None:

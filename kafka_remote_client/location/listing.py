@@ -1,8 +1,9 @@
 """Locations from the store alone: for offline reads and for the day when no broker is left.
 
-It stands on the same resolver as the shim, over what a listing of the store tells. Ranges carry the object's key, so the
-fetcher needs credentials of its own. Nobody can say here where the log really starts (DeleteRecords), nor what the brokers
-still hold; a reader of committed records stops before the first transaction that is undecided where the tier ends.
+It stands on the same resolver as the shim, over what a listing of the store tells. Ranges carry the object's key, and for a
+segment kept in chunks what restores it, so the fetcher needs credentials of its own. Nobody can say here where the log really
+starts (DeleteRecords), nor what the brokers still hold; a reader of committed records stops before the first transaction that
+is undecided where the tier ends.
 
 References: docs/design.md.
 """
@@ -12,9 +13,10 @@ from __future__ import annotations
 import threading
 from uuid import UUID
 
+import attrs
+
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import (
     UNKNOWN_OFFSET,
     GrantedRange,
@@ -106,12 +108,14 @@ class ListingLocationSource:
         if not found.aborted_complete:
             # Every transaction below the bound is decided, so a marker is missing only if a segment is.
             return NotRemote("aborted-unknown", self._offsets(tip))
-        custom_metadata = LocationMetadata(object_key=found.object_key, etag=found.etag).encode()
+        located = self._layout.locate(self._store, found.metadata, found.ranges)
         return SegmentLocation(
             metadata=found.metadata,
-            format=self._layout.format_name,
+            format=located.format,
             fetch_offset=offset,
-            ranges=tuple(GrantedRange(byte_range, custom_metadata) for byte_range in found.ranges),
+            ranges=tuple(
+                GrantedRange(one.range, attrs.evolve(one.location, etag=found.etag).encode()) for one in located.ranges
+            ),
             next_offset=found.next_offset,
             aborted_transactions=found.aborted,
             last_stable_offset=UNKNOWN_OFFSET if undecided is None else undecided,

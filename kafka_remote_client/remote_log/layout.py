@@ -1,21 +1,36 @@
 """Where the objects of a segment lie in a store, and which segments a store holds.
 
-A layout knows names only; it opens nothing but listings. It stands between the metadata (which never names an object, except
-in custom metadata) and a :class:`~kafka_remote_client.plugin.RemoteObjectStore`.
+A layout stands between the metadata (which never names an object, except in custom metadata) and a
+:class:`~kafka_remote_client.plugin.RemoteObjectStore`. It knows names, which object holds what, and how a log that is not
+stored as Kafka wrote it becomes that again. Of the formats inside the indexes it knows nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
 import attrs
 
-from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 
-__all__ = ["REQUIRED", "ListedSegment", "ObjectKind", "ObjectLayout"]
+__all__ = [
+    "ORIGINAL_FORMAT",
+    "REQUIRED",
+    "ListedSegment",
+    "LocatedRange",
+    "LocatedSegment",
+    "ObjectKind",
+    "ObjectLayout",
+    "located_as_they_are",
+    "segment_order",
+]
+
+ORIGINAL_FORMAT = "ApacheKafkaV1"
+"""The storage format of a log that is stored as Kafka wrote it."""
 
 
 class ObjectKind(Enum):
@@ -35,7 +50,10 @@ REQUIRED = frozenset(ObjectKind) - {ObjectKind.TRANSACTION_INDEX}
 
 @attrs.frozen
 class ListedSegment:
-    """What a listing alone tells of a segment: its identity, where it starts, and the size of each object in bytes."""
+    """What a listing alone tells of a segment: its identity, where it starts, and the size of each object in bytes.
+
+    Where several kinds lie in one object, each has the size of that object.
+    """
 
     remote_log_segment_id: RemoteLogSegmentId
     start_offset: int
@@ -51,8 +69,44 @@ class ListedSegment:
         return REQUIRED - self.sizes.keys()
 
 
+@attrs.frozen
+class LocatedRange:
+    """Bytes ``range`` of the segment lie in bytes ``object_range`` of the object that ``location`` names.
+
+    The two are equal where the log is stored as Kafka wrote it. ``location`` says all that is needed to make one of the other.
+    """
+
+    range: ByteRange
+    object_range: ByteRange
+    location: LocationMetadata
+
+
+@attrs.frozen
+class LocatedSegment:
+    """In which storage format a window of a segment is announced, and its ranges, which tile the window."""
+
+    format: str
+    ranges: tuple[LocatedRange, ...]
+
+
+def located_as_they_are(object_key: str, ranges: Sequence[ByteRange]) -> LocatedSegment:
+    """Ranges of a log that is stored as Kafka wrote it."""
+    location = LocationMetadata(object_key=object_key)
+    return LocatedSegment(ORIGINAL_FORMAT, tuple(LocatedRange(one, one, location) for one in ranges))
+
+
+def segment_order(segment_id: RemoteLogSegmentId, start_offset: int) -> tuple[object, ...]:
+    """A sort key: by topic, partition and start offset."""
+    tip = segment_id.topic_id_partition
+    return tip.topic, tip.topic_id, tip.partition, start_offset, segment_id.id
+
+
 class ObjectLayout(Protocol):
-    """A naming scheme of a KIP-405 plugin."""
+    """How a KIP-405 plugin lays segments out as objects. One instance may serve many threads.
+
+    All methods that take a store raise what the store raises, ObjectNotFoundError for an object that is not there, and another
+    RemoteLogError kind for one that is not what it should be.
+    """
 
     @property
     def name(self) -> str:
@@ -60,10 +114,24 @@ class ObjectLayout(Protocol):
 
     @property
     def format_name(self) -> str:
-        """The storage format under which its ``.log`` objects are announced: ``ApacheKafkaV1`` = as Kafka wrote them."""
+        """The storage format that a reader of all its segments has to understand: ORIGINAL_FORMAT = as Kafka wrote them."""
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
         """The key of one object of a segment."""
 
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
         """The segments in the store (of one topic name), by partition and start offset; half-copied ones included."""
+
+    def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
+        """What an object of the segment itself tells of it, in state COPY_SEGMENT_STARTED; None where no object does."""
+
+    def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
+        """One index as Kafka wrote it (any kind but the log); no bytes for a transaction index that was never there."""
+
+    def original_logs(self, store: RemoteObjectStore) -> RemoteObjectStore:
+        """The same store, but each log reads as Kafka wrote it: ``get_range`` takes positions of the original segment."""
+
+    def locate(
+        self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, ranges: Sequence[ByteRange]
+    ) -> LocatedSegment:
+        """Where ``ranges`` of the original segment, which tile, are to be read. They may be cut at other places within."""

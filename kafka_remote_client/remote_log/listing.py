@@ -1,7 +1,8 @@
 """What a store's listing alone tells of the tier: no metadata topic, no broker.
 
-Names give topic, partition, segment and start offset, the listing the sizes. The rest is read from the objects themselves, a
-few small pieces per segment and only for partitions that are asked for:
+Names give topic, partition, segment and start offset, the listing the sizes. The rest is read from the objects themselves, and
+only for partitions that are asked for: from the one that describes the segment, where the layout has such an object, else a few
+small pieces per segment:
 
 ================== ==============================================================================================
 end offset         the last batch of the log, walked to from the last entry of the offset index
@@ -22,7 +23,7 @@ import logging
 import threading
 from uuid import UUID
 
-from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError
+from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError, RemoteLogError
 from kafka_remote_client.model import (
     UNKNOWN_EPOCH,
     UNKNOWN_OFFSET,
@@ -97,7 +98,7 @@ class TierListing:
         for segment in self.segments(tip):
             try:
                 found.append(self._read(segment))
-            except (CorruptIndexError, ObjectNotFoundError) as error:
+            except RemoteLogError as error:
                 self._damaged[segment.remote_log_segment_id] = str(error)
                 _log.warning("segment %s is left out: %s", segment.remote_log_segment_id, error)
         # A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one.
@@ -116,10 +117,14 @@ class TierListing:
         """The segment's metadata, and the leader epoch of its uploader."""
         if segment.missing:
             raise ObjectNotFoundError(f"{', '.join(sorted(kind.value for kind in segment.missing))} of the segment")
+        stored = self._layout.stored_metadata(self._store, segment)
+        if stored is not None:
+            # The lineage of an upload ends where its segment does, so its last epoch is the uploader's.
+            return stored, stored.segment_leader_epochs[-1].epoch
         # Keys depend on nothing that is not known yet.
         draft = _metadata(segment, segment.start_offset, (EpochEntry(0, segment.start_offset),), _NO_TIME)
         end_offset = self._end_offset(segment, draft)
-        lineage = parse_leader_epoch_checkpoint(self._store.get(self._layout.object_key(draft, ObjectKind.LEADER_EPOCH)))
+        lineage = parse_leader_epoch_checkpoint(self._layout.read_index(self._store, draft, ObjectKind.LEADER_EPOCH))
         epochs = _cut(lineage, segment.start_offset, end_offset)
         if not epochs:
             raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} does not reach the segment")
@@ -129,7 +134,7 @@ class TierListing:
         tail = self._last_entry(segment, draft, ObjectKind.OFFSET_INDEX, offset_index.ENTRY_SIZE)
         position = offset_index.OffsetIndex(tail, segment.start_offset).last_entry().position
         log = SegmentLog(
-            self._store,
+            self._layout.original_logs(self._store),
             self._layout.object_key(draft, ObjectKind.LOG),
             segment.start_offset,
             _ANY_END,
@@ -147,6 +152,7 @@ class TierListing:
         return time_index.TimeIndex(tail, segment.start_offset).last_entry().timestamp
 
     def _last_entry(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata, kind: ObjectKind, entry_size: int) -> bytes:
+        # A layout without an object that describes the segment keeps each index by itself: its last bytes are enough.
         size = segment.sizes[kind]
         if size % entry_size:
             raise CorruptIndexError(f"{kind.value} of {segment.remote_log_segment_id} has {size} bytes")

@@ -15,10 +15,12 @@ References: Kafka's LocalTieredStorage, RemoteTopicPartitionDirectory, RemoteLog
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from kafka_remote_client.errors import ObjectNotFoundError
 from kafka_remote_client.model import (
+    ByteRange,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     TopicIdPartition,
@@ -26,7 +28,14 @@ from kafka_remote_client.model import (
     uuid_to_text,
 )
 from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
-from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind
+from kafka_remote_client.remote_log.layout import (
+    ORIGINAL_FORMAT,
+    ListedSegment,
+    LocatedSegment,
+    ObjectKind,
+    located_as_they_are,
+    segment_order,
+)
 
 __all__ = ["LocalTieredStorageLayout"]
 
@@ -47,7 +56,7 @@ class LocalTieredStorageLayout:
     """The names below ``root``, which is the store's key of Kafka's own directory."""
 
     name = "local-tiered-storage"
-    format_name = "ApacheKafkaV1"
+    format_name = ORIGINAL_FORMAT
 
     def __init__(self, root: str = "kafka-tiered-storage") -> None:
         self._prefix = f"{root}/" if root else ""
@@ -61,9 +70,35 @@ class LocalTieredStorageLayout:
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
         found = (self._parse(info) for info in store.list(self._prefix if topic is None else f"{self._prefix}{topic}-"))
         objects = [parsed for parsed in found if parsed and (topic is None or parsed[0].topic_id_partition.topic == topic)]
-        objects.sort(key=lambda parsed: _order(parsed[0], parsed[1]))
+        objects.sort(key=lambda parsed: segment_order(parsed[0], parsed[1]))
         for (segment_id, start), group in groupby(objects, key=lambda parsed: parsed[:2]):
             yield ListedSegment(segment_id, start, {kind: size for _, _, kind, size in group})
+
+    def stored_metadata(
+        self,
+        store: RemoteObjectStore,  # noqa: ARG002 - the interface's; no object describes a segment
+        segment: ListedSegment,  # noqa: ARG002 - as above
+    ) -> RemoteLogSegmentMetadata | None:
+        return None
+
+    def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
+        try:
+            return store.get(self.object_key(metadata, kind))
+        except ObjectNotFoundError:
+            if kind is ObjectKind.TRANSACTION_INDEX:
+                return b""
+            raise
+
+    def original_logs(self, store: RemoteObjectStore) -> RemoteObjectStore:
+        return store
+
+    def locate(
+        self,
+        store: RemoteObjectStore,  # noqa: ARG002 - the interface's; names are enough
+        metadata: RemoteLogSegmentMetadata,
+        ranges: Sequence[ByteRange],
+    ) -> LocatedSegment:
+        return located_as_they_are(self.object_key(metadata, ObjectKind.LOG), ranges)
 
     def _parse(self, info: ObjectInfo) -> tuple[RemoteLogSegmentId, int, ObjectKind, int] | None:
         """None for an object that is no part of a segment."""
@@ -74,8 +109,3 @@ class LocalTieredStorageLayout:
         tip = TopicIdPartition(uuid_from_text(of_directory["id"]), of_directory["topic"], int(of_directory["partition"]))
         segment_id = RemoteLogSegmentId(tip, uuid_from_text(of_file["id"]))
         return segment_id, int(of_file["start"]), _KINDS[of_file["suffix"]], info.size
-
-
-def _order(segment_id: RemoteLogSegmentId, start: int) -> tuple[object, ...]:
-    tip = segment_id.topic_id_partition
-    return tip.topic, tip.topic_id, tip.partition, start, segment_id.id

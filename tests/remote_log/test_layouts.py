@@ -11,5 +11,5 @@ def test_every_layout_is_found_under_its_own_name():
 
 
 def test_raises_for_another_name_and_says_which_there_are():
-    with pytest.raises(ConfigurationError, match="'other'; there are: local-tiered-storage"):
+    with pytest.raises(ConfigurationError, match="'other'; there are: aiven, local-tiered-storage"):
         layout_named("other")

@@ -17,26 +17,38 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["full_golden", "golden_local", "read_jsonl", "read_text"]
+__all__ = ["AIVEN_MODES", "full_golden", "golden_aiven", "golden_local", "read_jsonl", "read_text"]
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_ARCHIVE = _REPOSITORY / "tests" / "golden" / "local.tar.xz"
+_ARCHIVES = _REPOSITORY / "tests" / "golden"
 _GZIPPED = ("expected/*.jsonl", "dump-log-segments/*.txt", "remote_log_metadata.jsonl")
+AIVEN_MODES = ("aiven-plain", "aiven-zstd", "aiven-zstd-aes")
+
+
+def golden_local() -> Path:
+    """The root of the copied golden set (``remote/``, ``expected/``, ``offsets.jsonl`` …)."""
+    return _unpacked("local")
+
+
+def golden_aiven(mode: str) -> Path:
+    """The root of one of AIVEN_MODES: ``remote/``, ``expected/``, ``offsets.jsonl``, ``keys/`` where there are any."""
+    return _unpacked("aiven") / mode
 
 
 @cache
-def golden_local() -> Path:
-    """The root of the copied golden set (``remote/``, ``expected/``, ``offsets.jsonl`` …), unpacked once per checkout.
+def _unpacked(name: str) -> Path:
+    """An archive of tests/golden, unpacked once per checkout.
 
     Several test processes may ask at once: each unpacks aside and the first rename wins.
     """
-    digest = hashlib.sha256(_ARCHIVE.read_bytes()).hexdigest()[:16]
-    target = _REPOSITORY / ".cache" / f"golden-local-{digest}"
+    archive = _ARCHIVES / f"{name}.tar.xz"
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    target = _REPOSITORY / ".cache" / f"golden-{name}-{digest}"
     if not target.is_dir():
         target.parent.mkdir(exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
         try:
-            _unpack(scratch)
+            _unpack(archive, scratch)
             scratch.chmod(0o755)
             scratch.rename(target)
         except OSError:
@@ -65,10 +77,10 @@ def read_jsonl(path: Path) -> Iterator[Any]:
         yield json.loads(line)
 
 
-def _unpack(directory: Path) -> None:
-    with tarfile.open(_ARCHIVE, "r:xz") as archive:
+def _unpack(packed: Path, directory: Path) -> None:
+    with tarfile.open(packed, "r:xz") as archive:
         archive.extractall(directory, filter="data")
     for pattern in _GZIPPED:
-        for plain in directory.glob(pattern):
+        for plain in [*directory.glob(pattern), *directory.glob(f"aiven-*/{pattern}")]:
             plain.with_name(f"{plain.name}.gz").write_bytes(gzip.compress(plain.read_bytes(), 1, mtime=0))
             plain.unlink()

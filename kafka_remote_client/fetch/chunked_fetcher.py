@@ -1,0 +1,151 @@
+"""Makes original segments of stores that keep them in chunks, whatever fetcher reads the store.
+
+::
+
+    fetch_log_segment(original positions)
+      └─ chunk table of the location ─► the chunks that hold them: adjacent, so one range of the object
+           └─ the plain fetcher reads it ─► chunk by chunk: decrypt, decompress, trim ─► the caller's buffer
+
+It stands directly on a plain fetcher, below whatever meters or retries, so those see original positions and restored bytes. A
+location without a chunk table is one of a log as Kafka wrote it and is passed on untouched.
+
+Memory: one chunk as it is stored and one restored, whatever the range; a chunk that is wanted whole is restored in the caller's
+buffer.
+
+References: docs/design.md; docs/aiven.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    CorruptChunkError,
+    InvalidStorageResponseError,
+    RangeNotSatisfiableError,
+    RemoteLogError,
+    RemoteStorageError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
+from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
+from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.layout import CHUNKED_FORMAT
+from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+
+__all__ = ["CHUNKED_FORMATS", "ChunkedFetcher"]
+
+CHUNKED_FORMATS = (ORIGINAL_FORMAT, CHUNKED_FORMAT)
+"""The storage formats that can be read through a ChunkedFetcher."""
+
+_TO_THE_END = -1
+
+
+class ChunkedFetcher:
+    """A RemoteStorageFetcher over another one. Thread safe where that one is."""
+
+    def __init__(self, inner: RemoteStorageFetcher) -> None:
+        self._inner = inner
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        self._inner.configure(configs)
+
+    def fetch_log_segment(
+        self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> ReadableStream:
+        """Raises InvalidStorageResponseError for a chunk table that makes no sense, and when a chunk is not what was written.
+
+        A range outside the table's chunks is RangeNotSatisfiableError: the location is that of another range.
+        """
+        location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
+        if location.chunk_table is None:
+            return self._inner.fetch_log_segment(remote_log_segment_metadata, start_position, end_position)
+        table, transform = _restoring(location.chunk_table, location.data_key)
+        end = remote_log_segment_metadata.segment_size_in_bytes if end_position == _TO_THE_END else end_position
+        try:
+            chunks = table.chunks.select(start_position, end)
+        except ValueError as error:
+            raise RangeNotSatisfiableError(f"the location's chunks do not hold the range: {error}") from None
+        wanted = chunks.object_range
+        stream = self._inner.fetch_log_segment(remote_log_segment_metadata, wanted.start, wanted.end)
+        return _ChunkedStream(stream, iter(chunks), transform, start_position, end)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _restoring(chunk_table: bytes, data_key: bytes | None) -> tuple[ChunkTable, ChunkTransform]:
+    try:
+        table = ChunkTable.decode(chunk_table)
+        return table, table.transform(data_key)
+    except RemoteLogError as error:
+        raise InvalidStorageResponseError(f"the location's chunk table: {error}") from None
+    except ConfigurationError as error:  # a package is missing, which no retry brings
+        raise RemoteStorageError(str(error)) from None
+
+
+class _ChunkedStream:
+    """A ReadableStream of the original bytes ``[start, end)``, over one of the chunks that hold them."""
+
+    def __init__(
+        self, stored: ReadableStream, chunks: Iterator[Chunk], transform: ChunkTransform, start: int, end: int
+    ) -> None:
+        self._stored = stored
+        self._chunks = chunks
+        self._transform = transform
+        self._at = start
+        self._end = end
+        self._rest = memoryview(b"")
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        with memoryview(buffer) as whole, whole.cast("B") as target:
+            if not len(target) or self._at == self._end:
+                return 0
+            count = len(self._rest) or self._next_chunk(target)
+            if len(self._rest):
+                count = min(len(target), len(self._rest))
+                target[:count] = self._rest[:count]
+                self._rest = self._rest[count:]
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        self._at = self._end
+        self._stored.close()
+
+    def _next_chunk(self, target: memoryview) -> int:
+        """Restores a chunk: in ``target`` if it is wanted whole and fits, then its size is the answer; else as the rest."""
+        chunk = next(self._chunks)
+        stored = self._read(chunk.object_size)
+        begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)
+        size = chunk.original_size
+        if end - begin == size <= len(target):
+            with target[:size] as place:
+                self._restore(stored, place, chunk)
+            return size
+        restored = memoryview(bytearray(size))
+        self._restore(stored, restored, chunk)
+        self._rest = restored[begin - chunk.original_start : end - chunk.original_start]
+        return 0
+
+    def _restore(self, stored: bytearray, target: memoryview, chunk: Chunk) -> None:
+        try:
+            self._transform.restore(stored, target)
+        except CorruptChunkError as error:
+            where = f"[{chunk.object_start}, {chunk.object_end})"
+            raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
+
+    def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        filled = 0
+        with memoryview(data) as view:
+            while filled < size:
+                with view[filled:] as free:
+                    count = self._stored.readinto(free)
+                if not 0 < count <= size - filled:
+                    raise RemoteStorageUnavailableError(f"the store sent {filled} of {size} bytes of a chunk")
+                filled += count
+        return data

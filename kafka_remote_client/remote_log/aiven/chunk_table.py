@@ -1,0 +1,85 @@
+"""The chunks that a byte range needs, as a location carries them (tag 4 of LocationMetadata).
+
+::
+
+    type                      | field         | note
+    uvarint                   | flags         | 1 = compressed (zstd), 2 = encrypted (AES-256-GCM)
+    uvarint                   | chunkSize     | original bytes of each chunk but the segment's last
+    uvarint                   | originalStart | of the first chunk, a multiple of chunkSize
+    uvarint                   | originalSize  | bytes of the segment in all these chunks
+    uvarint                   | objectStart   | of the first chunk, in the object
+    COMPACT_NULLABLE_BYTES    | aad           | not null where encrypted
+    COMPACT_ARRAY of uvarint  | storedSizes   | of each chunk, in the object
+
+The data key is not in it: it travels in tag 5.
+
+References: docs/wire-format.md; KIP-482 for the types.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_remote_client.errors import DataKeyError, RemoteLogMetadataError
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
+from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
+from kafka_remote_client.remote_log.flexible import FlexibleReader, FlexibleWriter
+
+__all__ = ["ChunkTable"]
+
+_COMPRESSED, _ENCRYPTED = 1, 2
+
+
+@attrs.frozen
+class ChunkTable:
+    """Chunks, and all that is public about how to restore them."""
+
+    chunks: ChunkIndex
+    form: ChunkForm
+    aad: bytes | None = None
+
+    def encode(self) -> bytes:
+        """The bytes of the module's table."""
+        chunks = self.chunks
+        writer = FlexibleWriter()
+        writer.uvarint(_COMPRESSED * self.form.compressed | _ENCRYPTED * self.form.encrypted)
+        writer.uvarint(chunks.chunk_size)
+        writer.uvarint(chunks.original_start)
+        writer.uvarint(chunks.original_end - chunks.original_start)
+        writer.uvarint(chunks.starts[0])
+        writer.nullable_bytes(self.aad)
+        writer.array_length(len(chunks))
+        for chunk in chunks:
+            writer.uvarint(chunk.object_size)
+        return writer.getvalue()
+
+    @classmethod
+    def decode(cls, data: bytes) -> ChunkTable:
+        """Any bytes at all give a table that tiles or RemoteLogMetadataError."""
+        reader = FlexibleReader(data)
+        flags = reader.uvarint()
+        if flags & ~(_COMPRESSED | _ENCRYPTED):
+            raise RemoteLogMetadataError(f"a chunk table has the unknown flags {flags:#x}")
+        form = ChunkForm(compressed=bool(flags & _COMPRESSED), encrypted=bool(flags & _ENCRYPTED))
+        chunk_size, start, size, object_start = (reader.uvarint() for _ in range(4))
+        aad = reader.nullable_bytes()
+        sizes = [reader.uvarint() for _ in range(reader.array_length())]
+        if reader.remaining or (aad is None) is form.encrypted:
+            raise RemoteLogMetadataError("a chunk table does not parse")
+        chunks = ChunkIndex.of_sizes(
+            form,
+            sizes,
+            chunk_size=chunk_size,
+            original_start=start,
+            original_end=start + size,
+            object_start=object_start,
+        )
+        return cls(chunks, form, aad)
+
+    def transform(self, data_key: bytes | None) -> ChunkTransform:
+        """What restores these chunks. Raises DataKeyError, MissingExtraError."""
+        if self.aad is None:
+            return ChunkTransform(self.form, None)
+        if data_key is None:
+            raise DataKeyError("the segment is encrypted, and no data key came with it")
+        return ChunkTransform(self.form, ChunkCipher(data_key, self.aad))

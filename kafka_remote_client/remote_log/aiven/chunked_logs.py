@@ -1,0 +1,82 @@
+"""A store whose logs read as Kafka wrote them, over one that keeps them in chunks.
+
+For whoever looks at a log here and there: batch headers at the ends of a window, a walk after a time. The chunks that were
+restored last are kept, because the next look is mostly into the same one. Whole windows are read by
+:class:`~kafka_remote_client.fetch.chunked_fetcher.ChunkedFetcher`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafka_remote_client.errors import CorruptChunkError
+from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
+from kafka_remote_client.remote_log.aiven.manifest_cache import ManifestCache, StoredLog
+from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
+
+__all__ = ["ChunkedLogs"]
+
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+class ChunkedLogs:
+    """A RemoteObjectStore of logs. Keys are those of ``.log`` objects, positions those of the original segments. Thread safe.
+
+    Reading raises RemoteLogError kinds and what the store raises.
+    """
+
+    def __init__(self, store: RemoteObjectStore, manifests: ManifestCache, *, max_bytes: int = _MAX_BYTES) -> None:
+        self._store = store
+        self._manifests = manifests
+        self._restored: ByteBoundCache[bytes] = ByteBoundCache(max_bytes)
+
+    def get(self, key: str) -> bytes:
+        return self.get_range(key, 0, self.size(key))
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        manifest = self._manifests.manifest(self._store, key)
+        chunks = manifest.chunks
+        end = min(end, chunks.original_end)
+        if start >= end:
+            return b""
+        if manifest.form.is_plain:
+            return self._store.get_range(key, start, end)
+        numbers = chunks.numbers(start, end)
+        data = b"".join(self._chunks(key, self._manifests.stored_log(self._store, key), numbers))
+        begin = chunks.chunk(numbers.start).original_start
+        return data[start - begin : end - begin]
+
+    def size(self, key: str) -> int:
+        return self._manifests.manifest(self._store, key).chunks.original_end
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """As the store lists them: names, and sizes of what is stored."""
+        return self._store.list(prefix)
+
+    def close(self) -> None:
+        """Leaves the store to its owner."""
+
+    def _chunks(self, key: str, log: StoredLog, numbers: range) -> Sequence[bytes]:
+        kept = ((number, self._restored.get((key, number))) for number in numbers)
+        known = {number: chunk for number, chunk in kept if chunk is not None}
+        missing = [number for number in numbers if number not in known]
+        if missing:
+            # One read from the first to the last: chunks that are known between them are few and cheap.
+            known |= self._read(key, log, range(missing[0], missing[-1] + 1))
+        return [known[number] for number in numbers]
+
+    def _read(self, key: str, log: StoredLog, numbers: range) -> dict[int, bytes]:
+        chunks = log.manifest.chunks
+        start, end = chunks.chunk(numbers.start).object_start, chunks.chunk(numbers.stop - 1).object_end
+        stored = memoryview(self._store.get_range(key, start, end))
+        if len(stored) != end - start:
+            raise CorruptChunkError(f"{key}: the log ends after {start + len(stored)} bytes, its chunks at {end}")
+        transform = log.transform()
+        fresh = {}
+        for number in numbers:
+            chunk = chunks.chunk(number)
+            target = bytearray(chunk.original_size)
+            transform.restore(stored[chunk.object_start - start : chunk.object_end - start], memoryview(target))
+            fresh[number] = bytes(target)
+            self._restored.put((key, number), fresh[number], len(target))
+        return fresh

@@ -1,0 +1,150 @@
+"""Aiven's plugin as an object layout.
+
+================= =================================================================================
+object            holds
+================= =================================================================================
+``.log``          the segment, in chunks that may be compressed and encrypted, or as Kafka wrote it
+``.indexes``      all index files, one behind the other; each encrypted by itself where the log is
+``.rsm-manifest`` which of that is so for this very segment, and where each index and chunk lies
+================= =================================================================================
+
+The manifest is uploaded last: a segment without one was not copied to its end, was deleted, lies under another prefix, or is
+kept as an Iceberg table. Each of these means: no location.
+
+Keys come from the custom metadata where the plugin was told to write them there, else from the configured prefix and the
+segment's identity.
+
+References: Aiven-Open/tiered-storage-for-apache-kafka; docs/aiven.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from kafka_remote_client.errors import CorruptChunkError, CorruptIndexError, RemoteLogMetadataError
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.aiven import keys
+from kafka_remote_client.remote_log.aiven.chunk_index import aligned
+from kafka_remote_client.remote_log.aiven.chunked_logs import ChunkedLogs
+from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
+from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
+from kafka_remote_client.remote_log.aiven.manifest import SegmentManifest
+from kafka_remote_client.remote_log.aiven.manifest_cache import ManifestCache, StoredLog
+from kafka_remote_client.remote_log.layout import (
+    ListedSegment,
+    LocatedRange,
+    LocatedSegment,
+    ObjectKind,
+    located_as_they_are,
+    segment_order,
+)
+
+__all__ = ["CHUNKED_FORMAT", "AivenLayout"]
+
+CHUNKED_FORMAT = "AivenTieredStorageV1"
+"""The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
+
+
+class AivenLayout:
+    """The objects below ``key_prefix``, which is put in front of every name as it is. ``key_ring`` opens encrypted segments."""
+
+    name = "aiven"
+    format_name = CHUNKED_FORMAT
+
+    def __init__(self, key_prefix: str = "", key_ring: KeyRing | None = None) -> None:
+        self._prefix = key_prefix
+        self._manifests = ManifestCache(key_ring or KeyRing())
+
+    def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
+        """Raises RemoteLogMetadataError for custom metadata that does not parse."""
+        told = AivenCustomMetadata.decode(metadata.custom_metadata)
+        prefix = self._prefix if told.object_prefix is None else told.object_prefix
+        main = (
+            keys.main_path(metadata.remote_log_segment_id, metadata.start_offset)
+            if told.object_key is None
+            else told.object_key
+        )
+        return f"{prefix}{main}.{keys.LOG if kind is ObjectKind.LOG else keys.INDEXES}"
+
+    def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
+        objects: list[tuple[keys.SegmentObjectKey, int]] = []
+        for info in store.list(self._prefix if topic is None else f"{self._prefix}{topic}-"):
+            parsed = keys.parse_key(info.key, self._prefix)
+            if parsed and topic in {None, parsed.remote_log_segment_id.topic_id_partition.topic}:
+                objects.append((parsed, info.size))
+        objects.sort(key=lambda found: segment_order(found[0].remote_log_segment_id, found[0].start_offset))
+        for (segment_id, start), group in groupby(
+            objects, lambda found: (found[0].remote_log_segment_id, found[0].start_offset)
+        ):
+            yield ListedSegment(segment_id, start, _sizes({found.suffix: size for found, size in group}))
+
+    def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
+        main = keys.main_path(segment.remote_log_segment_id, segment.start_offset)
+        manifest = self._manifests.manifest(store, f"{self._prefix}{main}.{keys.LOG}")
+        told = manifest.segment_metadata()
+        if (told.remote_log_segment_id, told.start_offset) != (segment.remote_log_segment_id, segment.start_offset):
+            raise RemoteLogMetadataError(f"the manifest is that of segment {told.remote_log_segment_id}")
+        sizes = segment.sizes[ObjectKind.LOG], segment.sizes[ObjectKind.OFFSET_INDEX]
+        wanted = manifest.chunks.object_end, max(piece.position + piece.size for piece in manifest.indexes.values())
+        if sizes != wanted:
+            raise RemoteLogMetadataError(f"log and indexes have {sizes} bytes, by the manifest {wanted}")
+        return told
+
+    def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
+        """Raises DataKeyError as well, where the segment is encrypted and its key cannot be had."""
+        stored = self._stored_log(store, metadata)
+        piece = stored.manifest.indexes.get(kind)
+        if piece is None or not piece.size:
+            return b""
+        key = self.object_key(metadata, kind)
+        data = store.get_range(key, piece.position, piece.position + piece.size)
+        if len(data) != piece.size:
+            raise CorruptIndexError(f"{key}: {len(data)} of {piece.size} bytes of the {kind.value} at {piece.position}")
+        cipher = stored.cipher()
+        if cipher is None:
+            return data
+        try:
+            return cipher.decrypt(data)
+        except CorruptChunkError as error:
+            raise CorruptIndexError(f"{key}: {kind.value} at {piece.position}: {error}") from None
+
+    def original_logs(self, store: RemoteObjectStore) -> RemoteObjectStore:
+        return ChunkedLogs(store, self._manifests)
+
+    def locate(
+        self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, ranges: Sequence[ByteRange]
+    ) -> LocatedSegment:
+        """Ranges of a log in chunks are cut where chunks end, and each location holds what restores its own chunks."""
+        key = self.object_key(metadata, ObjectKind.LOG)
+        stored = self._stored_log(store, metadata)
+        if stored.manifest.form.is_plain:
+            return located_as_they_are(key, ranges)
+        located = []
+        for one in aligned(ranges, stored.manifest.chunks):
+            table = stored.table(one.start, one.end)
+            location = LocationMetadata(object_key=key, chunk_table=table.encode(), data_key=stored.data_key)
+            located.append(LocatedRange(one, table.chunks.object_range, location))
+        return LocatedSegment(CHUNKED_FORMAT, tuple(located))
+
+    def _stored_log(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata) -> StoredLog:
+        stored = self._manifests.stored_log(store, self.object_key(metadata, ObjectKind.LOG))
+        _check_size(stored.manifest, metadata)
+        return stored
+
+
+def _check_size(manifest: SegmentManifest, metadata: RemoteLogSegmentMetadata) -> None:
+    if manifest.chunks.original_end != metadata.segment_size_in_bytes:
+        raise RemoteLogMetadataError(
+            f"segment {metadata.remote_log_segment_id} has {metadata.segment_size_in_bytes} bytes, "
+            f"{manifest.chunks.original_end} by its manifest"
+        )
+
+
+def _sizes(objects: dict[str, int]) -> dict[ObjectKind, int]:
+    """By kind; a manifest that is missing is found out when it is read."""
+    sizes = {kind: objects[keys.INDEXES] for kind in ObjectKind if keys.INDEXES in objects}
+    sizes.pop(ObjectKind.LOG, None)
+    return sizes | ({ObjectKind.LOG: objects[keys.LOG]} if keys.LOG in objects else {})

@@ -1,0 +1,77 @@
+"""Manifests, read once, and how to restore the chunks that they tell of.
+
+What is unwrapped stays unwrapped: a manifest may be written again for another private key, its data key stays the same.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
+from kafka_remote_client.remote_log.aiven.keys import MANIFEST, with_suffix
+from kafka_remote_client.remote_log.aiven.manifest import MAX_MANIFEST_BYTES, SegmentManifest, parse_manifest
+from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
+from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
+
+__all__ = ["ManifestCache", "StoredLog"]
+
+_MAX_BYTES = 32 * 1024 * 1024
+
+
+@attrs.frozen(eq=False)
+class StoredLog:
+    """A segment's manifest and, where the segment is encrypted, its data key, which is not shown."""
+
+    manifest: SegmentManifest
+    data_key: bytes | None = attrs.field(default=None, repr=False)
+
+    def cipher(self) -> ChunkCipher | None:
+        """What decrypts its chunks and indexes; None where nothing is encrypted."""
+        encryption = self.manifest.encryption
+        if encryption is None:
+            return None
+        assert self.data_key is not None  # unwrapped by whoever made this
+        return ChunkCipher(self.data_key, encryption.aad)
+
+    def transform(self) -> ChunkTransform:
+        """What restores its chunks."""
+        return ChunkTransform(self.manifest.form, self.cipher())
+
+    def table(self, start: int, end: int) -> ChunkTable:
+        """The chunks of the original bytes ``[start, end)``. Raises ValueError outside the segment."""
+        encryption = self.manifest.encryption
+        aad = None if encryption is None else encryption.aad
+        return ChunkTable(self.manifest.chunks.select(start, end), self.manifest.form, aad)
+
+
+class ManifestCache:
+    """Thread safe. Raises what the store raises, RemoteLogMetadataError, and DataKeyError where a key is asked for."""
+
+    def __init__(self, keys: KeyRing, *, max_bytes: int = _MAX_BYTES) -> None:
+        self._keys = keys
+        self._manifests: ByteBoundCache[SegmentManifest] = ByteBoundCache(max_bytes)
+        self._data_keys: ByteBoundCache[bytes] = ByteBoundCache(max_bytes)
+
+    def manifest(self, store: RemoteObjectStore, log_key: str) -> SegmentManifest:
+        """The manifest of the segment whose log is ``log_key``. No private key is needed."""
+        # One layout may serve several stores, whose keys are the same by chance.
+        known = self._manifests.get((store, log_key))
+        if known is None:
+            data = store.get_range(with_suffix(log_key, MANIFEST), 0, MAX_MANIFEST_BYTES + 1)
+            known = parse_manifest(data)
+            self._manifests.put((store, log_key), known, 4 * len(data) + known.chunks.nbytes)
+        return known
+
+    def stored_log(self, store: RemoteObjectStore, log_key: str) -> StoredLog:
+        """The same with the data key."""
+        manifest = self.manifest(store, log_key)
+        if manifest.encryption is None:
+            return StoredLog(manifest)
+        wrapped = (manifest.encryption.key_id, manifest.encryption.wrapped_key)
+        data_key = self._data_keys.get(wrapped)
+        if data_key is None:
+            data_key = self._keys.unwrap(*wrapped)
+            self._data_keys.put(wrapped, data_key, len(data_key) + len(wrapped[1]))
+        return StoredLog(manifest, data_key)

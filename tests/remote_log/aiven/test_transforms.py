@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import sys
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_remote_client.errors import CorruptChunkError, DataKeyError
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm
+from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
+from tests.support.aiven import AAD, DATA_KEY, encrypt, stored_chunks
+
+DATA = b"what Kafka wrote " * 20
+FORMS = [ChunkForm(compressed, encrypted) for compressed in (False, True) for encrypted in (False, True)]
+
+
+def transform(form: ChunkForm, **changes) -> ChunkTransform:
+    return ChunkTransform(form, ChunkCipher(**{"data_key": DATA_KEY, "aad": AAD, **changes}))
+
+
+def stored(data: bytes, form: ChunkForm) -> bytes:
+    (chunk,) = stored_chunks(data, len(data) or 1, compressed=form.compressed, encrypted=form.encrypted)
+    return chunk
+
+
+def restored(form: ChunkForm, chunk: bytes, size: int, **changes) -> bytes:
+    target = bytearray(b"\xee" * size)
+    transform(form, **changes).restore(chunk, memoryview(target))
+    return bytes(target)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("data", [DATA, b"x", b"", bytes(1_000_000)], ids=len)
+def test_what_was_stored_is_restored(form, data):
+    assert restored(form, stored(data, form), len(data)) == data
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_a_chunk_of_another_size_is_refused(form, difference):
+    with pytest.raises(CorruptChunkError):
+        restored(form, stored(DATA, form), len(DATA) + difference)
+
+
+@pytest.mark.parametrize("at", [0, 11, 12, 40, -17, -16, -1])
+def test_a_flipped_bit_of_an_encrypted_chunk_is_refused_before_a_byte_is_used(at):
+    chunk = bytearray(stored(DATA, ChunkForm(encrypted=True)))
+    chunk[at] ^= 1
+    target = bytearray(len(DATA))
+    with pytest.raises(CorruptChunkError, match="tag"):
+        transform(ChunkForm(encrypted=True)).restore(chunk, memoryview(target))
+    assert target == bytes(len(DATA))
+
+
+@pytest.mark.parametrize("change", [{"data_key": bytes(32)}, {"aad": b""}])
+def test_another_key_or_other_additional_data_is_refused(change):
+    with pytest.raises(CorruptChunkError, match="tag"):
+        restored(ChunkForm(True, True), stored(DATA, ChunkForm(True, True)), len(DATA), **change)
+
+
+@pytest.mark.parametrize("size", [0, 12, 27])
+def test_too_few_bytes_are_no_encrypted_chunk(size):
+    with pytest.raises(CorruptChunkError, match=f"{size} bytes"):
+        restored(ChunkForm(encrypted=True), bytes(size), 0)
+
+
+def test_a_bomb_is_refused_at_the_size_that_the_table_gives():
+    bomb = bytes(cramjam.zstd.compress(bytes(50_000_000)))
+    with pytest.raises(CorruptChunkError):
+        restored(ChunkForm(compressed=True), bomb, 1000)
+    with pytest.raises(CorruptChunkError):
+        restored(ChunkForm(True, True), encrypt(bomb), 1000)
+
+
+@pytest.mark.parametrize("chunk", [b"", b"\x28\xb5\x2f\xfd", DATA, b"\x28\xb5\x2f\xfd\x20\x05\x29\0\0"])
+def test_what_is_no_frame_is_refused(chunk):
+    with pytest.raises(CorruptChunkError):
+        restored(ChunkForm(compressed=True), chunk, 5)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60), st.integers(0, 40), st.sampled_from(FORMS))
+def test_any_bytes_are_restored_or_refused(data, size, form):
+    try:
+        restored(form, data, size)
+    except CorruptChunkError:
+        return
+
+
+def test_a_key_of_another_size_is_refused():
+    with pytest.raises(DataKeyError, match="31 bytes"):
+        ChunkCipher(bytes(31), AAD)
+
+
+def test_an_encrypted_form_needs_a_cipher():
+    with pytest.raises(DataKeyError):
+        ChunkTransform(ChunkForm(encrypted=True), None)
+
+
+def test_nothing_shows_the_key():
+    cipher = ChunkCipher(DATA_KEY, AAD)
+    assert repr(cipher) == "ChunkCipher()"
+    assert str(DATA_KEY) not in repr(ChunkTransform(ChunkForm(encrypted=True), cipher))
+
+
+def test_a_missing_package_is_named_with_the_pip_command(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("cryptography")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(MissingExtraError, match=r"cryptography.*: pip install 'kafka-remote-client\[aiven\]'"):
+        ChunkCipher(DATA_KEY, AAD)
+    assert restored_without_encryption() == DATA
+
+
+def restored_without_encryption() -> bytes:
+    target = bytearray(len(DATA))
+    ChunkTransform(ChunkForm(compressed=True), None).restore(stored(DATA, ChunkForm(compressed=True)), memoryview(target))
+    return bytes(target)

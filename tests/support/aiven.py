@@ -1,0 +1,141 @@
+"""Segments laid out as Aiven's plugin lays them out, from those of a tier in the layout of LocalTieredStorage."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import cramjam
+
+from kafka_remote_client.errors import ObjectNotFoundError
+from kafka_remote_client.model import RemoteLogSegmentMetadata, uuid_to_text
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.aiven.chunk_index import encode_sizes
+from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
+from kafka_remote_client.remote_log.layout import ObjectKind
+from tests.support.golden import golden_aiven
+from tests.support.tier import LAYOUT
+
+DATA_KEY = bytes(range(100, 132))
+AAD = bytes(range(32))
+IV = b"not random  "
+_INDEXES = {
+    "offset": ObjectKind.OFFSET_INDEX,
+    "timestamp": ObjectKind.TIME_INDEX,
+    "producerSnapshot": ObjectKind.PRODUCER_SNAPSHOT,
+    "leaderEpoch": ObjectKind.LEADER_EPOCH,
+    "transaction": ObjectKind.TRANSACTION_INDEX,
+}
+
+
+def private_key() -> bytes:
+    """The key pair of the golden data, whose public half wraps DATA_KEY here, too."""
+    return (golden_aiven("aiven-zstd-aes") / "keys" / "key1.private.der").read_bytes()
+
+
+def key_ring() -> KeyRing:
+    return KeyRing({"key1": private_key()})
+
+
+def wrap(data_key: bytes) -> bytes:
+    from Crypto.Cipher import PKCS1_OAEP
+    from Crypto.Hash import SHA3_512
+    from Crypto.PublicKey import RSA
+
+    public = (golden_aiven("aiven-zstd-aes") / "keys" / "key1.public.der").read_bytes()
+    return PKCS1_OAEP.new(RSA.import_key(public), hashAlgo=SHA3_512).encrypt(data_key)
+
+
+def encrypt(data: bytes, *, data_key: bytes = DATA_KEY, aad: bytes = AAD) -> bytes:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return IV + AESGCM(data_key).encrypt(IV, data, aad)
+
+
+def stored_chunks(data: bytes, chunk_size: int, *, compressed: bool, encrypted: bool) -> list[bytes]:
+    """A log's chunks as they are stored."""
+    chunks = [data[at : at + chunk_size] for at in range(0, len(data), chunk_size)] or [b""]
+    if compressed:
+        chunks = [bytes(cramjam.zstd.compress(chunk)) for chunk in chunks]
+    return [encrypt(chunk) for chunk in chunks] if encrypted else chunks
+
+
+@attrs.frozen
+class AivenWriter:
+    """``objects`` gives the three objects of a segment. Bytes are always the same, ``wrapped_key`` apart."""
+
+    prefix: str = ""
+    chunk_size: int = 100
+    compressed: bool = False
+    encrypted: bool = False
+
+    def objects(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> dict[str, bytes]:
+        """By key, from a store in the other layout."""
+        log = store.get(LAYOUT.object_key(segment, ObjectKind.LOG))
+        chunks = stored_chunks(log, self.chunk_size, compressed=self.compressed, encrypted=self.encrypted)
+        indexes, slices = self._indexes(store, segment)
+        manifest = {
+            "version": "1",
+            "chunkIndex": self._chunk_index(chunks, len(log)),
+            "segmentIndexes": slices,
+            "compression": self.compressed,
+            **self._encryption(),
+            "remoteLogSegmentMetadata": described(segment),
+        }
+        tip = segment.topic_id_partition
+        directory = f"{self.prefix}{tip.topic}-{uuid_to_text(tip.topic_id)}/{tip.partition}"
+        main = f"{directory}/{segment.start_offset:020d}-{uuid_to_text(segment.remote_log_segment_id.id)}"
+        return {
+            f"{main}.log": b"".join(chunks),
+            f"{main}.indexes": indexes,
+            f"{main}.rsm-manifest": json.dumps(manifest).encode(),
+        }
+
+    def _chunk_index(self, chunks: list[bytes], size: int) -> dict[str, Any]:
+        common = {"originalChunkSize": self.chunk_size, "originalFileSize": size}
+        if self.compressed:
+            return {"type": "variable", **common, "transformedChunks": encode_sizes([len(chunk) for chunk in chunks])}
+        full = self.chunk_size + (28 if self.encrypted else 0)
+        return {"type": "fixed", **common, "transformedChunkSize": full, "finalTransformedChunkSize": len(chunks[-1])}
+
+    def _indexes(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> tuple[bytes, dict[str, Any]]:
+        joined, slices = b"", {}
+        for name, kind in _INDEXES.items():
+            try:
+                data = store.get(LAYOUT.object_key(segment, kind))
+            except ObjectNotFoundError:
+                slices[name] = None
+                continue
+            stored = encrypt(data) if self.encrypted and data else data
+            slices[name] = {"position": len(joined), "size": len(stored)}
+            joined += stored
+        return joined, slices
+
+    def _encryption(self) -> dict[str, Any]:
+        if not self.encrypted:
+            return {}
+        wrapped = f"key1:{base64.b64encode(wrap(DATA_KEY)).decode()}"
+        return {"encryption": {"dataKey": wrapped, "aad": base64.b64encode(AAD).decode()}}
+
+
+def described(segment: RemoteLogSegmentMetadata) -> Mapping[str, Any]:
+    """The part ``remoteLogSegmentMetadata`` of a manifest."""
+    tip = segment.topic_id_partition
+    return {
+        "remoteLogSegmentId": {
+            "topicIdPartition": {
+                "topicId": uuid_to_text(tip.topic_id),
+                "topicPartition": {"topic": tip.topic, "partition": tip.partition},
+            },
+            "id": uuid_to_text(segment.remote_log_segment_id.id),
+        },
+        "startOffset": segment.start_offset,
+        "endOffset": segment.end_offset,
+        "maxTimestampMs": segment.max_timestamp_ms,
+        "brokerId": segment.broker_id,
+        "eventTimestampMs": segment.event_timestamp_ms,
+        "segmentLeaderEpochs": {str(entry.epoch): entry.start_offset for entry in segment.segment_leader_epochs},
+    }
