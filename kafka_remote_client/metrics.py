@@ -33,7 +33,7 @@ METRICS: dict[str, str] = {
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held at this moment.",
     "broker-fetch-records-total": "Records delivered by the broker path.",
-    "broker-fetch-record-bytes-total": "Bytes of keys and values delivered by the broker path.",
+    "broker-fetch-record-bytes-total": "Bytes of values delivered by the broker path.",
 }
 
 
@@ -55,6 +55,11 @@ class FetchMetrics:
         """Adds to a total of :data:`METRICS`."""
         with self._lock:
             self._totals[name] += amount
+
+    def set_total(self, name: str, value: int) -> None:
+        """Sets a total that is counted elsewhere, where a lock would cost too much."""
+        with self._lock:
+            self._totals[name] = value
 
     def range_done(self, received: int, seconds: float, error: str | None = None) -> None:
         """Counts one GET: bytes received, time taken, and the cause when it failed."""

@@ -1,9 +1,11 @@
-"""Builds the engine of a consumer from its configuration, or says why there is none."""
+"""What a consumer's configuration says: about librdkafka's own behaviour, and which engine to build from it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+
+import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
@@ -14,21 +16,56 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.registry import MissingExtraError, load_fetcher
 
-__all__ = ["build_engine", "isolation_level"]
+__all__ = ["InnerBehaviour", "build_engine"]
 
 _log = logging.getLogger(__name__)
 
+_TRUE = frozenset({"true", "t", "1"})
+_FALSE = frozenset({"false", "f", "0"})
+_EARLIEST = frozenset({"smallest", "earliest", "beginning"})
+_READ_UNCOMMITTED = frozenset({"read_uncommitted"})
 
-def isolation_level(config: Mapping[str, object]) -> IsolationLevel:
-    """librdkafka's ``isolation.level``; its default is read_committed."""
-    text = str(config.get("isolation.level", "read_committed"))
-    return IsolationLevel.READ_UNCOMMITTED if text == "read_uncommitted" else IsolationLevel.READ_COMMITTED
+
+@attrs.frozen
+class InnerBehaviour:
+    """The settings of librdkafka that direct fetch has to act on, with librdkafka's defaults.
+
+    ``stores_offsets``: ``enable.auto.offset.store``, ``None`` for a value that librdkafka will refuse. ``incremental``: whether
+    rebalances come as increments. ``announces_ends``: ``enable.partition.eof``.
+    """
+
+    stores_offsets: bool | None
+    resets_to_earliest: bool
+    incremental: bool
+    announces_ends: bool
+    isolation_level: IsolationLevel
+
+    @classmethod
+    def of(cls, config: Mapping[str, object]) -> InnerBehaviour:
+        """Reads a configuration, ``default.topic.config`` included."""
+        topic_config = config.get("default.topic.config")
+        merged = {**(topic_config if isinstance(topic_config, Mapping) else {}), **config}
+
+        def text(name: str, default: str) -> str:
+            value = merged.get(name)
+            return default if value is None else str(value).lower()
+
+        stores = text("enable.auto.offset.store", "true")
+        uncommitted = text("isolation.level", "read_committed") in _READ_UNCOMMITTED
+        return cls(
+            stores_offsets=stores in _TRUE if stores in _TRUE | _FALSE else None,
+            resets_to_earliest=text("auto.offset.reset", "largest") in _EARLIEST,
+            incremental="cooperative" in text("partition.assignment.strategy", "")
+            or text("group.protocol", "classic") == "consumer",
+            announces_ends=text("enable.partition.eof", "false") in _TRUE,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED,
+        )
 
 
 def build_engine(
     remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock, metrics: FetchMetrics
 ) -> FetchEngine | None:
-    """The engine, or ``None`` with one log line where direct fetch cannot work; the broker path is untouched then.
+    """The engine, or ``None``, with one log line where direct fetch is wanted and cannot work; nothing is touched then.
 
     Raises ConfigurationError for a fetcher that does not exist or refuses its settings.
     """
@@ -44,12 +81,13 @@ def build_engine(
     bootstrap = remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
+    # First what can only be refused, then what holds resources.
+    source = BrokerLocationSource(
+        str(bootstrap), client_id=str(inner.get("client.id", "rdkafka")), clock=clock, formats=DEFAULT_FORMATS
+    )
     try:
         fetcher = load_fetcher(remote)
     except MissingExtraError as error:
         _log.warning("direct fetch is off: %s", error)
         return None
-    source = BrokerLocationSource(
-        str(bootstrap), client_id=str(inner.get("client.id", "rdkafka")), clock=clock, formats=DEFAULT_FORMATS
-    )
     return FetchEngine(source, fetcher, remote, clock=clock, metrics=metrics)

@@ -1,45 +1,61 @@
 """The drop-in Consumer: the same class as confluent_kafka's until direct fetch is turned on.
 
-``Consumer(config)`` looks at ``fetch.remote.enabled`` once. Off (the default), the object has no method of ours in its way. On,
-it is an instance of :class:`DirectConsumer`, also for an application's own subclass, whose ``super().poll()`` then reaches
-ours: the class is completed at construction.
+``Consumer(config)`` looks at ``fetch.remote.enabled`` once, in its constructor. Off (the default), or where direct fetch cannot
+work, the object has no method of ours in the way of confluent_kafka's. On, its class is completed with
+:class:`~kafka_remote_client.consumer.direct_consumer.DirectConsumer`, an application's own subclass too, whose
+``super().poll()`` then reaches ours.
 
 References: KIP-1254, "Rollout Steps" and "Downgrade".
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import confluent_kafka
 
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
+from kafka_remote_client.consumer.assemble import build_engine
+from kafka_remote_client.metrics import FetchMetrics
 
 __all__ = ["Consumer"]
-
-
-def _merged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
-    """The configuration as confluent_kafka takes it: one mapping, keywords, or both."""
-    return {**(args[0] if args else {}), **kwargs}
 
 
 class Consumer(confluent_kafka.Consumer):
     """confluent_kafka.Consumer that can read tiered segments straight from the object store.
 
     Takes the same configuration plus the settings of docs/configs.md. Raises ConfigurationError for an unknown
-    ``fetch.remote.*`` key or a value out of bounds, and what confluent_kafka raises for its own.
+    ``fetch.remote.*`` key, a value out of bounds or a fetcher that cannot be had, and what confluent_kafka raises for its own.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        remote, _ = split_config(_merged(args, kwargs))
-        if not remote.enabled:
-            return super().__new__(cls)
-        return super().__new__(_completed(cls))  # type: ignore[return-value]  # a subclass of cls, which mypy cannot see
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _, inner = split_config(_merged(args, kwargs))
-        super().__init__(inner)
+        if args and (len(args) > 1 or not isinstance(args[0], dict)):
+            super().__init__(*args, **kwargs)  # raises, and knows best what to say
+            return
+        remote, inner = split_config({**(args[0] if args else {}), **kwargs})
+        clock = SystemClock()
+        self._metrics = FetchMetrics(clock)
+        engine = build_engine(remote, inner, clock, self._metrics)
+        if engine is None:
+            super().__init__(inner)
+            return
+        # Completed here and not in __new__, because only here the configuration is known whatever a subclass's arguments are.
+        self.__class__ = _completed(type(self))
+        try:
+            self._start_direct(engine, remote, inner, clock)
+        except BaseException:
+            engine.close()
+            raise
+
+    def metrics(self) -> dict[str, float | int | dict[str, int]]:
+        """The metrics of docs/metrics.md as plain numbers; all zero where direct fetch is off."""
+        return self._metrics.snapshot()
+
+    def _start_direct(self, *parts: Any) -> None:
+        """Overridden where direct fetch is on."""
+        raise NotImplementedError
 
 
 _classes: WeakKeyDictionary[type[Consumer], type[Consumer]] = WeakKeyDictionary()

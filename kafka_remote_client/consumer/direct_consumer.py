@@ -4,6 +4,10 @@ Each assigned partition is on one route at a time (routing.py). While it is read
 paused and only keeps the group, commits and callbacks going. Every call that delivers also polls the inner consumer, because
 only that counts for ``max.poll.interval.ms`` and serves callbacks.
 
+Records are gathered from both tiers into one list and handed out when the call returns. A callback that runs in between may
+seek, pause or revoke; what was gathered of that partition is then taken back. What is left in the list when a callback raises
+belongs to the next call, and so does what poll() gathers ahead.
+
 ``enable.auto.offset.store`` is always false inside, because librdkafka refuses ``store_offsets`` otherwise; where the
 application left it on, offsets are stored here when they are handed out.
 """
@@ -11,6 +15,7 @@ application left it on, offsets are stored here when they are handed out.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
@@ -18,62 +23,68 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.config import split_config
-from kafka_remote_client.consumer.assemble import build_engine, isolation_level
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
-from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_EPOCH
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 
 __all__ = ["DirectConsumer"]
 
 _log = logging.getLogger(__name__)
 
-_SLICE = 500
+_AHEAD = 500
+_MOST_MESSAGES = 1_000_000
+_RECHECK_EVERY = 64
 _WAKE_SECONDS = 0.01
-_JOINING_SECONDS = 0.1
+_INNER_SECONDS = 0.1
+"""How long an inner call may last before routes are looked at again: a callback in it may have changed them."""
 _COMMITTED_SECONDS = 5.0
-_EARLIEST = frozenset({"smallest", "earliest", "beginning"})
 
 RebalanceCallback = Callable[[confluent_kafka.Consumer, list[TopicPartition]], None]
 
 
 class DirectConsumer(Consumer):
-    """See the module. Built by ``Consumer(config)`` when ``fetch.remote.enabled`` is true."""
+    """See the module. What ``Consumer(config)`` becomes when ``fetch.remote.enabled`` is true."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._config, inner = split_config({**(args[0] if args else {}), **kwargs})
-        self._clock = SystemClock()
-        self._metrics = FetchMetrics(self._clock)
-        self._stores_offsets = str(inner.get("enable.auto.offset.store", True)).lower() == "true"
-        self._resets_to_earliest = str(inner.get("auto.offset.reset", "latest")) in _EARLIEST
-        strategy = str(inner.get("partition.assignment.strategy", ""))
-        self._incremental = "cooperative" in strategy or str(inner.get("group.protocol", "classic")).lower() == "consumer"
+    def _start_direct(self, *parts: Any) -> None:
+        engine: FetchEngine
+        remote: RemoteFetchConfig
+        clock: Clock
+        engine, remote, inner, clock = parts
+        behaviour = InnerBehaviour.of(inner)
+        self._clock = clock
+        self._engine = engine
+        self._behaviour = behaviour
+        self._stores_offsets = behaviour.stores_offsets is True
         self._flows = SubscriptionState()
-        self._pending: list[Message] = []
-        self._pending_flow: PartitionFlow | None = None
+        self._gathered: list[Message] = []
         self._broker_turn = False
+        self._polls = 0
+        self._broker_records = 0
+        self._broker_bytes = 0
         self._assigned_by_user = False
-        self._engine = build_engine(self._config, inner, self._clock, self._metrics)
-        super(Consumer, self).__init__({**inner, "enable.auto.offset.store": False})
-        self._routing: Routing | None = None
-        if self._engine is not None:
-            self._routing = Routing(
-                InnerConsumer(super().pause, super().resume, super().seek),
-                self._engine,
-                self._flows,
-                self._config,
-                isolation_level=isolation_level(inner),
-                clock=self._clock,
-                metrics=self._metrics,
-            )
+        self._routing = Routing(
+            InnerConsumer(super().pause, super().resume, super().seek, super().position),
+            engine,
+            self._flows,
+            remote,
+            isolation_level=behaviour.isolation_level,
+            clock=clock,
+            metrics=self._metrics,
+        )
+        stores = {} if behaviour.stores_offsets is None else {"enable.auto.offset.store": False}
+        super(Consumer, self).__init__({**inner, **stores})
+        weakref.finalize(self, engine.close)  # for an application that drops its consumer without closing it
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        """The metrics of docs/metrics.md as plain numbers."""
-        return self._metrics.snapshot()
+        self._metrics.set_total("broker-fetch-records-total", self._broker_records)
+        self._metrics.set_total("broker-fetch-record-bytes-total", self._broker_bytes)
+        return super().metrics()
 
     # -- subscription and assignment ---------------------------------------------------------------------------------------
 
@@ -85,6 +96,9 @@ class DirectConsumer(Consumer):
         on_lost: RebalanceCallback | None = None,
     ) -> None:
         """As confluent_kafka's; the callbacks get this consumer."""
+        for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name} expects a callable")
         super().subscribe(
             topics,
             on_assign=self._assigning(on_assign),
@@ -100,54 +114,74 @@ class DirectConsumer(Consumer):
                     callback(self, partitions)
             finally:
                 if not self._assigned_by_user:
-                    assign = DirectConsumer.incremental_assign if self._incremental else DirectConsumer.assign
+                    assign = DirectConsumer.incremental_assign if self._behaviour.incremental else DirectConsumer.assign
                     assign(self, partitions)
 
         return on_assign
 
     def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
         def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
-            self._forget((tp.topic, tp.partition) for tp in partitions)
-            if callback is not None:
-                callback(self, partitions)
+            # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
+            for tp in partitions:
+                flow = self._flows.get(tp.topic, tp.partition)
+                if flow is not None:
+                    flow.detach()
+                    self._take_back(flow)
+            try:
+                if callback is not None:
+                    callback(self, partitions)
+            finally:
+                self._forget((tp.topic, tp.partition) for tp in partitions)
 
         return on_revoke
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
+        if not _are_partitions(partitions):
+            super().assign(partitions)  # raises
         flows = self._resolve(partitions)
-        super().assign([flow.inner_start() for flow in flows])
+        super().assign([flow.inner_start for flow in flows])
         self._forget(flow.key for flow in self._flows)
-        self._adopt(flows)
+        for flow in flows:
+            self._routing.adopt(flow)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
+        if not _are_partitions(partitions):
+            super().incremental_assign(partitions)  # raises
         flows = self._resolve(partitions)
-        super().incremental_assign([flow.inner_start() for flow in flows])
-        self._adopt(flows)
+        super().incremental_assign([flow.inner_start for flow in flows])
+        for flow in flows:
+            self._routing.adopt(flow)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self._assigned_by_user = True
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
     def unassign(self) -> None:
+        self._assigned_by_user = True
         super().unassign()
         self._forget(flow.key for flow in self._flows)
 
-    def unsubscribe(self) -> None:
-        super().unsubscribe()
-        self._forget(flow.key for flow in self._flows)
-
-    def _resolve(self, partitions: Iterable[TopicPartition]) -> list[PartitionFlow]:
+    def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
         """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
-        partitions = list(partitions)
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
-        stored = self._committed_starts(asked) if asked and self._routing is not None else {}
+        stored = self._committed_starts(asked) if asked else {}
         starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
-        flows = [PartitionFlow(start.topic, start.partition, start.offset, _epoch(start)) for start in starts]
-        if self._routing is not None:
-            self._routing.learn_offsets(flows)
+        flows = [PartitionFlow(start.topic, start.partition, start.offset, _epoch(start.leader_epoch)) for start in starts]
+        for flow, given in zip(flows, partitions, strict=True):
+            flow.assigned_at = given.offset
+        self._routing.learn_offsets(flows)
         return flows
+
+    def assignment(self) -> list[TopicPartition]:
+        answered = super().assignment()
+        for tp in answered:
+            flow = self._flows.get(tp.topic, tp.partition)
+            if flow is not None:
+                tp.offset = flow.assigned_at
+        return answered
 
     def _committed_starts(self, asked: list[TopicPartition]) -> dict[tuple[str, int], TopicPartition]:
         """Committed offsets; where there is none and the policy is "earliest", the beginning. Empty when nobody answers."""
@@ -160,224 +194,254 @@ class DirectConsumer(Consumer):
         for tp in committed:
             if tp.error is None and tp.offset >= 0:
                 found[tp.topic, tp.partition] = tp
-            elif tp.error is None and self._resets_to_earliest:
+            elif tp.error is None and self._behaviour.resets_to_earliest:
                 found[tp.topic, tp.partition] = TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING)
         return found
 
-    def _adopt(self, flows: list[PartitionFlow]) -> None:
-        for flow in flows:
-            self._flows.add(flow)
-            if self._routing is not None and flow.below_local:
-                self._routing.go_remote(flow)
-        self._flows.reroute()
-
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
-        self._flows.remove(list(keys))
-        self._drop_pending()
+        for flow in self._flows.remove(keys):
+            self._take_back(flow)
 
-    def _drop_pending(self) -> None:
-        """Forgets records taken for poll() whose partition is no longer read this way."""
-        flow = self._pending_flow
-        if flow is not None and (self._flows.get(*flow.key) is not flow or flow.reader is None):
-            self._pending = []
-            self._pending_flow = None
+    def _take_back(self, flow: PartitionFlow) -> None:
+        """Takes what was gathered of a partition out of the list; the first of it has to come again."""
+        if any(message.error() is None for message in self._gathered):
+            mine = [message for message in self._gathered if _key(message) == flow.key]
+            if mine:
+                self._gathered[:] = [message for message in self._gathered if _key(message) != flow.key]
+                flow.take_back(min((_offset(message) for message in mine if message.error() is None), default=flow.next_offset))
+                self._flows.reroute()
+        self._flows.advanced.discard(flow)
 
     # -- delivery ----------------------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float = -1) -> Message | None:
         """As confluent_kafka's, from both tiers in turn."""
+        self._polls += 1
+        if self._polls % _RECHECK_EVERY == 0:
+            self._routing.recheck()
+        # A message without a value is falsy, so only None means that there is none.
+        message = self._poll_both() if self._gathered or self._flows.any_remote else None
+        if message is not None:
+            return message
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
+        left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
-            if self._routing is not None:
-                self._routing.recheck()
-            self._broker_turn = not self._broker_turn
-            # A message without a value is falsy, so only None means that there is none.
-            message = self._poll_broker(0) if self._broker_turn else self._poll_remote()
-            if message is None:
-                message = self._poll_remote() if self._broker_turn else self._poll_broker(0)
-            if message is None:
-                left = None if deadline is None else deadline.remaining()
-                if left == 0.0:
-                    return None
-                message = self._wait(left)
-            if message is not None:
+            if self._flows.any_remote:
+                self._engine.wait(min(left, _WAKE_SECONDS))
+                message = self._poll_both()
+            else:
+                message = self._poll_broker(left)
+            if message is not None or (deadline is not None and deadline.expired()):
                 return message
+            self._routing.recheck()
+            left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
 
-    def _wait(self, left: float | None) -> Message | None:
-        """Waits a while for either tier: briefly where the store may bring the next record, else in the inner poll."""
-        if self._engine is not None and self._flows.any_remote:
-            self._engine.wait(_WAKE_SECONDS if left is None else min(left, _WAKE_SECONDS))
-            return None
-        return self._poll_broker(self._inner_slice(left))
-
-    def _inner_slice(self, left: float | None) -> float:
-        """How long an inner call may last before routes have to be looked at again."""
-        longest = self._config.recheck_interval_ms / 1000 if len(self._flows) else _JOINING_SECONDS
-        return longest if left is None else min(left, longest)
+    def _poll_both(self) -> Message | None:
+        """What is there at once, the tiers in turn."""
+        self._broker_turn = not self._broker_turn
+        if self._broker_turn:
+            message = self._poll_broker(0)
+            return self._poll_remote() if message is None else message
+        message = self._poll_remote()
+        return self._poll_broker(0) if message is None else message
 
     def _poll_broker(self, timeout: float) -> Message | None:
         message = super().poll(timeout)
-        if message is None or not self._accept([message]):
+        if message is None or (self._flows.redirected and not self._speaks_for_the_broker(message)):
             return None
+        if message.error() is None:
+            self._broker_records += 1
+            self._broker_bytes += len(message)
+            if self._stores_offsets:
+                super().store_offsets(message=message)
+        return message
+
+    def _poll_remote(self) -> Message | None:
+        if not self._gathered:
+            taken = self._routing.take(_AHEAD)
+            if taken is None:
+                return None
+            self._gathered = taken
+        message = self._gathered.pop(0)
+        self._note_handed_out(message)
         if self._stores_offsets and message.error() is None:
             super().store_offsets(message=message)
         return message
 
-    def _poll_remote(self) -> Message | None:
-        """The next record from the tier. It counts as handed out now, whatever was taken ahead with it."""
-        if not self._pending:
-            taken = self._routing.take(_SLICE) if self._routing is not None else None
-            if taken is None:
-                return None
-            self._pending_flow, messages = taken
-            self._pending = messages[::-1]
-        message = self._pending.pop()
-        self._note_pending(message)
-        if self._stores_offsets:
-            super().store_offsets(message=message)
-        return message
-
-    def _note_pending(self, message: Message) -> None:
-        if self._pending_flow is not None:
-            self._pending_flow.position = _offset(message) + 1
+    def _note_handed_out(self, message: Message) -> None:
+        flow = self._flows.get(*_key(message))
+        if flow is not None and message.error() is None:
+            flow.position, flow.position_epoch = _offset(message) + 1, _epoch(message.leader_epoch())
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
-        if not 0 < num_messages <= 1_000_000:
+        if not 0 < num_messages <= _MOST_MESSAGES:
             return super().consume(num_messages, 0)
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
-        batch: list[Message] = []
+        left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
-            if self._routing is not None:
-                self._routing.recheck()
-            generation = self._flows.generation
-            left = None if deadline is None else deadline.remaining()
-            pause = 0 if self._flows.any_remote else self._inner_slice(left)
-            arrived = super().consume(num_messages - len(batch), pause)
-            if self._flows.generation != generation:
-                batch = [message for message in batch if self._still_owned(message)]
-            batch.extend(self._accept(arrived))
-            self._fill_from_remote(batch, num_messages)
-            if len(batch) >= num_messages or (deadline is not None and deadline.expired()):
-                self._store_last(batch)
-                return batch
-            if self._engine is not None and self._flows.any_remote:
-                self._engine.wait(_WAKE_SECONDS if deadline is None else min(deadline.remaining(), _WAKE_SECONDS))
+            self._routing.recheck()
+            if self._flows.any_remote:
+                self._gather_both(num_messages)
+            else:
+                self._gather_broker(num_messages, left)
+            if len(self._gathered) >= num_messages or (deadline is not None and deadline.expired()):
+                return self._hand_out(num_messages)
+            left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
+            if self._flows.any_remote:
+                self._engine.wait(min(left, _WAKE_SECONDS))
 
-    def _fill_from_remote(self, batch: list[Message], num_messages: int) -> None:
-        room = num_messages - len(batch)
-        if self._pending and room:
-            batch.extend(self._pending[-room:][::-1])
-            del self._pending[-room:]
-            self._note_pending(batch[-1])
-        while self._routing is not None and len(batch) < num_messages:
-            taken = self._routing.take(num_messages - len(batch))
+    def _gather_both(self, wanted: int) -> None:
+        """What is there at once: up to half from the broker, then from the tier, then what the broker has for the rest."""
+        self._broker_turn = not self._broker_turn
+        room = wanted - len(self._gathered)
+        # Where enough waits already the inner consumer is still polled; what it gives then waits for the next call.
+        share = (room + self._broker_turn) // 2 if room > 0 else 1
+        more = self._gather_broker(len(self._gathered) + share, 0) == share
+        while (room := wanted - len(self._gathered)) > 0:
+            taken = self._routing.take(room)
             if taken is None:
-                return
-            batch.extend(taken[1])
+                break
+            self._gathered += taken
+        if more:
+            self._gather_broker(wanted, 0)
 
-    def _still_owned(self, message: Message) -> bool:
-        return message.error() is not None or self._flows.get(*_key(message)) is not None
+    def _gather_broker(self, wanted: int, seconds: float) -> int:
+        """Gathers from the inner consumer until ``wanted`` are gathered; how many messages it gave."""
+        room = wanted - len(self._gathered)
+        if room <= 0:
+            return 0
+        arrived = super().consume(room, seconds)
+        count = len(arrived)
+        if count and self._flows.redirected:
+            arrived = [message for message in arrived if self._speaks_for_the_broker(message)]
+        if arrived:
+            self._count(arrived)
+            if self._gathered:
+                self._gathered += arrived
+            else:
+                self._gathered = arrived
+        return count
 
-    def _accept(self, arrived: list[Message]) -> list[Message]:
-        """Notes messages of the inner consumer as handed out; leaves out those that a change of route has overtaken."""
-        if self._flows.any_remote:
-            arrived = [message for message in arrived if self._by_broker(message)]
-        for key, message in self._last_records(arrived).items():
-            flow = self._flows.get(*key)
-            if flow is not None:
-                flow.handed_out(_offset(message), _epoch(message))
-        records = [message for message in arrived if message.error() is None]
-        self._metrics.add("broker-fetch-records-total", len(records))
-        self._metrics.add("broker-fetch-record-bytes-total", sum(map(len, records)))
-        return arrived
+    def _count(self, arrived: list[Message]) -> None:
+        """Counts records and bytes. To look at each message for an error costs as much as half of the delivery."""
+        if self._behaviour.announces_ends or arrived[-1].error() is not None:
+            arrived = [message for message in arrived if message.error() is None]
+        self._broker_records += len(arrived)
+        self._broker_bytes += sum(map(len, arrived))
 
-    def _last_records(self, batch: list[Message]) -> dict[tuple[str, int], Message]:
-        """The last record of each partition in ``batch``."""
-        last: dict[tuple[str, int], Message] = {}
-        for message in reversed(batch):
-            if message.error() is None:
-                last.setdefault(_key(message), message)
-                if len(last) == len(self._flows):
-                    break
-        return last
-
-    def _by_broker(self, message: Message) -> bool:
-        """Whether a message (or an error, such as the end of a partition) speaks for its partition at this moment."""
+    def _speaks_for_the_broker(self, message: Message) -> bool:
+        """Whether a record or the end of a partition counts: not while the partition's next record comes from elsewhere."""
         topic, partition = message.topic(), message.partition()
-        if topic is None or partition is None:
+        flow = None if topic is None or partition is None else self._flows.get(topic, partition)
+        if flow is None or (flow.route is Route.BROKER and not flow.moved):
             return True
-        flow = self._flows.get(topic, partition)
-        return flow is None or (flow.route is Route.BROKER and not flow.moved)
+        error = message.error()
+        return error is not None and error.code() != KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant
 
-    def _store_last(self, batch: list[Message]) -> None:
-        """Stores the offset after the last record of each partition in ``batch``."""
-        if self._stores_offsets:
-            for message in self._last_records(batch).values():
-                super().store_offsets(message=message)
+    def _hand_out(self, limit: int) -> list[Message]:
+        """The first ``limit`` of what was gathered; positions and stored offsets follow it."""
+        batch = self._gathered
+        if len(batch) > limit:
+            batch, self._gathered = batch[:limit], batch[limit:]
+            reached = self._reached_in(batch)
+        else:
+            self._gathered = []
+            reached = self._reached() if batch else []
+        if self._stores_offsets and reached:
+            super().store_offsets(offsets=reached)
+        return batch
+
+    def _reached(self) -> list[TopicPartition]:
+        """The places that all partitions are at when everything gathered is handed out."""
+        flows, self._flows.advanced = self._flows.advanced, set()
+        for flow in flows:
+            flow.handed_out()
+        reached = [flow.handed for flow in flows]
+        by_broker = self._flows.by_broker
+        return reached + [tp for tp in super().position(by_broker) if tp.offset >= 0] if by_broker else reached
+
+    def _reached_in(self, batch: list[Message]) -> list[TopicPartition]:
+        """The places after the last record of each partition in ``batch``."""
+        for message in batch:
+            self._note_handed_out(message)
+        flows = {key: self._flows.get(*key) for key in map(_key, batch)}
+        return [flow.handed for flow in flows.values() if flow is not None and flow.position >= 0]
 
     # -- position and flow control -----------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition) -> None:
-        flow = self._flows.get(partition.topic, partition.partition)
-        if flow is None or self._routing is None:
+        flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
+        if flow is None:
             super().seek(partition)
             return
-        target = PartitionFlow(partition.topic, partition.partition, partition.offset, _epoch(partition))
-        self._routing.learn_offsets([target])
+        target = PartitionFlow(partition.topic, partition.partition, partition.offset, _epoch(partition.leader_epoch))
+        target.offsets = flow.offsets
+        if not target.below_local:  # the local log's start never moves back, so what was below it still is
+            self._routing.learn_offsets([target])
         super().pause([partition])
         try:
-            super().seek(target.here())
+            super().seek(target.here)
         except KafkaException:
-            if flow.route is Route.BROKER and not flow.paused:
+            if flow.route is Route.BROKER and not flow.moved and not flow.paused:
                 super().resume([partition])
             raise
-        self._flows.generation += 1
         flow.detach()
-        self._drop_pending()
+        self._take_back(flow)
         flow.sought(target)
         if flow.below_local:
             self._routing.go_remote(flow)
-        elif not flow.paused:
-            super().resume([partition])
-            super().seek(flow.here())
+        else:
+            self._flows.parked.discard(flow.key)
+            if not flow.paused:
+                super().resume([partition])
+                super().seek(flow.here)
         self._flows.reroute()
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         super().pause(partitions)
-        self._flows.generation += 1
         for tp in partitions:
-            flow = self._flows.get(tp.topic, tp.partition)
+            flow = self._flows.set_paused((tp.topic, tp.partition), True)
             if flow is not None:
-                flow.paused = True
-                if self._pending_flow is flow and self._pending:
-                    flow.next_offset = _offset(self._pending[-1])  # what poll() took ahead was not handed out
                 flow.detach()
-        self._drop_pending()
-        self._flows.reroute()
+                self._take_back(flow)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
+        if not _are_partitions(partitions):
+            super().resume(partitions)  # raises
         inner = []
         for tp in partitions:
-            flow = self._flows.get(tp.topic, tp.partition)
-            was_paused = flow is not None and flow.paused
-            if flow is not None:
-                flow.paused = False
-            if flow is None or flow.route is Route.BROKER:
+            known = self._flows.get(tp.topic, tp.partition)
+            was_paused = known is not None and known.paused
+            flow = self._flows.set_paused((tp.topic, tp.partition), False)
+            if flow is None or (flow.route is Route.BROKER and not flow.moved):
                 inner.append(tp)
-            elif was_paused and self._routing is not None:
+            elif flow.route is Route.BROKER:
+                self._routing.go_broker(flow)
+            elif was_paused:
                 self._routing.go_remote(flow)
-        if inner:
-            super().resume(inner)
-        self._flows.reroute()
+        super().resume(inner)
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         answered = super().position(partitions)
+        waiting = {_key(message): _offset(message) for message in reversed(self._gathered) if message.error() is None}
         for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
-            if flow is not None and tp.error is None:
-                answered[index] = flow.topic_partition(flow.position)
+            if flow is None or tp.error is not None:
+                continue
+            if flow.route is Route.REMOTE or flow.moved or tp.offset < 0:
+                answered[index] = flow.handed
+            elif flow.key in waiting:
+                tp.offset = waiting[flow.key]
         return answered
+
+    def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        """As confluent_kafka's; the cached ones of a partition that is read directly are those that were last learnt."""
+        cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
+        flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
+        if cached and flow is not None and flow.route is Route.REMOTE and flow.offsets.log_start != UNKNOWN_OFFSET:
+            return flow.offsets.log_start, flow.offsets.high_watermark
+        return super().get_watermark_offsets(partition, *args, **kwargs)
 
     # -- offsets and the end -----------------------------------------------------------------------------------------------
 
@@ -385,7 +449,7 @@ class DirectConsumer(Consumer):
         """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on."""
         if self._stores_offsets:
             code = KafkaError._INVALID_ARG  # noqa: SLF001 - a public constant with a private-looking name
-            raise KafkaException(KafkaError(code, "enable.auto.offset.store is true"))
+            raise KafkaException(KafkaError(code, "StoreOffsets failed: enable.auto.offset.store is true"))
         super().store_offsets(*args, **kwargs)
 
     def close(self) -> None:
@@ -394,8 +458,7 @@ class DirectConsumer(Consumer):
             super().close()
         finally:
             self._forget(flow.key for flow in self._flows)
-            if self._engine is not None:
-                self._engine.close()
+            self._engine.close()
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
@@ -403,11 +466,14 @@ class DirectConsumer(Consumer):
         self.close()
 
 
+def _are_partitions(partitions: object) -> bool:
+    return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)
+
+
 def _key(message: Message) -> tuple[str, int]:
+    """Topic and partition; an error need not have them."""
     topic, partition = message.topic(), message.partition()
-    assert topic is not None
-    assert partition is not None
-    return topic, partition
+    return topic or "", UNKNOWN_OFFSET if partition is None else partition
 
 
 def _offset(message: Message) -> int:
@@ -416,6 +482,5 @@ def _offset(message: Message) -> int:
     return offset
 
 
-def _epoch(of: Message | TopicPartition) -> int:
-    epoch = of.leader_epoch() if isinstance(of, Message) else of.leader_epoch
-    return UNKNOWN_EPOCH if epoch is None else epoch
+def _epoch(leader_epoch: int | None) -> int:
+    return UNKNOWN_EPOCH if leader_epoch is None else leader_epoch

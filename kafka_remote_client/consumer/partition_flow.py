@@ -1,8 +1,17 @@
 """One assigned partition as the consumer sees it: which path feeds it, what was handed out, and what comes next.
 
 A flow on the REMOTE route owns a reader and keeps the inner consumer's partition paused; on the BROKER route the inner consumer
-delivers. ``next_offset`` is the offset to hand out next (or a logical one while that is not known yet); ``position`` is what
-``Consumer.position`` answers: the offset after the last one handed out, OFFSET_INVALID before the first and after a seek.
+delivers. A record is first *gathered* from either tier and then *handed out*: stored and position speak of the second, and what
+was gathered and not handed out can be taken back.
+
+======================  ================================================================================================
+``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route where the
+                        inner consumer was last told to go on (its own position tells more)
+``assigned_at``         what ``Consumer.assignment`` answers: the offset that the partition was assigned with
+``reached``             the offset after the last record gathered from the tier, ``reached_epoch`` that record's epoch
+``position``            what ``Consumer.position`` answers: the offset after the last record handed out, OFFSET_INVALID
+                        before the first and after a seek
+======================  ================================================================================================
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 
-__all__ = ["PartitionFlow", "Route"]
+__all__ = ["PartitionFlow", "Route", "topic_partition"]
 
 _LONGEST_BACKOFF_SECONDS = 30.0
 
@@ -27,15 +36,24 @@ class Route(Enum):
     REMOTE = auto()
 
 
+def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) -> TopicPartition:
+    """confluent_kafka's value, with the leader epoch where there is an offset and the epoch is known."""
+    if offset >= 0 and leader_epoch != UNKNOWN_EPOCH:
+        return TopicPartition(topic, partition, offset, leader_epoch=leader_epoch)
+    return TopicPartition(topic, partition, offset)
+
+
 class PartitionFlow:
     """See the module. Not thread-safe: only the application's calls touch it."""
 
     def __init__(self, topic: str, partition: int, next_offset: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
         self.topic = topic
         self.partition = partition
+        self.assigned_at = next_offset
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
-        self.position = OFFSET_INVALID
+        self.reached = self.position = OFFSET_INVALID
+        self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.route = Route.BROKER
         self.paused = False
         self.moved = False
@@ -47,20 +65,29 @@ class PartitionFlow:
         self._block: RecordBlock | None = None
         self._index = 0
 
+    def __repr__(self) -> str:
+        return f"PartitionFlow({self.topic}-{self.partition}, {self.route.name}, next_offset={self.next_offset})"
+
     @property
     def key(self) -> tuple[str, int]:
         return self.topic, self.partition
 
-    def topic_partition(self, offset: int = OFFSET_INVALID) -> TopicPartition:
-        """This partition as confluent_kafka's value, with the leader epoch where one is known."""
-        if offset >= 0 and self.leader_epoch != UNKNOWN_EPOCH:
-            return TopicPartition(self.topic, self.partition, offset, leader_epoch=self.leader_epoch)
-        return TopicPartition(self.topic, self.partition, offset)
+    @property
+    def bare(self) -> TopicPartition:
+        """This partition without an offset."""
+        return TopicPartition(self.topic, self.partition)
 
+    @property
     def here(self) -> TopicPartition:
         """This partition at its next offset."""
-        return self.topic_partition(self.next_offset)
+        return topic_partition(self.topic, self.partition, self.next_offset, self.leader_epoch)
 
+    @property
+    def handed(self) -> TopicPartition:
+        """This partition at its position."""
+        return topic_partition(self.topic, self.partition, self.position, self.position_epoch)
+
+    @property
     def inner_start(self) -> TopicPartition:
         """Where the inner consumer is assigned the partition.
 
@@ -69,7 +96,7 @@ class PartitionFlow:
         background and would overtake a later seek.
         """
         if not self.below_local:
-            return self.here()
+            return self.here
         self.moved = True
         return TopicPartition(self.topic, self.partition, self.offsets.high_watermark)
 
@@ -96,7 +123,8 @@ class PartitionFlow:
         self.leader_epoch = target.leader_epoch
         self.offsets = target.offsets
         self.recheck_at = target.recheck_at
-        self.position = OFFSET_INVALID
+        self.reached = self.position = OFFSET_INVALID
+        self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.route = Route.BROKER
         self.moved = False
 
@@ -108,10 +136,15 @@ class PartitionFlow:
         self._block = None
         self._index = 0
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether :meth:`take` would give something. Takes no lock."""
+        return self._block is not None or (self.reader is not None and self.reader.has_ready)
+
     def take(self, limit: int) -> tuple[list[Message], int] | ReadEnd | None:
         """Up to ``limit`` next messages and the bytes of their block's share, the reader's end, or ``None``.
 
-        The messages count as handed out: ``next_offset``, ``position`` and ``leader_epoch`` move past them.
+        The messages count as gathered: ``next_offset`` and ``reached`` move past them.
         """
         if self._block is None:
             item = self.reader.take() if self.reader is not None else None
@@ -122,17 +155,31 @@ class PartitionFlow:
         stop = min(len(block), self._index + limit)
         messages = block.messages(self.topic, self.partition, self._index, stop)
         size = block.nbytes * (stop - self._index) // len(block)
-        self.handed_out(block.offset(stop - 1), block.leader_epoch(stop - 1))
+        self.gathered_to(block.offset(stop - 1) + 1, block.leader_epoch(stop - 1))
         self.moved = True
         self._index = stop
         if stop == len(block):
             self._block = None
         return messages, size
 
-    def handed_out(self, offset: int, leader_epoch: int) -> None:
-        """The record at ``offset`` was given to the application."""
-        self.next_offset = self.position = offset + 1
-        self.leader_epoch = leader_epoch
+    def gathered_to(self, offset: int, leader_epoch: int) -> None:
+        """All records below ``offset`` were gathered, the last one of ``leader_epoch``."""
+        self.next_offset = self.reached = offset
+        self.leader_epoch = self.reached_epoch = leader_epoch
+
+    def handed_out(self) -> None:
+        """All that was gathered was given to the application."""
+        self.position = self.reached
+        self.position_epoch = self.reached_epoch
+
+    def take_back(self, offset: int) -> None:
+        """What was gathered from ``offset`` on was not handed out, and has to come again."""
+        if self.route is Route.BROKER:  # The inner consumer counted it as delivered, and its position was the one that counts.
+            self.position, self.position_epoch = offset, UNKNOWN_EPOCH
+        self.moved = True
+        self.next_offset = offset
+        self.leader_epoch = self.position_epoch
+        self.reached, self.reached_epoch = self.position, self.position_epoch
 
     def backoff_seconds(self, first: float) -> float:
         """The pause after one more failure in a row: doubles from ``first`` to 30 s."""

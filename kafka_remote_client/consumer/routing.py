@@ -22,7 +22,7 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 
 __all__ = ["InnerConsumer", "Routing"]
 
@@ -33,11 +33,12 @@ _RECHECK_TICK_SECONDS = 0.1
 
 @attrs.frozen
 class InnerConsumer:
-    """The methods of the inner consumer that move a partition: bound, and free of any override."""
+    """The methods of the inner consumer that concern a partition's place: bound, and free of any override."""
 
     pause: Callable[[list[TopicPartition]], None]
     resume: Callable[[list[TopicPartition]], None]
     seek: Callable[[TopicPartition], None]
+    position: Callable[[list[TopicPartition]], list[TopicPartition]]
 
 
 class Routing:
@@ -68,20 +69,36 @@ class Routing:
 
         Those that nobody can tell of start on the broker path and are looked at again soon.
         """
+        asked = [flow for flow in flows if flow.may_be_tiered]
         deadline = Deadline(self._clock, self._config.location_timeout_ms / 1000)
+        answers = self._engine.offsets([flow.key for flow in asked], deadline) if asked else {}
+        for flow in asked:
+            answer = answers[flow.key]
+            if isinstance(answer, DirectFetchError):
+                self._metrics.error(answer.cause)
+                _log.info("the tiers of %s-%d are unknown: %s", *flow.key, answer.cause)
+            else:
+                flow.learn(answer)
+        soon = self._clock.monotonic() + self._config.fallback_backoff_ms / 1000
         for flow in flows:
-            if flow.may_be_tiered and not deadline.expired():
-                try:
-                    flow.learn(self._engine.offsets(flow.topic, flow.partition, deadline))
-                except DirectFetchError as error:
-                    self._metrics.error(error.cause)
-                    _log.info("the tiers of %s-%d are unknown: %s", *flow.key, error.cause)
-            flow.recheck_at = self._clock.monotonic() + self._config.fallback_backoff_ms / 1000
+            flow.recheck_at = soon
+
+    def adopt(self, flow: PartitionFlow) -> None:
+        """Takes up a partition that was just assigned: to the tier where it lies there, else the inner consumer runs."""
+        self._flows.add(flow)
+        if flow.below_local:
+            self.go_remote(flow)
+        elif flow.key in self._flows.parked:
+            self._flows.parked.discard(flow.key)
+            if not flow.paused:
+                self._inner.resume([flow.bare])
 
     def go_remote(self, flow: PartitionFlow) -> None:
         """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
-        self._inner.pause([flow.topic_partition()])
+        self._inner.pause([flow.bare])
+        self._flows.parked.add(flow.key)
         flow.route = Route.REMOTE
+        flow.moved = True
         if not flow.paused:
             flow.reader = self._engine.reader(
                 flow.topic,
@@ -92,15 +109,14 @@ class Routing:
                 stop_at_local=True,
                 borrow=True,
             )
+        self._flows.reroute()
 
     def go_broker(self, flow: PartitionFlow) -> None:
         """Lets the inner consumer deliver from the flow's next offset."""
         flow.detach()
         flow.route = Route.BROKER
-        partition = flow.here()
-        if not flow.moved:
-            self._inner.resume([partition])
-            return
+        self._flows.reroute()
+        partition = flow.here
         try:
             # The first seek keeps the resumed fetcher from asking for one page at the old place, which may be a remote read.
             self._inner.seek(partition)
@@ -111,21 +127,25 @@ class Routing:
                 raise
             # librdkafka still applies the assignment. Nothing is delivered until recheck() has tried again.
             self._inner.pause([partition])
+            self._flows.parked.add(flow.key)
+            flow.moved = True
             flow.recheck_at = 0.0
         else:
+            self._flows.parked.discard(flow.key)
             flow.moved = False
 
-    def take(self, limit: int) -> tuple[PartitionFlow, list[Message]] | None:
+    def take(self, limit: int) -> list[Message] | None:
         """The next slice of the partition whose turn it is. Ends of readers are acted on in passing."""
         for flow in self._flows.remote_flows():
-            taken = flow.take(limit)
+            taken = flow.take(limit) if flow.has_ready else None
             if isinstance(taken, ReadEnd):
                 self._end(flow, taken)
             elif taken is not None:
                 messages, size = taken
                 self._metrics.add("remote-fetch-records-total", len(messages))
                 self._metrics.add("remote-fetch-record-bytes-total", size)
-                return flow, messages
+                self._flows.advanced.add(flow)
+                return messages
         return None
 
     def recheck(self) -> None:
@@ -138,19 +158,23 @@ class Routing:
             if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now:
                 if flow.moved:
                     self.go_broker(flow)
-                elif flow.next_offset >= 0:
+                else:
                     self._look_again(flow, now)
 
     def _look_again(self, flow: PartitionFlow, now: float) -> None:
+        (inner,) = self._inner.position([flow.bare])
+        if inner.offset >= 0:
+            flow.gathered_to(inner.offset, UNKNOWN_EPOCH if inner.leader_epoch is None else inner.leader_epoch)
+            self._flows.advanced.add(flow)
+        if flow.next_offset < 0:
+            return  # nothing was delivered yet, so its place is not known
         offsets = self._engine.watch.offsets(flow.topic, flow.partition)
         if offsets is None:
-            return  # asked for in the background; the next tick sees the answer
+            return  # asked for in the background; a later tick sees the answer
         flow.offsets = offsets
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
-        if flow.next_offset < offsets.earliest_local:
-            flow.moved = True
+        if flow.below_local:
             self.go_remote(flow)
-            self._flows.reroute()
 
     def _end(self, flow: PartitionFlow, end: ReadEnd) -> None:
         """The tier has no more for this partition, or cannot be read: the broker goes on at the exact next offset."""
@@ -167,4 +191,3 @@ class Routing:
             flow.recheck_at = now + flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
             _log.info("%s-%d goes on by the broker from offset %d: %s", *flow.key, flow.next_offset, end.reason)
         self.go_broker(flow)
-        self._flows.reroute()

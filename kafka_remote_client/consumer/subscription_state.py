@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from confluent_kafka import TopicPartition
+
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 
 __all__ = ["SubscriptionState"]
 
+_Key = tuple[str, int]
+
 
 class SubscriptionState:
-    """Assigned partitions by (topic, partition), and the turns of those that are read directly."""
+    """Assigned partitions by (topic, partition), the turns of those that are read directly, and who has paused what.
+
+    librdkafka remembers pauses of partitions that it once knew, also while they are assigned to nobody, so this does too:
+    ``parked`` are those that were paused inside for a direct read and not resumed since.
+    """
 
     def __init__(self) -> None:
-        self._flows: dict[tuple[str, int], PartitionFlow] = {}
+        self._flows: dict[_Key, PartitionFlow] = {}
+        self._known: set[_Key] = set()
+        self._paused: set[_Key] = set()
         self._turns: deque[PartitionFlow] = deque()
-        self.generation = 0
-        """Raised whenever records gathered for the application could have lost their owner: revoke, seek, pause."""
+        self._last: PartitionFlow | None = None
+        self._by_broker: list[TopicPartition] = []
+        self._redirected = False
+        self._dealt = True
+        self.parked: set[_Key] = set()
+        self.advanced: set[PartitionFlow] = set()
+        """Flows of which records were gathered from the tier and are not handed out yet."""
 
     def __len__(self) -> int:
         return len(self._flows)
@@ -29,31 +44,76 @@ class SubscriptionState:
         return self._flows.get((topic, partition))
 
     def add(self, flow: PartitionFlow) -> None:
+        """Adds a partition; one that the application had paused before still is."""
+        flow.paused = flow.key in self._paused
+        self._known.add(flow.key)
         self._flows[flow.key] = flow
+        self.reroute()
 
-    def remove(self, keys: Iterable[tuple[str, int]]) -> None:
-        """Drops partitions; their readers are stopped before this returns."""
-        self.generation += 1
-        for key in keys:
+    def remove(self, keys: Iterable[_Key]) -> list[PartitionFlow]:
+        """Drops partitions and gives them back; their readers are stopped before this returns."""
+        removed = []
+        for key in list(keys):
             flow = self._flows.pop(key, None)
             if flow is not None:
                 flow.detach()
+                self.advanced.discard(flow)
+                removed.append(flow)
         self.reroute()
+        return removed
 
-    def clear(self) -> None:
-        self.remove(list(self._flows))
+    def set_paused(self, key: _Key, paused: bool) -> PartitionFlow | None:
+        """Notes that the application paused or resumed a partition; its flow, where it has one."""
+        if paused and key in self._known:
+            self._paused.add(key)
+        elif not paused:
+            self._paused.discard(key)
+        flow = self._flows.get(key)
+        if flow is not None:
+            flow.paused = paused
+            self.reroute()
+        return flow
 
     def reroute(self) -> None:
-        """Some flow changed its route: the turns are dealt anew."""
-        self._turns = deque(flow for flow in self._flows.values() if flow.route is Route.REMOTE and not flow.paused)
+        """Some flow changed its route: the turns are dealt anew when they are next asked for."""
+        self._dealt = False
+
+    def _deal(self) -> None:
+        flows = self._flows.values()
+        self._turns = deque(flow for flow in flows if flow.route is Route.REMOTE and not flow.paused)
+        self._redirected = any(flow.moved or flow.route is Route.REMOTE for flow in flows)
+        self._by_broker = [flow.bare for flow in flows if flow.route is Route.BROKER and not flow.moved]
+        if self._last is not None and self._last in self._turns:
+            self._turns.rotate(-1 - self._turns.index(self._last))
+        self._dealt = True
 
     @property
     def any_remote(self) -> bool:
+        """Whether the next record of some partition comes from the tier."""
+        if not self._dealt:
+            self._deal()
         return bool(self._turns)
+
+    @property
+    def redirected(self) -> bool:
+        """Whether the inner consumer is not to be believed about some partition."""
+        if not self._dealt:
+            self._deal()
+        return self._redirected
+
+    @property
+    def by_broker(self) -> list[TopicPartition]:
+        """The partitions that the inner consumer delivers; not to be changed."""
+        if not self._dealt:
+            self._deal()
+        return self._by_broker
 
     def remote_flows(self) -> Iterator[PartitionFlow]:
         """The flows that are read directly, beginning with the one whose turn it is."""
-        for _ in range(len(self._turns)):
-            flow = self._turns[0]
-            self._turns.rotate(-1)
-            yield flow
+        if not self._dealt:
+            self._deal()
+        turns = self._turns
+        for _ in range(len(turns)):
+            self._last = turns[0]
+            turns.rotate(-1)
+            yield self._last

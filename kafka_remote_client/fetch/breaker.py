@@ -59,8 +59,10 @@ class StoreHealth:
         return self.state is not BreakerState.CLOSED and now - self._opened_at < self._reset
 
     def succeeded(self) -> None:
-        self.state = BreakerState.CLOSED
-        self._failures.clear()
+        """A range arrived. One that was asked for before the breaker opened says nothing about the store by now."""
+        if self.state is not BreakerState.OPEN:
+            self.state = BreakerState.CLOSED
+            self._failures.clear()
         self._tokens = min(_BUCKET, self._tokens + 1)
 
     def failed(self, now: float) -> None:

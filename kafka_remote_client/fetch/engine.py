@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
@@ -116,9 +117,11 @@ class FetchEngine:
             self._work.notify()
         return reader
 
-    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        """Where the tiers of a partition begin and end. Raises LocationError."""
-        return self._source.offsets(topic, partition, deadline)
+    def offsets(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        """Where the tiers of partitions begin and end, or for each why that is not known."""
+        return self._source.offsets_of(partitions, deadline)
 
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetsWatch:
-    """Thread-safe. ``timeout`` bounds one question, in seconds."""
+    """Thread-safe. ``timeout`` bounds one question (about all partitions that wait for an answer), in seconds."""
 
     def __init__(self, source: LocationSource, clock: Clock, timeout: float) -> None:
         self._source = source
@@ -58,12 +58,13 @@ class OffsetsWatch:
                     self._changed.wait()
                 if self._closed:
                     return
-                topic, partition = next(iter(self._asked))
-            try:
-                answer = self._source.offsets(topic, partition, Deadline(self._clock, self._timeout))
-            except DirectFetchError as error:
-                _log.debug("the tiers of %s-%d are unknown: %s", topic, partition, error.cause)
-                answer = PartitionOffsets()
+                asked = list(self._asked)
+            answers = self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
             with self._changed:
-                self._asked.pop((topic, partition), None)
-                self._answers[topic, partition] = answer
+                for key in asked:
+                    answer = answers[key]
+                    if isinstance(answer, DirectFetchError):
+                        _log.debug("the tiers of %s-%d are unknown: %s", *key, answer.cause)
+                        answer = PartitionOffsets()
+                    self._asked.pop(key, None)
+                    self._answers[key] = answer

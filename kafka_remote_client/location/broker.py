@@ -20,21 +20,21 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
+from kafka_remote_client.errors import BrokerResponseError, DirectFetchError, LocationError, ProtocolError
 from kafka_remote_client.location.answer import LocationQuestion, location_of
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
 from kafka_remote_client.location.cluster import Address, ClusterMetadata, PartitionLeader
-from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
-from kafka_remote_client.protocol import fetch, list_offsets, metadata
-from kafka_remote_client.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
+from kafka_remote_client.location.tier_offsets import partition_offsets
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.protocol import fetch, metadata
+from kafka_remote_client.protocol.api_keys import FETCH, METADATA
 from kafka_remote_client.protocol.connection import Authenticator, BrokerConnection
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error, refreshes_metadata
-from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
 from kafka_remote_client.protocol.primitives import ZERO_UUID
 
@@ -116,22 +116,45 @@ class BrokerLocationSource:
         return self._ask_leader(topic, partition, deadline, ask)
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        """As LocationSource. Four questions, one after the other, so the four offsets are of slightly different moments.
+        """As LocationSource; see :meth:`offsets_of`."""
+        answer = self.offsets_of([(topic, partition)], deadline)[topic, partition]
+        if isinstance(answer, DirectFetchError):
+            raise answer
+        return answer
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        """As LocationSource. Each leader is asked four questions about all of its partitions, one after the other, so the four
+        offsets of a partition are of slightly different moments.
 
         An offset that the peer's version of ListOffsets cannot name is -1.
         """
+        answers, leaders = self._ask_leaders(partitions, deadline, {})
+        outdated = {key: leaders[key] for key in leaders if _may_be_outdated(answers[key])}
+        if outdated and not self._closed and not deadline.expired():
+            again, _ = self._ask_leaders(list(outdated), deadline, outdated)
+            answers.update(again)
+        return answers
 
-        def ask(spec: OffsetSpec) -> int:
-            return self._ask_leader(
-                topic, partition, deadline, lambda leader, session: _offset(spec, topic, partition, leader, session, deadline)
-            )
-
-        return PartitionOffsets(
-            log_start=ask(OffsetSpec.EARLIEST),
-            earliest_local=ask(OffsetSpec.EARLIEST_LOCAL),
-            latest_tiered=ask(OffsetSpec.LATEST_TIERED),
-            high_watermark=ask(OffsetSpec.LATEST),
-        )
+    def _ask_leaders(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline, stale: Mapping[tuple[str, int], PartitionLeader]
+    ) -> tuple[dict[tuple[str, int], PartitionOffsets | DirectFetchError], dict[tuple[str, int], PartitionLeader]]:
+        """The answers of all, and the leaders of those for which one was known."""
+        answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
+        leaders: dict[tuple[str, int], PartitionLeader] = {}
+        for key in partitions:
+            try:
+                leaders[key] = self._cluster.leader(*key, deadline, stale=stale.get(key))
+            except LocationError as error:
+                answers[key] = error
+        for address in {leader.address for leader in leaders.values()}:
+            led = {key: leader for key, leader in leaders.items() if leader.address == address}
+            try:
+                answers |= self._ask_peer(address, deadline, lambda session: partition_offsets(session, led, deadline))  # noqa: B023 - called in this turn
+            except LocationError as error:
+                answers |= dict.fromkeys(led, error)
+        return answers, leaders
 
     def close(self) -> None:
         with self._guard:
@@ -146,11 +169,8 @@ class BrokerLocationSource:
         leader = self._cluster.leader(topic, partition, deadline)
         try:
             return self._ask_peer(leader.address, deadline, lambda session: ask(leader, session))
-        except ProtocolError:
-            raise
         except LocationError as error:
-            outdated = not isinstance(error, BrokerResponseError) or refreshes_metadata(error.code)
-            if self._closed or deadline.expired() or not outdated:
+            if self._closed or deadline.expired() or not _may_be_outdated(error):
                 raise
         leader = self._cluster.leader(topic, partition, deadline, stale=leader)
         return self._ask_peer(leader.address, deadline, lambda session: ask(leader, session))
@@ -216,21 +236,8 @@ def _ask(session: PeerSession, ask: Callable[[PeerSession], _T]) -> _T:
         raise
 
 
-def _offset(
-    spec: OffsetSpec, topic: str, partition: int, leader: PartitionLeader, session: PeerSession, deadline: Deadline
-) -> int:
-    version = session.best_version(LIST_OFFSETS)
-    if version is None or version < list_offsets.FIRST_VERSION[spec]:
-        return UNKNOWN_OFFSET
-    wanted = list_offsets.ListOffsetsPartition(partition, spec, leader.leader_epoch)
-    request = list_offsets.ListOffsetsRequest((list_offsets.ListOffsetsTopic(topic, (wanted,)),))
-    answer = session.call(LIST_OFFSETS, version, list_offsets.encode_request(request, version), deadline)
-    for entry in list_offsets.decode_response(answer, version).topics:
-        for found in entry.partitions:
-            if (entry.name, found.partition_index) == (topic, partition):
-                if found.error_code == ErrorCode.UNSUPPORTED_VERSION:
-                    return UNKNOWN_OFFSET
-                if found.error_code != ErrorCode.NONE:
-                    raise broker_error(found.error_code, f"ListOffsets of {topic}-{partition}")
-                return found.offset
-    raise ProtocolError(f"ListOffsets of {topic}-{partition}: the answer is about other partitions")
+def _may_be_outdated(answer: object) -> bool:
+    """Whether an answer may come of metadata that are no longer true."""
+    if isinstance(answer, BrokerResponseError):
+        return refreshes_metadata(answer.code)
+    return isinstance(answer, LocationError) and not isinstance(answer, ProtocolError)

@@ -11,12 +11,13 @@ References: docs/design.md.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import attrs
 
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.model import (
     UNKNOWN_OFFSET,
     GrantedRange,
@@ -125,6 +126,11 @@ class ListingLocationSource:
         """Where the tier begins and ends. ``log_start`` is the first tiered offset: DeleteRecords leaves no trace here."""
         tip = self._tip(topic, partition)
         return PartitionOffsets() if tip is None else self._offsets(tip)
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        return {key: self.offsets(*key, deadline) for key in partitions}
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
         """Where a reader of committed records stops; None = at the tier's end."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kafka_remote_client.clock import Deadline
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 
 __all__ = ["LocationSource"]
@@ -35,6 +37,11 @@ class LocationSource(Protocol):
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         """Where the two tiers of the partition begin and end, as far as the source can know. Raises LocationError."""
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        """:meth:`offsets` of many partitions (topic, number) at once: for each the answer, or the error in its place."""
 
     def close(self) -> None:
         """Releases connections; calls in other threads fail at once. May be called twice."""

@@ -71,6 +71,13 @@ def test_a_failure_that_arrives_late_does_not_move_an_open_breaker() -> None:
     assert health.allows(10.0)
 
 
+def test_a_success_that_arrives_late_does_not_close_an_open_breaker() -> None:
+    health = opened()
+    health.succeeded()
+    assert not health.allows(9.9)
+    assert health.allows(10.0)
+
+
 def test_retries_stop_when_the_budget_is_used_up_and_successes_refill_it() -> None:
     health = StoreHealth(failures=3, reset_seconds=10.0)
     taken = 0

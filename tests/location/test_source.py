@@ -7,7 +7,7 @@ import pytest
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.source import LocationSource
 
-CONTRACT = ("locate", "offsets", "close")
+CONTRACT = ("locate", "offsets", "offsets_of", "close")
 
 
 @pytest.mark.parametrize("method", CONTRACT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -111,6 +111,11 @@ class GoldenTierSource:
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         assert not deadline.expired()
         return self.bounds
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        return {key: self.offsets(*key, deadline) for key in partitions}
 
     def close(self) -> None:
         self.closed += 1

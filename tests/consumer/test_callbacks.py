@@ -1,0 +1,253 @@
+"""What happens in the middle of a delivering call: a callback seeks, pauses, revokes or raises; librdkafka is not ready.
+
+The inner consumer is confluent_kafka's own with a seam in it: Python's method resolution puts a class between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.consumer.partition_flow import Route
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    Row,
+    direct_settings,
+    fallbacks,
+    fill_topic,
+    plain_rows,
+    rows_of,
+    small_cluster,
+    take,
+    tiers,
+)
+
+pytestmark = pytest.mark.embedded
+
+COUNT = 300
+TOPIC = "orders"
+
+
+class Seam(confluent_kafka.Consumer):
+    """confluent_kafka's consumer that runs ``during`` once inside a delivering call, and refuses seeks when told to."""
+
+    during: Callable[[], object] | None = None
+    refused_seeks = 0
+    refusal = KafkaError._STATE
+    callbacks: dict[str, Any] | None = None
+
+    def consume(self, *args: Any, **kwargs: Any) -> list[Message]:
+        self._run()
+        return super().consume(*args, **kwargs)
+
+    def poll(self, *args: Any, **kwargs: Any) -> Message | None:
+        self._run()
+        return super().poll(*args, **kwargs)
+
+    def seek(self, partition: TopicPartition) -> None:
+        if self.refused_seeks:
+            self.refused_seeks -= 1
+            raise KafkaException(KafkaError(self.refusal))
+        super().seek(partition)
+
+    def subscribe(self, *args: Any, **kwargs: Any) -> None:
+        self.callbacks = kwargs
+        super().subscribe(*args, **kwargs)
+
+    def _run(self) -> None:
+        hook, self.during = self.during, None
+        if hook is not None:
+            hook()
+
+
+class SeamedConsumer(Consumer, Seam):
+    """An application's subclass; direct fetch comes before Consumer and Seam after it."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, COUNT, partitions=range(2))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected(cluster: EmbeddedCluster) -> list[Row]:
+    return plain_rows(cluster, TOPIC)
+
+
+@pytest.fixture(scope="module")
+def local_start(cluster: EmbeddedCluster) -> int:
+    return tiers(cluster, TOPIC).earliest_local
+
+
+@pytest.fixture
+def consumer(cluster: EmbeddedCluster) -> Iterator[SeamedConsumer]:
+    made = SeamedConsumer(direct_settings(cluster))
+    made.assign([at(0)])
+    yield made
+    made.close()
+
+
+def at(offset: int, partition: int = 0) -> TopicPartition:
+    return TopicPartition(TOPIC, partition, offset)
+
+
+def gather(consumer: SeamedConsumer, count: int = 0) -> int:
+    """Lets poll() gather ahead; how many records wait."""
+    if not consumer._gathered:
+        assert consumer.poll(PATIENCE_SECONDS) is not None
+    assert len(consumer._gathered) > count
+    return len(consumer._gathered)
+
+
+def position(consumer: Consumer) -> int:
+    return consumer.position([TopicPartition(TOPIC, 0)])[0].offset
+
+
+def test_what_was_gathered_before_a_seek_in_a_callback_is_not_handed_out(consumer: SeamedConsumer, expected: list[Row]) -> None:
+    gather(consumer)
+    consumer.during = lambda: consumer.seek(at(100))
+    assert rows_of(consumer.consume(5, PATIENCE_SECONDS)) == expected[100:105]
+
+
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_what_was_gathered_before_a_pause_in_a_callback_comes_after_the_resume(
+    consumer: SeamedConsumer, expected: list[Row], call: str
+) -> None:
+    gather(consumer)
+    before = position(consumer)
+    consumer.during = lambda: consumer.pause([at(0)])
+    consumer._broker_turn = False
+    assert (consumer.consume(COUNT, 0.2) if call == "consume" else consumer.poll(0.2)) in ([], None)
+    assert position(consumer) == before
+    consumer.resume([at(0)])
+    assert take(consumer, 5) == expected[before : before + 5]
+
+
+def test_what_was_gathered_before_a_revocation_is_not_handed_out(consumer: SeamedConsumer) -> None:
+    gather(consumer)
+    consumer.during = lambda: consumer.incremental_unassign([at(0)])
+    assert consumer.consume(COUNT, 0.3) == []
+
+
+def test_records_of_the_broker_that_were_gathered_come_again_after_a_pause(
+    consumer: SeamedConsumer, expected: list[Row], local_start: int
+) -> None:
+    consumer.seek(at(local_start))
+    arrived = take(consumer, 1)
+    batch = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
+    consumer._gathered = list(batch)  # as a call leaves it in which a callback raised
+    consumer.pause([at(0)])
+    assert consumer._gathered == []
+    assert position(consumer) == local_start + 1
+    assert consumer.consume(5, 0.2) == []
+    consumer.resume([at(0)])
+    assert arrived + take(consumer, 5) == expected[local_start : local_start + 6]
+
+
+def test_nothing_is_lost_when_a_callback_raises(consumer: SeamedConsumer, expected: list[Row]) -> None:
+    def fail() -> None:
+        raise LookupError("the application's own")
+
+    ahead = gather(consumer)
+    consumer.during = fail
+    with pytest.raises(LookupError):
+        consumer.consume(ahead + 10, PATIENCE_SECONDS)
+    assert rows_of(consumer.consume(ahead + 10, PATIENCE_SECONDS)) == expected[1 : ahead + 11]
+
+
+def test_a_refused_seek_changes_nothing(consumer: SeamedConsumer, expected: list[Row], local_start: int) -> None:
+    for start in (10, local_start + 1):
+        consumer.seek(at(start))
+        take(consumer, 3)
+        consumer.refused_seeks = 1
+        with pytest.raises(KafkaException):
+            consumer.seek(at(60))
+        assert take(consumer, 3) == expected[start + 3 : start + 6]
+
+
+@pytest.mark.parametrize("by_user", [False, True])
+def test_a_hand_over_that_librdkafka_refuses_is_tried_again(
+    consumer: SeamedConsumer, expected: list[Row], by_user: bool
+) -> None:
+    consumer.refused_seeks = 1
+    rows = take(consumer, COUNT - 20)
+    flow = consumer._flows.get(TOPIC, 0)
+    assert flow is not None
+    if by_user and flow.moved and flow.route is Route.BROKER:
+        consumer.pause([at(0)])
+        consumer.resume([at(0)])
+    rows += take(consumer, 20)
+    assert rows == expected
+    assert fallbacks(consumer) == {}
+
+
+def test_another_error_of_the_hand_over_surfaces(consumer: SeamedConsumer) -> None:
+    consumer.refused_seeks, consumer.refusal = 1, KafkaError._FATAL
+    with pytest.raises(KafkaException) as failure:
+        take(consumer, COUNT)
+    assert failure.value.args[0].code() == KafkaError._FATAL
+
+
+def test_the_inner_consumer_is_polled_even_when_enough_waits(
+    consumer: SeamedConsumer, expected: list[Row], local_start: int
+) -> None:
+    consumer.incremental_assign([at(local_start, 1)])
+    gather(consumer, 10)
+    polled: list[bool] = []
+    consumer.during = lambda: polled.append(True)
+    rows = rows_of(consumer.consume(2, PATIENCE_SECONDS))
+    assert polled == [True]
+    rows += take(consumer, COUNT - 3 + COUNT - local_start)
+    places = {tp.partition: tp.offset for tp in consumer.position([at(0), at(0, 1)])}
+    assert places == {0: COUNT, 1: COUNT}
+    assert [r for r in rows if r[1] == 0] == expected[1:]
+
+
+def test_a_broker_record_that_waits_is_not_in_the_position(consumer: SeamedConsumer, local_start: int) -> None:
+    consumer.seek(at(local_start))
+    take(consumer, 1)
+    consumer._gathered = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
+    assert position(consumer) == local_start + 1
+    take(consumer, 4)
+    assert position(consumer) == local_start + 5
+
+
+def test_lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_stored(consumer: SeamedConsumer) -> None:
+    seen: list[tuple[str, int]] = []
+    consumer.unassign()
+    consumer.subscribe(
+        [TOPIC],
+        on_revoke=lambda who, parts: seen.append(("revoke", who.position(parts)[0].offset)),
+        on_lost=lambda who, parts: seen.append(("lost", who.position(parts)[0].offset)),
+    )
+    consumer.assign([at(0)])
+    take(consumer, 5)
+    assert consumer.callbacks is not None
+    consumer.callbacks["on_lost"](consumer, [at(0)])
+    assert seen == [("lost", 5)]
+    assert len(consumer._flows) == 0
+    assert consumer._gathered == []
+
+
+def test_a_lost_callback_defaults_to_that_of_revocation(consumer: SeamedConsumer) -> None:
+    seen: list[int] = []
+    consumer.subscribe([TOPIC], on_revoke=lambda who, parts: seen.append(len(parts)))
+    assert consumer.callbacks is not None
+    consumer.callbacks["on_lost"](consumer, [at(0)])
+    assert seen == [1]
+
+
+def test_a_callback_that_unassigns_is_not_overruled(consumer: SeamedConsumer) -> None:
+    consumer.subscribe([TOPIC], on_assign=lambda who, parts: who.unassign())
+    assert consumer.callbacks is not None
+    consumer.callbacks["on_assign"](consumer, [at(0)])
+    assert consumer.assignment() == []
+    consumer.callbacks["on_revoke"](consumer, [])

@@ -1,0 +1,492 @@
+"""Delivery, flow control and positions of the consumer on both tiers, held against what confluent_kafka.Consumer does."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    Row,
+    by_consume,
+    by_poll,
+    direct_settings,
+    fallbacks,
+    fill_topic,
+    from_broker,
+    from_store,
+    is_end,
+    plain_rows,
+    plain_settings,
+    read_to_ends,
+    rows_of,
+    small_cluster,
+    take,
+    tiers,
+)
+
+pytestmark = pytest.mark.embedded
+
+COUNT = 400
+TOPIC = "orders"
+Take = Callable[[confluent_kafka.Consumer], list[Message]]
+BOTH_CALLS = pytest.mark.parametrize("one", [by_poll, by_consume])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, COUNT, partitions=range(4))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local_start(cluster: EmbeddedCluster) -> int:
+    offsets = tiers(cluster, TOPIC)
+    assert 100 < offsets.earliest_local < COUNT - 5
+    return offsets.earliest_local
+
+
+@pytest.fixture(scope="module")
+def expected(cluster: EmbeddedCluster) -> list[Row]:
+    return plain_rows(cluster, TOPIC)
+
+
+@pytest.fixture
+def consumer(cluster: EmbeddedCluster) -> Iterator[Consumer]:
+    made = Consumer(direct_settings(cluster))
+    yield made
+    made.close()
+
+
+def at(offset: int, partition: int = 0) -> TopicPartition:
+    return TopicPartition(TOPIC, partition, offset)
+
+
+def offsets_of(positions: list[TopicPartition]) -> list[int]:
+    return [tp.offset for tp in positions]
+
+
+# -- delivery --------------------------------------------------------------------------------------------------------------
+
+
+@BOTH_CALLS
+def test_everything_below_the_local_log_comes_from_the_store_and_the_rest_from_the_broker(
+    consumer: Consumer, expected: list[Row], local_start: int, one: Take
+) -> None:
+    consumer.assign([at(0)])
+    assert read_to_ends(consumer, one)[TOPIC, 0] == expected
+    assert (from_store(consumer), from_broker(consumer)) == (local_start, COUNT - local_start)
+    assert fallbacks(consumer) == {}
+    assert consumer.metrics()["remote-fetch-handovers-total"] == 1
+
+
+def test_poll_and_consume_may_alternate(consumer: Consumer, expected: list[Row]) -> None:
+    consumer.assign([at(0)])
+    rows: list[Row] = []
+    for size in (1, 3, 1, 1, 50, 1, 2, 200):
+        rows += take(consumer, size, by_poll if size == 1 else by_consume)
+    assert rows == expected[: len(rows)]
+
+
+@BOTH_CALLS
+def test_many_partitions_are_read_each_in_order(cluster: EmbeddedCluster, consumer: Consumer, one: Take) -> None:
+    consumer.assign([at(7 * partition, partition) for partition in range(4)])
+    rows = read_to_ends(consumer, one, partitions=4)
+    for partition in range(4):
+        assert rows[TOPIC, partition] == plain_rows(cluster, TOPIC, partition)[7 * partition :]
+
+
+@BOTH_CALLS
+def test_no_tier_starves_the_other(consumer: Consumer, local_start: int, one: Take) -> None:
+    consumer.assign([at(0, 0), at(local_start, 1)])
+    consumer.pause([at(0, 0)])
+    take(consumer, 1)  # the rest of the local records is fetched by now
+    consumer.resume([at(0, 0)])
+    assert consumer._engine.wait(PATIENCE_SECONDS)
+    rows: list[Row] = []
+    while len(rows) < 30:
+        rows += rows_of(consumer.consume(4, 1) if one is by_consume else one(consumer))
+    assert all(sum(1 for r in rows if r[1] == partition) >= 10 for partition in (0, 1))
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_a_record_without_a_value_is_a_message_like_any_other(cluster: EmbeddedCluster, value: bytes | None) -> None:
+    topic = f"tombstones-{value is None}"
+    for _ in range(30):
+        cluster.produce(topic, [(b"k" * 50, value)] * 10)
+    cluster.archive()
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = []
+        while len(messages) < 300:
+            message = consumer.poll(PATIENCE_SECONDS)
+            assert message is not None
+            messages.append(message)
+        assert [m.offset() for m in messages] == list(range(300))
+        assert {m.value() for m in messages} == {value}
+        assert from_store(consumer) > 200
+
+
+def test_headers_and_timestamps_are_those_of_the_broker_path(cluster: EmbeddedCluster) -> None:
+    topic = "headers"
+    producer = cluster.producer(batch_num_messages=10)
+    for n in range(200):
+        headers: list[tuple[str, Any]] = [("a", b"1"), ("a", None), ("\u00fc", b"\xff")] if n % 3 else []
+        producer.produce(topic, b"v" * 40, b"k", 0, headers=headers, timestamp=1_600_000_000_000 + n)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    cluster.archive()
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert read_to_ends(consumer)[topic, 0] == plain_rows(cluster, topic)
+        assert from_store(consumer) > 100
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_both_isolation_levels_are_served(cluster: EmbeddedCluster, expected: list[Row], isolation: str) -> None:
+    with Consumer(direct_settings(cluster, isolation_level=isolation)) as consumer:
+        consumer.assign([at(0)])
+        assert read_to_ends(consumer)[TOPIC, 0] == expected
+        assert from_store(consumer) > 0
+
+
+def test_consume_waits_for_all_until_the_timeout(consumer: Consumer, expected: list[Row], local_start: int) -> None:
+    consumer.assign([at(local_start - 5)])
+    batch = consumer.consume(COUNT - local_start + 5, PATIENCE_SECONDS)  # both tiers in one call
+    assert rows_of(batch) == expected[local_start - 5 :]
+    clock = SystemClock()
+    began = clock.monotonic()
+    rest = consumer.consume(10, 0.3)
+    assert [is_end(message) for message in rest] == [True]
+    assert clock.monotonic() - began >= 0.29, "fewer than asked for: the whole time is waited"
+
+
+def test_consume_without_time_gives_what_is_there(consumer: Consumer) -> None:
+    consumer.assign([at(0)])
+    take(consumer, 1)
+    while not (batch := consumer.consume(10_000, 0)):
+        pass
+    assert len(batch) <= COUNT
+
+
+@pytest.mark.parametrize("number", [-1, 1_000_001])
+def test_consume_refuses_what_confluent_kafka_refuses(consumer: Consumer, number: int) -> None:
+    with pytest.raises(ValueError, match="num_messages must be between 0 and 1000000"):
+        consumer.consume(number, 1.0)
+
+
+def test_consume_of_nothing_gives_nothing_at_once(consumer: Consumer) -> None:
+    consumer.assign([at(0)])
+    assert consumer.consume(0, PATIENCE_SECONDS) == []
+    assert consumer.consume(num_messages=0) == []
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.5])
+def test_a_negative_timeout_waits_without_end(consumer: Consumer, expected: list[Row], timeout: float) -> None:
+    consumer.assign([at(0)])
+    assert rows_of(consumer.consume(30, timeout)) == expected[:30]
+    message = consumer.poll(timeout)
+    assert message is not None
+    assert rows_of([message]) == expected[30:31]
+    consumer.seek(at(COUNT - 1))
+    assert rows_of(consumer.consume(1, timeout)) == expected[-1:]
+
+
+@BOTH_CALLS
+def test_the_end_is_said_once_each_time_it_is_reached(cluster: EmbeddedCluster, one: Take) -> None:
+    topic = fill_topic(cluster, f"ends-{one.__name__}", 200)
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert len(read_to_ends(consumer, one)[topic, 0]) == 200
+        assert consumer.consume(5, 0.5) == []
+        cluster.produce(topic, [(b"k", b"v")])
+        assert len(read_to_ends(consumer, one)[topic, 0]) == 1
+        consumer.seek(TopicPartition(topic, 0, 0))
+        assert len(read_to_ends(consumer, one)[topic, 0]) == 201
+        assert consumer.consume(5, 0.5) == []
+
+
+def test_a_partition_that_is_all_tiered_ends_once(cluster: EmbeddedCluster) -> None:
+    topic = "all-tiered"
+    cluster.produce(topic, [(b"k", b"v" * 50)] * 100)
+    cluster.archive(keep_open=False)
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert len(read_to_ends(consumer)[topic, 0]) == 100
+        assert consumer.consume(1, 0.5) == []
+        assert from_store(consumer) == 100
+
+
+def test_a_topic_may_be_created_after_its_partition_was_assigned(cluster: EmbeddedCluster) -> None:
+    topic = "later"
+    with Consumer(direct_settings(cluster, topic_metadata_refresh_interval_ms=100)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        consumer.poll(0.1)
+        fill_topic(cluster, topic, 150)
+        rows: list[int] = []
+        while len(rows) < 150:
+            rows += [m.offset() for m in by_consume(consumer) if m.error() is None]
+        assert rows == list(range(150))
+
+
+# -- seek ------------------------------------------------------------------------------------------------------------------
+
+
+@BOTH_CALLS
+def test_seek_goes_to_the_exact_record_on_either_tier(
+    consumer: Consumer, expected: list[Row], local_start: int, one: Take
+) -> None:
+    consumer.assign([at(0)])
+    for offset in (local_start + 1, 3, local_start - 1, local_start, 0, COUNT - 1, 50, 40):
+        consumer.seek(at(offset))
+        assert offsets_of(consumer.position([at(0)])) == [-1001]
+        count = min(8, COUNT - offset)
+        assert take(consumer, count, one) == expected[offset : offset + count]
+        assert offsets_of(consumer.position([at(0)])) == [offset + count]
+
+
+def test_seek_takes_logical_offsets(consumer: Consumer, expected: list[Row]) -> None:
+    consumer.assign([at(20)])
+    take(consumer, 5)
+    consumer.seek(at(OFFSET_END))
+    assert [is_end(message) for message in consumer.consume(1, PATIENCE_SECONDS)] == [True]
+    consumer.seek(at(OFFSET_BEGINNING))
+    assert take(consumer, 10) == expected[:10]
+    assert from_store(consumer) > 10
+
+
+def test_seek_while_records_fly_delivers_nothing_of_before(consumer: Consumer, expected: list[Row]) -> None:
+    consumer.assign([at(0)])
+    for offset in (100, 30, 170, 5, 90):
+        consumer.seek(at(offset))  # at once, whatever is in flight
+    assert take(consumer, 20) == expected[90:110]
+    for offset in (10, 60):
+        message = consumer.poll(PATIENCE_SECONDS)  # gathers ahead
+        assert message is not None
+        consumer.seek(at(offset))
+        assert take(consumer, 3, by_poll) == expected[offset : offset + 3]
+
+
+@pytest.mark.parametrize("target", ["tier", "local"])
+def test_seek_while_paused_stays_paused_and_goes_on_there(
+    consumer: Consumer, expected: list[Row], local_start: int, target: str
+) -> None:
+    offset = 30 if target == "tier" else local_start + 2
+    consumer.assign([at(0)])
+    take(consumer, 5)
+    consumer.pause([at(0)])
+    consumer.seek(at(offset))
+    assert consumer.consume(10, 0.3) == []
+    consumer.resume([at(0)])
+    assert take(consumer, 5) == expected[offset : offset + 5]
+
+
+def test_seek_of_a_partition_that_is_not_assigned_is_refused_as_by_confluent_kafka(consumer: Consumer) -> None:
+    consumer.assign([at(0)])
+    with pytest.raises(KafkaException) as refused:
+        consumer.seek(TopicPartition("nowhere", 3, 5))
+    assert refused.value.args[0].code() == confluent_kafka.KafkaError._UNKNOWN_PARTITION
+
+
+@pytest.mark.parametrize(
+    "call", ["assign", "incremental_assign", "pause", "resume", "position", "seek", "incremental_unassign"]
+)
+@pytest.mark.parametrize("wrong", ["text", 5, None, [1]])
+def test_what_is_no_partition_is_refused_as_by_confluent_kafka(cluster: EmbeddedCluster, call: str, wrong: object) -> None:
+    said = []
+    for kind, settings in ((confluent_kafka.Consumer, plain_settings(cluster)), (Consumer, direct_settings(cluster))):
+        made = kind(settings)
+        with pytest.raises(TypeError) as refused:
+            getattr(made, call)(wrong)
+        said.append(str(refused.value))
+        made.close()
+    assert said[0] == said[1]
+
+
+# -- pause and resume ------------------------------------------------------------------------------------------------------
+
+
+@BOTH_CALLS
+@pytest.mark.parametrize("start", ["tier", "local"])
+def test_nothing_is_delivered_while_paused_and_resuming_gives_the_exact_next_record(
+    consumer: Consumer, expected: list[Row], local_start: int, one: Take, start: str
+) -> None:
+    offset = 17 if start == "tier" else local_start + 1
+    consumer.assign([at(offset)])
+    for _ in range(3):
+        assert take(consumer, 3, one) == expected[offset : offset + 3]
+        offset += 3
+        consumer.pause([at(0)])
+        consumer.pause([at(0)])
+        assert consumer.poll(0.1) is None
+        assert consumer.consume(10, 0.1) == []
+        assert offsets_of(consumer.position([at(0)])) == [offset]
+        consumer.resume([at(0)])
+    assert take(consumer, 3, one) == expected[offset : offset + 3]
+
+
+def test_a_paused_partition_does_not_hold_up_the_others(consumer: Consumer) -> None:
+    consumer.assign([at(0, 0), at(0, 1)])
+    consumer.pause([at(0, 0)])
+    assert {r[1] for r in take(consumer, 200)} == {1}
+    consumer.resume([at(0, 0)])
+    rows = [r for r in take(consumer, 2 * COUNT - 200) if r[1] == 0]
+    assert [r[2] for r in rows] == list(range(COUNT))
+
+
+def test_resuming_what_is_not_paused_changes_nothing(consumer: Consumer, expected: list[Row]) -> None:
+    consumer.assign([at(0)])
+    rows = take(consumer, 5)
+    consumer.resume([at(0), TopicPartition("elsewhere", 0)])
+    rows += take(consumer, 300)
+    assert rows == expected[:305]
+
+
+@pytest.mark.parametrize("kind", ["plain", "direct"])
+def test_a_pause_outlives_the_assignment(cluster: EmbeddedCluster, expected: list[Row], kind: str) -> None:
+    plain = kind == "plain"
+    made = confluent_kafka.Consumer(plain_settings(cluster)) if plain else Consumer(direct_settings(cluster))
+    made.assign([at(0)])
+    take(made, 3)
+    made.pause([at(0)])
+    made.unassign()
+    made.assign([at(10)])
+    assert made.poll(0.5) is None
+    made.resume([at(0)])
+    assert take(made, 3) == expected[10:13]
+    made.close()
+
+
+def test_our_own_pause_does_not_outlive_the_assignment(consumer: Consumer, expected: list[Row], local_start: int) -> None:
+    consumer.assign([at(0)])
+    take(consumer, 3)
+    consumer.unassign()
+    consumer.assign([at(local_start)])
+    assert take(consumer, 3) == expected[local_start : local_start + 3]
+
+
+# -- assignment ------------------------------------------------------------------------------------------------------------
+
+
+def test_assigning_anew_forgets_the_old_place(consumer: Consumer, expected: list[Row]) -> None:
+    consumer.assign([at(0)])
+    assert consumer.poll(PATIENCE_SECONDS) is not None
+    consumer.assign([at(100), at(5, 1)])
+    assert offsets_of(consumer.position([at(0), at(0, 1)])) == [-1001, -1001]
+    rows = take(consumer, 40)
+    assert [r for r in rows if r[1] == 0] == expected[100 : 100 + len([r for r in rows if r[1] == 0])]
+    consumer.unassign()
+    assert consumer.assignment() == []
+    assert consumer.consume(10, 0.2) == []
+
+
+def test_partitions_come_and_go_one_by_one(consumer: Consumer, expected: list[Row]) -> None:
+    consumer.incremental_assign([at(0)])
+    take(consumer, 5)
+    consumer.incremental_assign([at(0, 1)])
+    with pytest.raises(KafkaException):
+        consumer.incremental_assign([at(0, 1)])
+    seen: set[int] = set()
+    while seen != {0, 1}:
+        seen |= {r[1] for r in take(consumer, 10)}
+    consumer.incremental_unassign([at(0, 1)])
+    consumer.seek(at(0))
+    assert take(consumer, 50) == expected[:50]
+    assert sorted((tp.topic, tp.partition) for tp in consumer.assignment()) == [(TOPIC, 0)]
+
+
+def test_an_assignment_says_where_partitions_were_assigned(cluster: EmbeddedCluster, consumer: Consumer) -> None:
+    plain = confluent_kafka.Consumer(plain_settings(cluster))
+    for one in (plain, consumer):
+        one.assign([at(7), at(3, 1)])
+    assert [(tp.partition, tp.offset) for tp in consumer.assignment()] == [
+        (tp.partition, tp.offset) for tp in plain.assignment()
+    ]
+    plain.close()
+
+
+def test_positions_are_those_of_confluent_kafka(cluster: EmbeddedCluster, consumer: Consumer) -> None:
+    plain = confluent_kafka.Consumer(plain_settings(cluster))
+    asked = [at(0), at(0, 1), at(0, 3), TopicPartition("elsewhere", 0)]
+    said: list[list[list[tuple[int, int | None]]]] = []
+    for one in (plain, consumer):
+        mine = []
+        one.assign([at(7), at(COUNT, 1)])
+        mine.append([(tp.offset, tp.leader_epoch) for tp in one.position(asked)])
+        take(one, 12)
+        mine.append([(tp.offset, tp.leader_epoch) for tp in one.position(asked)])
+        take(one, COUNT - 19)
+        mine.append([(tp.offset, tp.leader_epoch) for tp in one.position(asked)])
+        one.seek(at(5))
+        mine.append([(tp.offset, tp.leader_epoch) for tp in one.position(asked)])
+        said.append(mine)
+    plain.close()
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("start", [COUNT, COUNT + 50])
+def test_an_offset_past_the_log_follows_the_reset_policy(cluster: EmbeddedCluster, expected: list[Row], start: int) -> None:
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([at(start)])
+        first = consumer.consume(1, PATIENCE_SECONDS)
+        assert is_end(first[0]) if start == COUNT else rows_of(first) == expected[:1]
+
+
+@pytest.mark.parametrize(("policy", "reads"), [("earliest", COUNT), ("latest", 0), ("error", 0)])
+def test_without_a_committed_offset_the_reset_policy_says_where_to_begin(
+    cluster: EmbeddedCluster, policy: str, reads: int
+) -> None:
+    with Consumer(direct_settings(cluster, auto_offset_reset=policy)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0)])
+        if policy == "error":
+            (message,) = consumer.consume(1, PATIENCE_SECONDS)
+            error = message.error()
+            assert error is not None
+            assert error.code() == confluent_kafka.KafkaError._AUTO_OFFSET_RESET
+            return
+        assert len(read_to_ends(consumer).get((TOPIC, 0), [])) == reads
+        assert (from_store(consumer) > 0) == (reads > 0)
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------------
+
+
+def test_close_ends_all_threads_and_can_be_called_twice(cluster: EmbeddedCluster) -> None:
+    before = set(threading.enumerate())
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([at(0)])
+        take(consumer, 5)
+        assert [t for t in set(threading.enumerate()) - before if t.name.startswith("kafka-remote-fetch")]
+    consumer.close()
+    consumer.close()
+    left = [
+        t.name for t in set(threading.enumerate()) - before if t.name.startswith(("kafka-remote-fetch", "kafka-remote-off"))
+    ]
+    assert left == []
+    for call in (lambda: consumer.poll(0), lambda: consumer.consume(1, 0), lambda: consumer.assign([at(0)])):
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            call()
+
+
+def test_a_consumer_that_is_dropped_leaves_no_threads(cluster: EmbeddedCluster) -> None:
+    before = set(threading.enumerate())
+    consumer = Consumer(direct_settings(cluster))
+    consumer.assign([at(0)])
+    take(consumer, 5)
+    consumer.unassign()
+    engine = consumer._engine
+    threads = engine._threads
+    del consumer
+    gc.collect()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("kafka-remote-fetch")]

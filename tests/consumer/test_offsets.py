@@ -1,0 +1,195 @@
+"""Stored and committed offsets: what was handed out, no more and no less, on both tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    Row,
+    by_consume,
+    by_poll,
+    direct_settings,
+    fill_topic,
+    from_store,
+    plain_rows,
+    plain_settings,
+    small_cluster,
+    take,
+    tiers,
+)
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+COUNT = 300
+TOPIC = "orders"
+WHOLE = TopicPartition(TOPIC, 0)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, COUNT, partitions=range(2))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected(cluster: EmbeddedCluster) -> list[Row]:
+    return plain_rows(cluster, TOPIC)
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid4()}"
+
+
+def committed(cluster: EmbeddedCluster, group: str, partition: int = 0) -> int:
+    """What an unconcerned consumer is told."""
+    other = confluent_kafka.Consumer(plain_settings(cluster, group_id=group))
+    try:
+        (told,) = other.committed([TopicPartition(TOPIC, partition)], PATIENCE_SECONDS)
+        assert told.error is None
+        return told.offset
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("one", [by_poll, by_consume])
+@pytest.mark.parametrize("taken", [10, COUNT - 5])
+def test_a_commit_without_arguments_commits_what_was_handed_out(
+    cluster: EmbeddedCluster, group: str, taken: int, one: Callable[[confluent_kafka.Consumer], list[Message]]
+) -> None:
+    with Consumer(direct_settings(cluster, group_id=group)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        with pytest.raises(KafkaException) as nothing:
+            consumer.commit(asynchronous=False)
+        assert nothing.value.args[0].code() == KafkaError._NO_OFFSET
+        take(consumer, taken, one)
+        (told,) = consumer.commit(asynchronous=False)
+        assert (told.offset, told.leader_epoch) == (taken, 0)
+    assert committed(cluster, group) == taken
+
+
+@pytest.mark.parametrize("taken", [10, COUNT - 5])
+def test_a_message_and_offsets_can_be_committed_at_once_and_later(cluster: EmbeddedCluster, group: str, taken: int) -> None:
+    with Consumer(direct_settings(cluster, group_id=group)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, taken - 1)])
+        message = consumer.poll(PATIENCE_SECONDS)
+        assert message is not None
+        told = consumer.commit(message=message, asynchronous=False)
+        assert told is not None
+        assert [tp.offset for tp in told] == [taken]
+        assert committed(cluster, group) == taken
+        assert consumer.commit(message=message) is None
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 3)], asynchronous=False)
+        assert committed(cluster, group) == 3
+        assert [tp.offset for tp in consumer.committed([WHOLE, TopicPartition(TOPIC, 1)], PATIENCE_SECONDS)] == [3, -1001]
+
+
+def test_auto_commit_commits_at_close_what_was_handed_out_and_not_what_was_gathered(
+    cluster: EmbeddedCluster, group: str
+) -> None:
+    with Consumer(direct_settings(cluster, group_id=group, enable_auto_commit=True)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        take(consumer, 7, by_poll)
+        assert len(consumer._gathered) > 0
+    assert committed(cluster, group) == 7
+
+
+def test_auto_commit_commits_while_a_partition_is_read_directly(cluster: EmbeddedCluster, group: str) -> None:
+    settings = direct_settings(cluster, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=50)
+    with Consumer(settings) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        take(consumer, 20)
+        wait_until(lambda: consumer.committed([WHOLE], PATIENCE_SECONDS)[0].offset == 20, "the commit")
+
+
+def test_storing_is_refused_while_it_is_automatic(cluster: EmbeddedCluster) -> None:
+    said = []
+    for made in (confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))):
+        made.assign([TopicPartition(TOPIC, 0, 0)])
+        with pytest.raises(KafkaException) as refused:
+            made.store_offsets(offsets=[TopicPartition(TOPIC, 0, 5)])
+        said.append(refused.value.args[0].code())
+        made.close()
+    assert said == [KafkaError._INVALID_ARG] * 2
+
+
+@pytest.mark.parametrize("off", [False, "false", "F", 0])
+def test_an_application_may_store_for_itself(cluster: EmbeddedCluster, group: str, off: object) -> None:
+    with Consumer(direct_settings(cluster, group_id=group, enable_auto_offset_store=off)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        rows = take(consumer, 10)
+        with pytest.raises(KafkaException) as nothing:
+            consumer.commit(asynchronous=False)
+        assert nothing.value.args[0].code() == KafkaError._NO_OFFSET
+        consumer.store_offsets(offsets=[TopicPartition(TOPIC, 0, rows[3][2] + 1)])
+        consumer.commit(asynchronous=False)
+        assert committed(cluster, group) == 4
+        message = consumer.poll(PATIENCE_SECONDS)
+        assert message is not None
+        consumer.store_offsets(message=message)
+        consumer.commit(asynchronous=False)
+    assert committed(cluster, group) == 11
+
+
+def test_a_value_that_librdkafka_refuses_is_refused_by_it(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store"):
+        Consumer(direct_settings(cluster, enable_auto_offset_store="perhaps"))
+
+
+@pytest.mark.parametrize("place", ["tier", "local"])
+def test_goes_on_at_the_committed_offset(cluster: EmbeddedCluster, group: str, expected: list[Row], place: str) -> None:
+    offset = 25 if place == "tier" else tiers(cluster, TOPIC).earliest_local + 1
+    with Consumer(direct_settings(cluster, group_id=group)) as consumer:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    with Consumer(direct_settings(cluster, group_id=group, auto_offset_reset="latest")) as consumer:
+        consumer.assign([WHOLE])
+        assert take(consumer, 3) == expected[offset : offset + 3]
+        assert (from_store(consumer) > 0) == (place == "tier")
+
+
+def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluster: EmbeddedCluster, group: str) -> None:
+    said = []
+    for made in (
+        confluent_kafka.Consumer(plain_settings(cluster, group_id=group)),
+        Consumer(direct_settings(cluster, group_id=group)),
+    ):
+        made.commit(offsets=[TopicPartition(TOPIC, 0, COUNT + 1000)], asynchronous=False)
+        made.assign([WHOLE])
+        (first,) = made.consume(1, PATIENCE_SECONDS)
+        error = first.error()
+        said.append((first.offset(), None if error is None else error.code()))
+        made.close()
+    assert said[0] == said[1]
+
+
+def test_several_partitions_are_stored_each_at_its_own_place(cluster: EmbeddedCluster, group: str) -> None:
+    with Consumer(direct_settings(cluster, group_id=group)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 10), TopicPartition(TOPIC, 1, COUNT - 20)])
+        counts = [10, COUNT - 20]
+        while counts[0] == 10 or counts[1] == COUNT - 20:
+            for row in take(consumer, 4):
+                counts[row[1]] += 1
+        told = consumer.commit(asynchronous=False)
+        assert told is not None
+        assert sorted((tp.partition, tp.offset) for tp in told) == list(enumerate(counts))
+
+
+def test_a_small_call_after_poll_stores_only_what_it_gave(cluster: EmbeddedCluster, group: str) -> None:
+    with Consumer(direct_settings(cluster, group_id=group)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        take(consumer, 1, by_poll)
+        assert len(consumer.consume(2, PATIENCE_SECONDS)) == 2
+        assert consumer.position([WHOLE])[0].offset == 3
+        told = consumer.commit(asynchronous=False)
+        assert told is not None
+        assert told[0].offset == 3

@@ -1,0 +1,174 @@
+"""Groups: callbacks, what they may do, and what the members read between them. A join on the mock broker costs 3 s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    Row,
+    by_consume,
+    direct_settings,
+    fill_topic,
+    from_store,
+    plain_rows,
+    read_to_ends,
+    rows_of,
+    small_cluster,
+    take,
+)
+
+pytestmark = pytest.mark.embedded
+
+COUNT = 300
+TOPIC = "orders"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, COUNT, partitions=range(4))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected(cluster: EmbeddedCluster) -> dict[int, list[Row]]:
+    return {partition: plain_rows(cluster, TOPIC, partition) for partition in range(4)}
+
+
+def test_a_subscribed_consumer_reads_all_partitions(cluster: EmbeddedCluster, expected: dict[int, list[Row]]) -> None:
+    seen: list[Any] = []
+    with Consumer(direct_settings(cluster, enable_auto_commit=True)) as consumer:
+        consumer.subscribe(
+            [TOPIC],
+            on_assign=lambda who, parts: seen.append(("assign", who is consumer, sorted(tp.partition for tp in parts))),
+            on_revoke=lambda who, parts: seen.append(
+                ("revoke", who is consumer, sorted((tp.partition, tp.offset) for tp in who.position(parts)))
+            ),
+        )
+        rows = read_to_ends(consumer, by_consume, partitions=4)
+        assert {key[1]: value for key, value in rows.items()} == expected
+        assert from_store(consumer) > 4 * 100
+        group = consumer.consumer_group_metadata()
+        assert group is not None
+    assert seen == [("assign", True, [0, 1, 2, 3]), ("revoke", True, [(n, COUNT) for n in range(4)])]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"partition_assignment_strategy": "cooperative-sticky"}], ids=["eager", "cooperative"]
+)
+def test_a_callback_may_assign_with_offsets_of_its_own_and_pause(
+    cluster: EmbeddedCluster, expected: dict[int, list[Row]], settings: dict[str, str]
+) -> None:
+    def on_assign(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        for tp in partitions:
+            tp.offset = 40 + tp.partition
+        if settings:
+            consumer.incremental_assign(partitions)
+        else:
+            consumer.assign(partitions)
+        consumer.pause([tp for tp in partitions if tp.partition in (0, 1)])
+
+    with Consumer(direct_settings(cluster, **settings)) as consumer:
+        consumer.subscribe([TOPIC], on_assign=on_assign)
+        rows = take(consumer, 2 * COUNT - 85)
+        assert {r[1] for r in rows} == {2, 3}
+        assert [r for r in rows if r[1] == 2] == expected[2][42:]
+        consumer.resume([TopicPartition(TOPIC, 1)])
+        assert take(consumer, COUNT - 41) == expected[1][41:]
+        assert from_store(consumer) > 300
+
+
+def test_an_exception_of_a_callback_surfaces_and_the_assignment_still_happens(
+    cluster: EmbeddedCluster, expected: dict[int, list[Row]]
+) -> None:
+    def on_assign(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        raise LookupError("the application's own")
+
+    def on_revoke(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        raise LookupError("at the end")
+
+    consumer = Consumer(direct_settings(cluster))
+    consumer.subscribe([TOPIC], on_assign=on_assign, on_revoke=on_revoke)
+    with pytest.raises(LookupError, match="the application's own"):
+        while True:
+            consumer.consume(10, 1.0)
+    rows = take(consumer, 4 * COUNT)
+    for partition in range(4):
+        assert [r for r in rows if r[1] == partition] == expected[partition]
+    try:
+        consumer.close()
+    except LookupError as error:
+        assert str(error) == "at the end"  # noqa: PT017 - confluent_kafka may report it or not
+    assert len(consumer._flows) == 0
+
+
+@pytest.mark.parametrize("callback", ["on_assign", "on_revoke", "on_lost"])
+def test_a_callback_that_cannot_be_called_is_refused(cluster: EmbeddedCluster, callback: str) -> None:
+    with Consumer(direct_settings(cluster)) as consumer, pytest.raises(TypeError, match=f"{callback} expects a callable"):
+        consumer.subscribe([TOPIC], **{callback: 5})
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_two_members_of_a_group_read_everything_in_order(
+    cluster: EmbeddedCluster, expected: dict[int, list[Row]], strategy: str
+) -> None:
+    settings = direct_settings(cluster, group_id=f"group-{uuid4()}", partition_assignment_strategy=strategy)
+    with Consumer(settings) as first, Consumer(settings) as second:
+        members = {first: Member(), second: Member()}
+        first.subscribe([TOPIC], on_assign=members[first].assigned, on_revoke=members[first].revoked)
+        members[first].took(take(first, 100))
+        second.subscribe([TOPIC], on_assign=members[second].assigned, on_revoke=members[second].revoked)
+        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        with ThreadPoolExecutor(2) as pool:
+            while sum(map(len, (seen := union(*members.values())).values())) < 4 * COUNT:
+                assert not deadline.expired()
+                # The first member is slow, so that it still reads directly when partitions are taken from it.
+                slow = not second.assignment()
+                futures = [pool.submit(first.consume, 1 if slow else 20, 0.1), pool.submit(second.consume, 20, 0.1)]
+                for member, future in zip(members.values(), futures, strict=True):
+                    member.took(rows_of([m for m in future.result() if m.error() is None]))
+        assert members[first].positions, "partitions moved"
+        assert from_store(second) > 0
+    for partition in range(4):
+        assert [seen[partition][offset] for offset in range(COUNT)] == expected[partition]
+
+
+class Member:
+    """What one member was given: rising offsets between two assignments, and positions as they were at revocation."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.next: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
+
+    def assigned(self, _: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        for tp in partitions:
+            self.next.pop(tp.partition, None)
+
+    def revoked(self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        self.positions |= {tp.partition: tp.offset for tp in consumer.position(partitions)}
+
+    def took(self, rows: list[Row]) -> None:
+        for r in rows:
+            assert r[2] == self.next.get(r[1], r[2]), "the exact next record"
+            self.next[r[1]] = r[2] + 1
+        self.rows += rows
+
+
+def union(*members: Member) -> dict[int, dict[int, Row]]:
+    seen: dict[int, dict[int, Row]] = {partition: {} for partition in range(4)}
+    for member in members:
+        for r in member.rows:
+            assert seen[r[1]].setdefault(r[2], r) == r
+    return seen

@@ -1,0 +1,236 @@
+"""The wrapper that restores chunks: the shipped conformance suite over it, its reads of the store, and bad input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from fetchers.memory import MemoryFetcher
+from kafka_remote_client.errors import (
+    InvalidStorageResponseError,
+    RangeNotSatisfiableError,
+    RemoteStorageError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
+from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.testing import RemoteStorageFetcherTests
+from kafka_remote_client.testing.fetcher_tests import read_all, segment_metadata
+from tests.support.aiven import AAD, DATA_KEY, stored_chunks
+
+DATA = b"".join(b"%05d" % n for n in range(100))
+ZSTD, AES, BOTH = ChunkForm(compressed=True), ChunkForm(encrypted=True), ChunkForm(compressed=True, encrypted=True)
+FORMS = [ZSTD, AES, BOTH]
+
+
+def in_chunks(data: bytes, chunk_size: int, form: ChunkForm) -> tuple[bytes, ChunkTable]:
+    chunks = stored_chunks(data, chunk_size, compressed=form.compressed, encrypted=form.encrypted)
+    sizes = [len(chunk) for chunk in chunks]
+    index = ChunkIndex.of_sizes(form, sizes, chunk_size=chunk_size, original_start=0, original_end=len(data))
+    return b"".join(chunks), ChunkTable(index, form, AAD if form.encrypted else None)
+
+
+def location(key: str, table: ChunkTable, data_key: bytes | None = DATA_KEY) -> bytes:
+    return LocationMetadata(
+        object_key=key, chunk_table=table.encode(), data_key=data_key if table.form.encrypted else None
+    ).encode()
+
+
+class RecordingFetcher:
+    """A memory fetcher that remembers what it was asked, and gives at most ``piece`` bytes at a time."""
+
+    def __init__(self, objects: dict[str, bytes], piece: int = 2**31) -> None:
+        self.inner = MemoryFetcher(objects)
+        self.piece = piece
+        self.asked: list[tuple[int, int]] = []
+        self.configs: Mapping[str, object] = {}
+        self.open = 0
+        self.closed = False
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        self.configs = configs
+
+    def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        self.asked.append((start, end))
+        self.open += 1
+        return _Pieces(self, self.inner.fetch_log_segment(metadata, start, end))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Pieces:
+    def __init__(self, owner: RecordingFetcher, stream: ReadableStream) -> None:
+        self.owner, self.stream = owner, stream
+
+    def readinto(self, buffer) -> int:
+        with memoryview(buffer) as view, view[: self.owner.piece] as front:
+            return self.stream.readinto(front)
+
+    def close(self) -> None:
+        self.owner.open -= 1
+        self.stream.close()
+
+
+class Chunked(RemoteStorageFetcherTests):
+    """The conformance suite, over objects in small chunks."""
+
+    form = BOTH
+
+    @pytest.fixture
+    def fetcher(self) -> ChunkedFetcher:
+        self.objects: dict[str, bytes] = {}
+        return ChunkedFetcher(MemoryFetcher(self.objects))
+
+    def put(self, key: str, data: bytes) -> bytes:
+        self.objects[key], table = in_chunks(data, 100 if len(data) < 10_000 else 100_000, self.form)
+        return location(key, table)
+
+    def absent(self, key: str) -> bytes:
+        return location(key, in_chunks(bytes(1024), 100, self.form)[1])
+
+
+class TestCompressedAndEncrypted(Chunked):
+    pass
+
+
+class TestEncrypted(Chunked):
+    form = AES
+
+
+class TestCompressed(Chunked):
+    form = ZSTD
+
+
+class TestNoChunks(RemoteStorageFetcherTests):
+    """Locations without a chunk table are the inner fetcher's business."""
+
+    @pytest.fixture
+    def fetcher(self) -> ChunkedFetcher:
+        self.objects: dict[str, bytes] = {}
+        return ChunkedFetcher(MemoryFetcher(self.objects))
+
+    def put(self, key: str, data: bytes) -> bytes:
+        self.objects[key] = data
+        return LocationMetadata(object_key=key).encode()
+
+    def absent(self, key: str) -> bytes:
+        return LocationMetadata(object_key=key).encode()
+
+
+def read(inner: RecordingFetcher, custom: bytes, start: int, end: int, piece: int = 10_000) -> bytes:
+    return read_all(ChunkedFetcher(inner).fetch_log_segment(segment_metadata(custom, len(DATA)), start, end), piece)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(("start", "end"), [(0, 500), (0, 1), (99, 101), (150, 420), (0, 100), (100, 200), (499, 500), (7, -1)])
+def test_adjacent_chunks_are_one_read_of_the_store(form, start, end):
+    stored, table = in_chunks(DATA, 100, form)
+    inner = RecordingFetcher({"a.log": stored})
+    stop = len(DATA) if end == -1 else end
+    for piece in (1, 30, 100, 150, 10_000):
+        assert read(inner, location("a.log", table), start, end, piece) == DATA[start:stop]
+    wanted = table.chunks.select(start, stop).object_range
+    assert set(inner.asked) == {(wanted.start, wanted.end)}
+    assert inner.open == 0
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_a_table_of_the_needed_chunks_is_enough(form):
+    stored, table = in_chunks(DATA, 100, form)
+    part = ChunkTable(table.chunks.select(150, 420), form, table.aad)
+    inner = RecordingFetcher({"a.log": stored}, piece=7)
+    assert read(inner, location("a.log", part), 150, 420) == DATA[150:420]
+    for start, end in [(99, 120), (420, 501), (0, 1), (450, -1 + 502)]:
+        with pytest.raises(RangeNotSatisfiableError):
+            read(inner, location("a.log", part), start, end)
+
+
+@pytest.mark.parametrize("table", [b"", b"\x04", b"\xff" * 5, bytes.fromhex("01 64 00 96 01 00 00 02 14")])
+def test_a_chunk_table_that_makes_no_sense_is_an_invalid_answer(table):
+    custom = LocationMetadata(object_key="a.log", chunk_table=table).encode()
+    with pytest.raises(InvalidStorageResponseError, match="chunk table"):
+        read(RecordingFetcher({"a.log": DATA}), custom, 0, 10)
+
+
+@pytest.mark.parametrize("data_key", [None, b"", bytes(31)])
+def test_an_encrypted_location_needs_its_key(data_key):
+    stored, table = in_chunks(DATA, 100, AES)
+    with pytest.raises(InvalidStorageResponseError):
+        read(RecordingFetcher({"a.log": stored}), location("a.log", table, data_key), 0, 10)
+
+
+def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
+    stored, table = in_chunks(DATA, 100, BOTH)
+    wrong = b"wrong key of exactly 32 bytes!!!"
+    with pytest.raises(InvalidStorageResponseError, match="tag") as caught:
+        read(RecordingFetcher({"a.log": stored}), location("a.log", table, wrong), 0, 10)
+    assert "wrong key" not in repr(caught.value)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_what_is_sound_before_a_damaged_chunk_is_delivered(form):
+    stored, table = in_chunks(DATA, 100, form)
+    second = table.chunks.chunk(1)
+    damaged = bytearray(stored)
+    damaged[second.object_start : second.object_end] = bytes(second.object_size)
+    inner = RecordingFetcher({"a.log": bytes(damaged)})
+    stream = ChunkedFetcher(inner).fetch_log_segment(segment_metadata(location("a.log", table), 500), 0, 500)
+    buffer = bytearray(500)
+    assert stream.readinto(buffer) == 100
+    assert buffer[:100] == DATA[:100]
+    with pytest.raises(InvalidStorageResponseError, match="the chunk in bytes"):
+        stream.readinto(memoryview(buffer)[100:])
+    stream.close()
+
+
+def test_a_bomb_is_an_invalid_answer():
+    stored, _ = in_chunks(bytes(10_000_000), 10_000_000, ZSTD)
+    index = ChunkIndex.of_sizes(ZSTD, [len(stored)], chunk_size=500, original_start=0, original_end=500)
+    with pytest.raises(InvalidStorageResponseError):
+        read(RecordingFetcher({"a.log": stored}), location("a.log", ChunkTable(index, ZSTD)), 0, 500)
+
+
+class _EndsEarly(RecordingFetcher):
+    def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        return super().fetch_log_segment(metadata, start, end - 1)
+
+
+def test_a_store_that_ends_early_is_unavailable():
+    stored, table = in_chunks(DATA, 100, BOTH)
+    with pytest.raises(RemoteStorageUnavailableError, match="bytes of a chunk"):
+        read(_EndsEarly({"a.log": stored}), location("a.log", table), 0, 500)
+
+
+def test_a_missing_package_is_no_reason_to_try_again(monkeypatch):
+    stored, table = in_chunks(DATA, 100, AES)
+    for name in [name for name in sys.modules if name.startswith("cryptography")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(RemoteStorageError, match="pip install") as caught:
+        read(RecordingFetcher({"a.log": stored}), location("a.log", table), 0, 10)
+    assert type(caught.value) is RemoteStorageError
+
+
+def test_settings_and_the_end_are_the_inner_fetchers():
+    inner = RecordingFetcher({})
+    fetcher = ChunkedFetcher(inner)
+    fetcher.configure({"a": "b"})
+    fetcher.close()
+    assert (inner.configs, inner.closed) == ({"a": "b"}, True)
+    assert CHUNKED_FORMATS == ("ApacheKafkaV1", "AivenTieredStorageV1")
+
+
+def test_a_closed_stream_gives_nothing_more():
+    stored, table = in_chunks(DATA, 100, ZSTD)
+    stream = ChunkedFetcher(RecordingFetcher({"a.log": stored})).fetch_log_segment(
+        segment_metadata(location("a.log", table), 500), 0, 500
+    )
+    assert stream.readinto(bytearray(10)) == 10
+    stream.close()
+    assert stream.readinto(bytearray(10)) == 0

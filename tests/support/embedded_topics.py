@@ -1,0 +1,197 @@
+"""Topics on the embedded cluster of which a known part is tiered, and consumers that read them in both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.shim.embedded import EmbeddedCluster, EmbeddedRecord
+
+__all__ = [
+    "PATIENCE_SECONDS",
+    "Row",
+    "by_consume",
+    "by_poll",
+    "direct_settings",
+    "fallbacks",
+    "fill_topic",
+    "from_broker",
+    "from_store",
+    "is_end",
+    "plain_rows",
+    "plain_settings",
+    "read_to_ends",
+    "records",
+    "row",
+    "rows_of",
+    "small_cluster",
+    "take",
+    "tiers",
+]
+
+PATIENCE_SECONDS = 60.0
+_BATCH = 20
+
+Row = tuple[Any, ...]
+Take = Callable[[confluent_kafka.Consumer], list[Message]]
+
+
+def small_cluster(directory: Path, **options: Any) -> EmbeddedCluster:
+    """Segments of a few dozen records, gone from the broker once they are archived."""
+    return EmbeddedCluster(directory, **{"segment_bytes": 4_000, "range_bytes": 64 << 10, "expire_local": True, **options})
+
+
+def records(count: int, name: str = "") -> list[EmbeddedRecord]:
+    """Keys and values that are all different; every seventh value is null, every eleventh key."""
+    return [
+        (None if n % 11 == 5 else b"key-%d" % n, None if n % 7 == 3 else f"{name} value {n} ".encode() * (1 + n % 4))
+        for n in range(count)
+    ]
+
+
+def fill_topic(cluster: EmbeddedCluster, topic: str, count: int = 400, partitions: Iterable[int] = (0,)) -> str:
+    """Writes ``count`` records to each partition in many batches, and archives the full segments; the rest stays local."""
+    for partition in partitions:
+        made = records(count, f"{topic}-{partition}")
+        for start in range(0, count, _BATCH):
+            cluster.produce(topic, made[start : start + _BATCH], partition=partition)
+    cluster.archive()
+    return topic
+
+
+def tiers(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> PartitionOffsets:
+    source = BrokerLocationSource(cluster.bootstrap_servers, client_id="tests", clock=SystemClock())
+    try:
+        return source.offsets(topic, partition, Deadline(SystemClock(), PATIENCE_SECONDS))
+    finally:
+        source.close()
+
+
+def plain_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
+    """For either consumer; ``_`` in a setting's name stands for ``.``."""
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": f"group-{uuid4()}",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 100,
+        "log_level": 0,
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def direct_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
+    return {
+        "fetch.remote.enabled": True,
+        "remote.storage.fetcher.class": "presigned",
+        "remote.storage.fetcher.allowed.hosts": cluster.origin_url.partition("//")[2],
+        "remote.storage.fetcher.allow.http": True,
+        "remote.storage.fetcher.allow.private.addresses": True,
+        # Wide enough for a loaded machine: what is tested is what is delivered, and by whom.
+        "fetch.remote.location.timeout.ms": 20_000,
+        "fetch.remote.read.timeout.ms": 20_000,
+        **plain_settings(cluster, **more),
+    }
+
+
+def row(message: Message) -> Row:
+    """All that a record has. The mock broker's timestamps are the producer's own."""
+    return (
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.timestamp(),
+        message.leader_epoch(),
+        message.key(),
+        message.value(),
+        message.headers(),
+    )
+
+
+def by_poll(consumer: confluent_kafka.Consumer) -> list[Message]:
+    message = consumer.poll(1.0)
+    return [] if message is None else [message]
+
+
+def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:
+    return consumer.consume(50, 0.1)
+
+
+def is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+def rows_of(messages: Sequence[Message]) -> list[Row]:
+    """The rows of messages that are all records."""
+    for message in messages:
+        assert message.error() is None, message.error()
+    return [row(message) for message in messages]
+
+
+def take(consumer: confluent_kafka.Consumer, count: int, one: Take = by_consume) -> list[Row]:
+    """The next ``count`` records exactly; ends of partitions are passed over."""
+    rows: list[Row] = []
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while len(rows) < count:
+        assert not deadline.expired(), f"{len(rows)} of {count} records came"
+        batch = consumer.consume(count - len(rows), 0.1) if one is by_consume else one(consumer)
+        rows += rows_of([message for message in batch if not is_end(message)])
+    return rows
+
+
+def read_to_ends(
+    consumer: confluent_kafka.Consumer, one: Take = by_consume, partitions: int = 1
+) -> dict[tuple[str, int], list[Row]]:
+    """All records by partition, until so many partitions have said that they are at their end."""
+    rows: dict[tuple[str, int], list[Row]] = {}
+    ended: set[tuple[str, int]] = set()
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while len(ended) < partitions:
+        assert not deadline.expired(), f"only {ended} ended"
+        for message in one(consumer):
+            key = str(message.topic()), int(message.partition() or 0)
+            if is_end(message):
+                assert key not in ended, "a partition may end once"
+                ended.add(key)
+            else:
+                rows.setdefault(key, []).extend(rows_of([message]))
+    return rows
+
+
+def plain_rows(cluster: EmbeddedCluster, topic: str, partition: int = 0, **more: object) -> list[Row]:
+    """What confluent_kafka.Consumer reads of a partition."""
+    consumer = confluent_kafka.Consumer(plain_settings(cluster, **more))
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        return read_to_ends(consumer).get((topic, partition), [])
+    finally:
+        consumer.close()
+
+
+def from_store(consumer: Consumer) -> int:
+    count = consumer.metrics()["remote-fetch-records-total"]
+    assert isinstance(count, int)
+    return count
+
+
+def from_broker(consumer: Consumer) -> int:
+    count = consumer.metrics()["broker-fetch-records-total"]
+    assert isinstance(count, int)
+    return count
+
+
+def fallbacks(consumer: Consumer) -> dict[str, int]:
+    counts = consumer.metrics()["remote-fetch-fallbacks-total"]
+    assert isinstance(counts, dict)
+    return counts
