@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.scenario import TransactionalTopic
@@ -65,6 +65,17 @@ def test_deleted_records_move_the_log_start(kafka_broker: KafkaBroker) -> None:
     kafka_broker.wait_until_tiered("deleting")
     kafka_broker.delete_records("deleting", 123)
     assert kafka_broker.offsets("deleting").log_start == 123
+
+
+def test_deleted_records_stay_deleted_and_the_rest_readable_when_the_broker_is_killed(restartable_broker: KafkaBroker) -> None:
+    broker = restartable_broker
+    broker.create_topic("deleting-killed", segment_bytes=2000)
+    _produce(broker, "deleting-killed", 500)
+    broker.wait_until_tiered("deleting-killed")
+    broker.delete_records("deleting-killed", 123)
+    broker.restart(kill=True)
+    assert broker.offsets("deleting-killed").log_start == 123
+    assert _read(broker, "deleting-killed", OFFSET_BEGINNING, "read_uncommitted") == list(range(123, 500))
 
 
 def test_counts_the_brokers_own_reads_of_the_tier(kafka_broker: KafkaBroker) -> None:

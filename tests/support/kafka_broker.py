@@ -60,6 +60,7 @@ group.initial.rebalance.delay.ms=0
 log.retention.check.interval.ms=500
 log.initial.task.delay.ms=500
 log.segment.delete.delay.ms=500
+log.flush.start.offset.checkpoint.interval.ms=500
 remote.log.storage.system.enable=true
 remote.log.storage.manager.class.name={storage_manager}
 rsm.config.dir={directory}/remote
@@ -310,10 +311,17 @@ class KafkaBroker:
         return sorted(self.store_directory.glob(f"*/{topic}-{partition}-*/*.log"))
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
-        """DeleteRecords: moves the log start to ``before``."""
+        """DeleteRecords: moves the log start to ``before``, and waits until that would survive a kill.
+
+        The broker answers before it has written its checkpoint. Killed in between it comes back with an older log start, at
+        offsets that its leader epochs no longer cover, and a read from the earliest offset never gets anywhere.
+        """
         target = TopicPartition(topic, partition, before)
         for future in self.admin.delete_records([target]).values():
             future.result(30)
+        checkpoint = self.directory / "log" / "log-start-offset-checkpoint"
+        line = f"{topic} {partition} {before}"
+        wait_until(lambda: checkpoint.exists() and line in checkpoint.read_text().splitlines(), f"the checkpoint of {line}")
 
     # Java tools and metrics
 
