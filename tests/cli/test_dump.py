@@ -4,22 +4,39 @@ import base64
 import hashlib
 import json
 import shutil
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.cli.main import run
-from tests.support.golden import full_golden, golden_local, read_jsonl
+from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from tests.support.aiven import AivenWriter
+from tests.support.golden import AIVEN_MODES, full_golden, golden_aiven, golden_local, read_jsonl
 
 FIRST_UNDECIDED = {"txn": 2455}
 
 
-def dump(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+LOCAL = ("--layout", "local-tiered-storage")
+
+
+def aiven(mode: str) -> tuple[str, ...]:
+    """The options of a golden tier in the layout of Aiven's plugin."""
+    if mode != "aiven-zstd-aes":
+        return ("--layout", "aiven")
+    key = golden_aiven(mode) / "keys" / "key1.private.der"
+    return ("--layout", "aiven", "--key-prefix", "some-prefix/", "--encryption-key", f"key1={key}")
+
+
+def dump(
+    capsys: pytest.CaptureFixture[str], root: Path, *arguments: str, layout: Sequence[str] = LOCAL
+) -> tuple[int, list[dict[str, Any]], str]:
     with pytest.raises(SystemExit) as stopped:
-        run(
-            ["dump", "--store", f"file://{root / 'remote'}", "--layout", "local-tiered-storage", "--output", "json", *arguments]
-        )
+        run(["dump", "--store", f"file://{root / 'remote'}", *layout, "--output", "json", *arguments])
     printed = capsys.readouterr()
     return int(stopped.value.code or 0), [json.loads(line) for line in printed.out.splitlines()], printed.err
 
@@ -46,15 +63,14 @@ def partitions(root: Path) -> list[dict[str, Any]]:
 
 
 def assert_equals_the_real_consumer(
-    capsys: pytest.CaptureFixture[str], root: Path, bounds: dict[str, Any], isolation: str
+    capsys: pytest.CaptureFixture[str], root: Path, bounds: dict[str, Any], isolation: str, layout: Sequence[str] = LOCAL
 ) -> None:
     topic, partition = bounds["topic"], bounds["partition"]
     first, end = bounds["earliest"]["offset"], bounds["latest_tiered"]["offset"] + 1
     if isolation == "read_committed":
         end = min(end, FIRST_UNDECIDED.get(topic, end))
-    status, records, remarks = dump(
-        capsys, root, "--topic", topic, "--partition", str(partition), "--start", str(first), "--isolation-level", isolation
-    )
+    where = ["--topic", topic, "--partition", str(partition), "--start", str(first), "--isolation-level", isolation]
+    status, records, remarks = dump(capsys, root, *where, layout=layout)
     lines = expected(root, topic, partition, isolation, first, end)
     assert status == 0
     assert len(records) == len(lines) > 0
@@ -76,6 +92,142 @@ def test_prints_what_a_real_consumer_read_of_the_full_set(capsys: pytest.Capture
     assert beside is not None
     for bounds in partitions(beside / "local"):
         assert_equals_the_real_consumer(capsys, beside / "local", bounds, isolation)
+
+
+AIVEN_PARTITIONS = [(mode, bounds) for mode in AIVEN_MODES for bounds in partitions(golden_aiven(mode))]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize(
+    ("mode", "bounds"), AIVEN_PARTITIONS, ids=[f"{mode}-{b['topic']}-{b['partition']}" for mode, b in AIVEN_PARTITIONS]
+)
+def test_prints_what_a_real_consumer_read_of_what_aivens_plugin_stored(
+    capsys: pytest.CaptureFixture[str], mode: str, bounds: dict[str, Any], isolation: str
+) -> None:
+    assert_equals_the_real_consumer(capsys, golden_aiven(mode), bounds, isolation, aiven(mode))
+
+
+@pytest.mark.skipif(full_golden() is None, reason="the full golden set is not beside the checkout")
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("mode", AIVEN_MODES)
+def test_prints_what_a_real_consumer_read_of_the_full_set_of_aivens_plugin(
+    capsys: pytest.CaptureFixture[str], mode: str, isolation: str
+) -> None:
+    beside = full_golden()
+    assert beside is not None
+    for bounds in partitions(beside / mode):
+        assert_equals_the_real_consumer(capsys, beside / mode, bounds, isolation, aiven(mode))
+
+
+def test_segments_of_one_partition_may_be_stored_each_in_its_own_way(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    store = DirectoryStore(golden_local() / "remote")
+    listing = TierListing(store, LocalTieredStorageLayout(), "epochs")
+    tip = listing.partitions("epochs")[0]
+    ways = [(False, False), (True, False), (False, True), (True, True)]
+    segments = listing.cache(tip).list_all_remote_log_segments()
+    assert len(segments) >= len(ways)
+    for number, segment in enumerate(segments):
+        compressed, encrypted = ways[number % len(ways)]
+        writer = AivenWriter("some-prefix/", 1000 + number, compressed, encrypted)
+        for key, data in writer.objects(store, segment).items():
+            path = tmp_path / "remote" / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    _, wanted, _ = dump(capsys, golden_local(), "--topic", "epochs", "--partition", "0")
+    status, records, _ = dump(capsys, tmp_path, "--topic", "epochs", layout=aiven("aiven-zstd-aes"))
+    assert (status, records) == (0, wanted)
+
+
+_WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
+
+
+@pytest.mark.parametrize(
+    ("layout", "status", "message"),
+    [
+        (_WITH_PREFIX, 1, "data-key: a segment is encrypted for the key 'key1'; private keys given: none"),
+        ((*_WITH_PREFIX, "--encryption-key", "key1=PUBLIC"), 2, "'key1' is no unencrypted RSA private key"),
+        ((*_WITH_PREFIX, "--encryption-key", "key1=PRIVATE", "--encryption-key", "key1=PRIVATE"), 2, "key1 is given twice"),
+        ((*_WITH_PREFIX, "--encryption-key", "key1=/no/such/file"), 2, "'key1' cannot be read"),
+        ((*_WITH_PREFIX, "--encryption-key", "PRIVATE"), 2, "takes KEYID=PRIVATE_KEY_FILE"),
+        (("--layout", "aiven", "--key-prefix", "other/"), 2, "the store holds no txn"),
+        (("--layout", "aiven"), 2, "the store holds no txn"),
+        ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "has no key prefix and no encryption keys"),
+    ],
+)
+def test_what_is_missing_to_read_a_tier_is_told(
+    capsys: pytest.CaptureFixture[str], layout: tuple[str, ...], status: int, message: str
+) -> None:
+    keys = golden_aiven("aiven-zstd-aes") / "keys"
+    named = {"PUBLIC": str(keys / "key1.public.der"), "PRIVATE": str(keys / "key1.private.der")}
+    options = [option.replace("PUBLIC", named["PUBLIC"]).replace("PRIVATE", named["PRIVATE"]) for option in layout]
+    if layout[-1] == "PRIVATE":
+        options[-1] = named["PRIVATE"].replace("=", "")
+    found = dump(capsys, golden_aiven("aiven-zstd-aes"), "--topic", "txn", layout=options)
+    assert found[:2] == (status, [])
+    assert message in found[2]
+
+
+def test_a_missing_package_is_named_with_the_pip_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "Crypto"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "Crypto", None)
+    status, records, remarks = dump(capsys, golden_aiven("aiven-zstd-aes"), "--topic", "txn", layout=aiven("aiven-zstd-aes"))
+    assert (status, records) == (2, [])
+    assert "pip install 'kafka-remote-client[aiven]'" in remarks
+    status, _, _ = dump(capsys, golden_aiven("aiven-zstd"), "--topic", "txn", layout=aiven("aiven-zstd"))
+    assert status == 0
+
+
+def _damage(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.chmod(0o644)
+    path.write_bytes(change(path.read_bytes()))
+
+
+def _flip_last(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def _flip_first(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
+def _swap_first_chunks(data: bytes) -> bytes:
+    return data[16384:32768] + data[:16384] + data[32768:]
+
+
+@pytest.mark.parametrize(
+    ("mode", "suffix", "change"),
+    [
+        ("aiven-zstd-aes", ".log", _flip_last),
+        ("aiven-zstd", ".log", _flip_last),
+        ("aiven-plain", ".log", _swap_first_chunks),
+        ("aiven-zstd-aes", ".indexes", _flip_first),
+        ("aiven-zstd-aes", ".rsm-manifest", _flip_last),
+        ("aiven-zstd", ".indexes", None),
+        ("aiven-zstd", ".rsm-manifest", None),
+    ],
+)
+def test_nothing_of_a_damaged_segment_is_passed_off_as_records(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, mode: str, suffix: str, change: Callable[[bytes], bytes] | None
+) -> None:
+    shutil.copytree(golden_aiven(mode) / "remote", tmp_path / "remote")
+    topic = next((tmp_path / "remote").rglob("epochs-*"))
+    _, segment, following, *_ = sorted((topic / "0").glob(f"*{suffix}"))
+    first, end = int(segment.name[:20]), int(following.name[:20])
+    if change is None:
+        segment.unlink()
+    else:
+        _damage(segment, change)
+    status, records, remarks = dump(capsys, tmp_path, "--topic", "epochs", "--partition", "0", layout=aiven(mode))
+    offsets = [record["offset"] for record in records]
+    assert status == 1
+    assert f"cannot be read on from offset {len(offsets)}" in remarks
+    assert offsets == list(range(len(offsets)))
+    assert first <= len(offsets) < end
 
 
 def test_committed_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_remote_client.cli.main import run
-from tests.support.golden import golden_local, read_jsonl
+from tests.support.golden import AIVEN_MODES, golden_aiven, golden_local, read_jsonl
 
 
 def ls(capsys: pytest.CaptureFixture[str], *arguments: str, root: Path | None = None) -> str:
@@ -56,3 +56,24 @@ def test_names_what_an_incomplete_segment_lacks(capsys: pytest.CaptureFixture[st
     assert "incomplete" in json.loads(line)["state"]
     assert "offset index" in json.loads(line)["state"]
     assert "?" in ls(capsys, root=tmp_path)
+
+
+@pytest.mark.parametrize("mode", AIVEN_MODES)
+def test_lists_what_aivens_plugin_stored_and_needs_no_key(capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    root = golden_aiven(mode)
+    options = ["--layout", "aiven", *(["--key-prefix", "some-prefix/"] if mode == "aiven-zstd-aes" else [])]
+    lines = [json.loads(line) for line in ls(capsys, "--output", "json", *options, root=root).splitlines()]
+    assert {line["state"] for line in lines} == {"live"}
+    for bounds in read_jsonl(root / "offsets.jsonl"):
+        mine = [line for line in lines if (line["topic"], line["partition"]) == (bounds["topic"], bounds["partition"])]
+        assert mine[0]["start_offset"] == bounds["earliest"]["offset"]
+        assert mine[-1]["end_offset"] == bounds["latest_tiered"]["offset"]
+        assert {line["topic_id"] for line in mine} == {bounds["topic_id"]}
+        for before, after in itertools.pairwise(mine):
+            assert before["end_offset"] + 1 == after["start_offset"]
+    logs = {path.stem[21:]: path for path in (root / "remote").rglob("*.log")}
+    for line in lines:
+        path = logs[line["segment_id"]]
+        assert line["stored_bytes"] == path.stat().st_size
+        assert line["bytes"] == json.loads(path.with_suffix(".rsm-manifest").read_text())["chunkIndex"]["originalFileSize"]
+        assert (line["bytes"] == line["stored_bytes"]) == (mode == "aiven-plain")

@@ -146,7 +146,7 @@ def test_a_table_of_the_needed_chunks_is_enough(form):
     part = ChunkTable(table.chunks.select(150, 420), form, table.aad)
     inner = RecordingFetcher({"a.log": stored}, piece=7)
     assert read(inner, location("a.log", part), 150, 420) == DATA[150:420]
-    for start, end in [(99, 120), (420, 501), (0, 1), (450, -1 + 502)]:
+    for start, end in [(99, 120), (420, 501), (0, 1)]:
         with pytest.raises(RangeNotSatisfiableError):
             read(inner, location("a.log", part), start, end)
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kafka_remote_client.model import RemoteLogSegmentId
-from kafka_remote_client.remote_log.layout import REQUIRED, ListedSegment, ObjectKind
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentId, TopicIdPartition
+from kafka_remote_client.remote_log.layout import REQUIRED, ListedSegment, ObjectKind, located_as_they_are, segment_order
 from tests.support.tier import TIP
 
 
@@ -20,3 +21,26 @@ def test_everything_but_the_transaction_index_is_required():
 def test_a_segment_names_what_it_lacks():
     assert listed(ObjectKind.LOG, ObjectKind.OFFSET_INDEX).missing == REQUIRED - {ObjectKind.LOG, ObjectKind.OFFSET_INDEX}
     assert listed().topic_id_partition == TIP
+
+
+def test_a_log_as_kafka_wrote_it_is_read_where_it_is_asked_for():
+    ranges = [ByteRange(0, 5), ByteRange(5, 9)]
+    located = located_as_they_are("a/b.log", ranges)
+    assert located.format == "ApacheKafkaV1"
+    assert [(one.range, one.object_range) for one in located.ranges] == [(one, one) for one in ranges]
+    assert {one.location for one in located.ranges} == {LocationMetadata(object_key="a/b.log")}
+
+
+def test_segments_are_ordered_by_partition_and_start():
+    def key(topic: str, number: int, partition: int, start: int, segment: int):
+        return segment_order(RemoteLogSegmentId(TopicIdPartition(UUID(int=number), topic, partition), UUID(int=segment)), start)
+
+    ordered = [
+        key("a", 1, 2, 9, 9),
+        key("a", 2, 0, 8, 8),
+        key("a", 2, 1, 0, 5),
+        key("a", 2, 1, 10, 1),
+        key("a", 2, 1, 10, 2),
+        key("b", 1, 0, 0, 0),
+    ]
+    assert sorted(ordered[::-1]) == ordered

@@ -5,7 +5,8 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kafka_remote_client.model import RemoteLogSegmentId, TopicIdPartition, uuid_from_text
+from kafka_remote_client.errors import ObjectNotFoundError
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentId, TopicIdPartition, uuid_from_text
 from kafka_remote_client.remote_log.layout import REQUIRED, ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions
@@ -126,3 +127,28 @@ def test_segments_of_several_topic_ids_stay_apart(store):
         segment = attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(tip, UUID(int=9)))
         put(store, LocalTieredStorageLayout().object_key(segment, ObjectKind.LOG))
     assert [s.topic_id_partition.topic_id.int for s in LocalTieredStorageLayout().list_segments(store)] == [1, 2]
+
+
+def test_indexes_are_objects_of_their_own(store):
+    segment = metadata(0, 9)
+    layout = LocalTieredStorageLayout()
+    for kind in ObjectKind:
+        store.objects[layout.object_key(segment, kind)] = kind.value.encode()
+    for kind in ObjectKind:
+        assert layout.read_index(store, segment, kind) == kind.value.encode()
+    store.objects.clear()
+    assert layout.read_index(store, segment, ObjectKind.TRANSACTION_INDEX) == b""
+    for kind in REQUIRED:
+        with pytest.raises(ObjectNotFoundError):
+            layout.read_index(store, segment, kind)
+
+
+def test_logs_are_as_kafka_wrote_them_and_no_object_describes_a_segment(store):
+    layout = LocalTieredStorageLayout()
+    put(store, *(f"{DIRECTORY}/{FILE}{suffix}" for suffix in SUFFIXES))
+    (segment,) = layout.list_segments(store)
+    assert layout.stored_metadata(store, segment) is None
+    assert layout.original_logs(store) is store
+    (located,) = layout.locate(store, metadata(0, 9), [ByteRange(5, 9)]).ranges
+    assert (located.range, located.object_range) == (ByteRange(5, 9), ByteRange(5, 9))
+    assert located.location.object_key == layout.object_key(metadata(0, 9), ObjectKind.LOG)
