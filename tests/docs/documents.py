@@ -10,7 +10,10 @@ import attrs
 __all__ = ["ROOT", "RUN_AS_A_WHOLE", "Block", "blocks", "documents"]
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_AS_A_WHOLE = {Path("docs/plugins.md"): Path("tests/test_plugins_page.py")}
+RUN_AS_A_WHOLE = {
+    Path("docs/aiven.md"): Path("tests/test_aiven_page.py"),
+    Path("docs/plugins.md"): Path("tests/test_plugins_page.py"),
+}
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -29,6 +29,7 @@ _WITHOUT_SOURCE = {
     "tests/records/test_differential.py": "batches of other libraries",
     "tests/records/test_golden.py": "the golden tier through the whole room",
     "tests/records/test_parity.py": "the kernel against its twin",
+    "tests/test_aiven_page.py": "a page of the docs",
     "tests/test_plugins_page.py": "a page of the docs",
 }
 

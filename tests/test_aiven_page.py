@@ -1,0 +1,45 @@
+"""docs/aiven.md: its commands run, against what the plugin itself stored."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.cli.main import run
+from tests.support.golden import golden_aiven
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PAGE = (_ROOT / "docs" / "aiven.md").read_text()
+_COMMANDS = re.findall(r"^\$ (.*)$", _PAGE, re.MULTILINE)
+_GOLDEN = golden_aiven("aiven-zstd-aes")
+_PARTS = {
+    "file:///var/kafka-tier": (_GOLDEN / "remote").as_uri(),
+    "key1.pem": str(_GOLDEN / "keys" / "key1.private.der"),
+    "--topic orders": "--topic txn",
+}
+
+
+@pytest.mark.parametrize("command", [command for command in _COMMANDS if command.startswith("kafka-remote ")])
+def test_command_runs(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    for stand_in, real in _PARTS.items():
+        command = command.replace(stand_in, real)
+    with pytest.raises(SystemExit) as stopped:
+        run(shlex.split(command)[1:])
+    printed = capsys.readouterr().out
+    assert stopped.value.code == 0
+    if " dump " in command:
+        assert {json.loads(line)["topic"] for line in printed.splitlines()} == {"txn"}
+    else:
+        assert "codec-none-rdk" in printed
+
+
+def test_the_page_has_both_verbs_and_the_extra_that_exists() -> None:
+    assert [command.split()[1] for command in _COMMANDS] == ["ls", "dump", "install"]
+    extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {"aiven", "cli"} <= set(extras)
+    assert "'kafka-remote-client[aiven,cli]'" in _COMMANDS[-1]
