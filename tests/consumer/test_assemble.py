@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.config import split_config
+from kafka_remote_client.consumer.assemble import InnerBehaviour, build_engine
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel
+
+
+def test_the_defaults_are_those_of_librdkafka() -> None:
+    assert InnerBehaviour.of({}) == InnerBehaviour(
+        stores_offsets=True,
+        resets_to_earliest=False,
+        incremental=False,
+        announces_ends=False,
+        isolation_level=IsolationLevel.READ_COMMITTED,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "stores"),
+    [(True, True), ("true", True), ("T", True), (1, True), (None, True), (False, False), ("f", False), (0, False), ("x", None)],
+)
+def test_offsets_are_stored_as_the_setting_says(value: object, stores: bool | None) -> None:
+    assert InnerBehaviour.of({"enable.auto.offset.store": value}).stores_offsets is stores
+
+
+@pytest.mark.parametrize("policy", ["earliest", "smallest", "beginning", "EARLIEST"])
+def test_the_reset_policy_is_found_also_among_topic_settings(policy: str) -> None:
+    assert InnerBehaviour.of({"auto.offset.reset": policy}).resets_to_earliest
+    assert InnerBehaviour.of({"default.topic.config": {"auto.offset.reset": policy}}).resets_to_earliest
+    both = {"auto.offset.reset": "latest", "default.topic.config": {"auto.offset.reset": policy}}
+    assert not InnerBehaviour.of(both).resets_to_earliest
+
+
+@pytest.mark.parametrize("settings", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}])
+def test_knows_which_groups_rebalance_by_increments(settings: dict[str, Any]) -> None:
+    assert InnerBehaviour.of(settings).incremental
+    assert not InnerBehaviour.of({"partition.assignment.strategy": "range", "group.protocol": "classic"}).incremental
+
+
+def test_reads_isolation_level_and_announced_ends() -> None:
+    behaviour = InnerBehaviour.of({"isolation.level": "read_uncommitted", "enable.partition.eof": "true"})
+    assert (behaviour.isolation_level, behaviour.announces_ends) == (IsolationLevel.READ_UNCOMMITTED, True)
+
+
+def test_without_any_server_to_ask_it_is_a_configuration_error() -> None:
+    remote, inner = split_config({"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"})
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):
+        build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+
+
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list", "fetch.remote.bootstrap.servers"])
+def test_locations_are_asked_where_the_configuration_says(name: str) -> None:
+    settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", name: "localhost:9192"}
+    remote, inner = split_config(settings)
+    engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+    assert engine is not None
+    engine.close()

@@ -1,0 +1,212 @@
+"""Which class a consumer becomes, and that with direct fetch off nothing of ours is in the way."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import DeserializingConsumer, Message, TopicPartition
+
+import kafka_remote_client.consumer.consumer as module
+from kafka_remote_client import Consumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    direct_settings,
+    fill_topic,
+    from_store,
+    plain_rows,
+    row,
+    small_cluster,
+)
+
+pytestmark = pytest.mark.embedded
+
+TOPIC = "orders"
+PUBLIC = sorted(name for name in dir(confluent_kafka.Consumer) if not name.startswith("_"))
+OFF: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, 200)
+        yield made
+
+
+class Counting(Consumer):
+    """An application's subclass."""
+
+    polled = 0
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        self.polled += 1
+        return super().poll(timeout)
+
+
+class OfTopic(Consumer):
+    """One whose constructor takes something else than a configuration."""
+
+    def __init__(self, cluster: EmbeddedCluster, *, offset: int) -> None:
+        super().__init__(direct_settings(cluster))
+        self.assign([TopicPartition(TOPIC, 0, offset)])
+
+
+class Deserializing(DeserializingConsumer, Consumer):
+    """confluent_kafka's deserializers over ours."""
+
+
+@pytest.mark.parametrize("off", [{}, {"fetch.remote.enabled": False}, {"fetch.remote.enabled": "false"}])
+def test_off_there_is_no_override_of_ours(off: dict[str, object]) -> None:
+    consumer = Consumer({**OFF, **off, "remote.storage.fetcher.class": "presigned"})
+    assert type(consumer) is Consumer
+    for name in PUBLIC:
+        assert getattr(type(consumer), name) is getattr(confluent_kafka.Consumer, name), name
+    assert type(consumer).__exit__ is confluent_kafka.Consumer.__exit__
+    consumer.close()
+
+
+def test_off_no_engine_is_built_and_no_connection_of_ours_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a connection from Python")
+
+    monkeypatch.setattr(socket, "create_connection", never)
+    monkeypatch.setattr("kafka_remote_client.consumer.assemble.FetchEngine", never)
+    monkeypatch.setattr("kafka_remote_client.consumer.assemble.load_fetcher", never)
+    consumer = Consumer(OFF)
+    consumer.assign([TopicPartition("t", 0, 0)])
+    assert consumer.poll(0.05) is None
+    consumer.close()
+
+
+def test_off_the_metrics_are_there_and_zero() -> None:
+    consumer = Consumer(OFF)
+    assert consumer.metrics().keys() == METRICS.keys()
+    assert not any(consumer.metrics().values())
+    consumer.close()
+
+
+def test_on_it_is_a_direct_consumer(cluster: EmbeddedCluster) -> None:
+    with Consumer(direct_settings(cluster)) as consumer:
+        assert type(consumer) is DirectConsumer
+        assert isinstance(consumer, confluent_kafka.Consumer)
+
+
+def test_a_subclass_keeps_its_methods_and_reaches_ours(cluster: EmbeddedCluster) -> None:
+    with Counting(direct_settings(cluster)) as consumer, Counting(direct_settings(cluster)) as other:
+        assert isinstance(consumer, Counting)
+        assert isinstance(consumer, DirectConsumer)
+        assert type(consumer) is type(other)
+        assert type(consumer).__name__ == "Counting"
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        message = consumer.poll(PATIENCE_SECONDS)
+        assert message is not None
+        assert consumer.polled == 1
+        assert from_store(consumer) > 0
+    plain = Counting(OFF)
+    assert type(plain) is Counting
+    plain.close()
+
+
+def test_a_subclass_may_take_other_arguments(cluster: EmbeddedCluster) -> None:
+    with OfTopic(cluster, offset=7) as consumer:
+        message = consumer.poll(PATIENCE_SECONDS)
+        assert message is not None
+        assert message.offset() == 7
+        assert from_store(consumer) > 0
+
+
+def test_deserializers_work_over_both_tiers(cluster: EmbeddedCluster) -> None:
+    def upper(value: bytes | None, context: object) -> str | None:
+        return None if value is None else value.decode().upper()
+
+    consumer = Deserializing(direct_settings(cluster, enable_partition_eof=False) | {"value.deserializer": upper})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    expected = plain_rows(cluster, TOPIC)
+    for wanted in expected:
+        message = consumer.poll(PATIENCE_SECONDS)
+        assert message is not None
+        assert row(message)[:6] == wanted[:6]
+        assert message.value() == upper(wanted[6], None)
+    with pytest.raises(NotImplementedError):
+        consumer.consume(1, 0)
+    assert from_store(consumer) > 0
+    consumer.close()
+
+
+def test_the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger(cluster: EmbeddedCluster) -> None:
+    settings = direct_settings(cluster)
+    logger = logging.getLogger("tests.librdkafka")
+    for consumer in (Consumer(**settings), Consumer(settings, **{"client.id": "me"}), Consumer(settings, logger=logger)):
+        assert isinstance(consumer, DirectConsumer)
+        consumer.close()
+    assert settings == {**settings}
+
+
+@pytest.mark.parametrize("arguments", [(1,), ({}, 3), (None,)])
+def test_what_is_no_configuration_is_refused_as_by_confluent_kafka(arguments: tuple[Any, ...]) -> None:
+    said = []
+    for kind in (confluent_kafka.Consumer, Consumer):
+        with pytest.raises((TypeError, ValueError)) as refused:
+            kind(*arguments)
+        said.append((refused.type, str(refused.value)))
+    assert said[0] == said[1]
+
+
+def test_the_plain_class_never_starts_direct_fetch() -> None:
+    with pytest.raises(NotImplementedError):
+        Consumer._start_direct(object())  # type: ignore[arg-type]
+    assert module._completed(DirectConsumer) is DirectConsumer
+
+
+def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: EmbeddedCluster) -> None:
+    calls: dict[str, tuple[Any, ...]] = {
+        "assignment": (),
+        "cluster_id": (PATIENCE_SECONDS,),
+        "committed": ([TopicPartition(TOPIC, 0)], PATIENCE_SECONDS),
+        "get_watermark_offsets": (TopicPartition(TOPIC, 0), PATIENCE_SECONDS),
+        "list_topics": (TOPIC, PATIENCE_SECONDS),
+        "memberid": (),
+        "offsets_for_times": ([TopicPartition(TOPIC, 0, 0)], PATIENCE_SECONDS),
+        "position": ([TopicPartition(TOPIC, 0)],),
+        "unassign": (),
+        "unsubscribe": (),
+    }
+    elsewhere = {
+        "assign",
+        "close",
+        "commit",
+        "consume",
+        "incremental_assign",
+        "incremental_unassign",
+        "pause",
+        "poll",
+        "resume",
+    }
+    elsewhere |= {"seek", "store_offsets", "subscribe", "set_sasl_credentials", "consumer_group_metadata"}
+    assert calls.keys() | elsewhere == set(PUBLIC)
+    plain = confluent_kafka.Consumer({key: value for key, value in direct_settings(cluster).items() if "remote" not in key})
+    with Consumer(direct_settings(cluster)) as consumer:
+        for name, arguments in calls.items():
+            answers = [getattr(one, name)(*arguments) for one in (plain, consumer)]
+            assert type(answers[0]) is type(answers[1]), name
+            if name in {"get_watermark_offsets", "cluster_id", "assignment"}:
+                assert answers[0] == answers[1], name
+        consumer.set_sasl_credentials("user", "password")
+        assert consumer.consumer_group_metadata() is not None
+    plain.close()
+
+
+def test_cached_watermarks_of_a_partition_that_is_read_directly_are_known(cluster: EmbeddedCluster) -> None:
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), cached=True) == (0, 200)
+        assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), PATIENCE_SECONDS, True) == (0, 200)
+        with pytest.raises(TypeError):
+            consumer.get_watermark_offsets("orders")

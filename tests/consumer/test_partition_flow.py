@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import OFFSET_INVALID
+
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
+from kafka_remote_client.model import PartitionOffsets
+
+
+def test_a_leader_epoch_goes_with_an_offset_only() -> None:
+    assert topic_partition("t", 1, 5, 3).leader_epoch == 3
+    assert topic_partition("t", 1, 5, -1).leader_epoch is None
+    assert topic_partition("t", 1, OFFSET_INVALID, 3).leader_epoch is None
+
+
+def test_what_lies_in_the_tier_is_parked_at_the_high_watermark() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    assert flow.inner_start.offset == 5
+    flow.learn(PartitionOffsets(0, 10, 9, 20))
+    assert (flow.below_local, flow.inner_start.offset, flow.moved) == (True, 20, True)
+
+
+@pytest.mark.parametrize(
+    "bounds", [PartitionOffsets(), PartitionOffsets(earliest_local=10), PartitionOffsets(high_watermark=9)]
+)
+def test_nothing_is_below_a_local_log_that_is_not_known(bounds: PartitionOffsets) -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.learn(bounds)
+    assert not flow.below_local
+
+
+def test_position_follows_what_was_handed_out_and_not_what_was_gathered() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.gathered_to(8, 2)
+    assert flow.handed.offset == OFFSET_INVALID
+    flow.handed_out()
+    flow.gathered_to(12, 3)
+    assert (flow.handed.offset, flow.handed.leader_epoch) == (8, 2)
+
+
+def test_what_is_taken_back_comes_again() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.route = Route.REMOTE
+    flow.gathered_to(8, 2)
+    flow.handed_out()
+    flow.gathered_to(12, 3)
+    flow.take_back(9)
+    assert (flow.next_offset, flow.leader_epoch, flow.moved) == (9, 2, True)
+    flow.handed_out()
+    assert flow.position == 8
+    flow.route = Route.BROKER
+    flow.take_back(9)
+    assert (flow.position, flow.leader_epoch) == (9, -1)
+
+
+def test_the_pause_after_failures_doubles_up_to_half_a_minute() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    assert [flow.backoff_seconds(1.0) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert "t-0" in repr(flow)
+    assert flow.take(5) is None

@@ -1,0 +1,256 @@
+"""The hand-over between routes, with an inner consumer and an engine that record what they are told."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.routing import InnerConsumer, Routing
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteStorageTimeoutError
+from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets
+from kafka_remote_client.records import RecordBlock, read_batches
+from tests.support.batches import Rec, batch
+from tests.support.locations import ManualClock
+
+BOUNDS = PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150)
+
+
+class FakeReader:
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = deque(items)
+        self.stopped = False
+
+    @property
+    def has_ready(self) -> bool:
+        return bool(self.items)
+
+    def take(self) -> Any:
+        return self.items.popleft() if self.items else None
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class FakeEngine:
+    def __init__(self) -> None:
+        self.readers: list[tuple[str, int, int, dict[str, Any]]] = []
+        self.items: list[Any] = []
+        self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
+        self.watched: PartitionOffsets | None = None
+        self.watch = self
+
+    def reader(self, topic: str, partition: int, offset: int, **options: Any) -> FakeReader:
+        self.readers.append((topic, partition, offset, options))
+        return FakeReader(self.items)
+
+    def offsets(self, *asked: Any) -> Any:
+        if isinstance(asked[-1], Deadline):
+            return {key: self.answers.get(key, BOUNDS) for key in asked[0]}
+        return self.watched
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+        self.refuse: list[int] = []
+        self.inner_position = OFFSET_INVALID
+        self.engine = FakeEngine()
+        self.flows = SubscriptionState()
+        self.clock = ManualClock()
+        self.metrics = FetchMetrics(self.clock)
+        self.routing = Routing(
+            InnerConsumer(
+                lambda parts: self.calls.append(("pause", parts[0].offset)),
+                lambda parts: self.calls.append(("resume", parts[0].offset)),
+                self._seek,
+                lambda parts: [TopicPartition("t", 0, self.inner_position)],
+            ),
+            self.engine,  # type: ignore[arg-type]
+            self.flows,
+            RemoteFetchConfig(enabled=True),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+
+    def _seek(self, partition: TopicPartition) -> None:
+        if self.refuse:
+            raise KafkaException(KafkaError(self.refuse.pop()))
+        self.calls.append(("seek", partition.offset))
+
+    def adopted(self, offset: int) -> PartitionFlow:
+        flow = PartitionFlow("t", 0, offset)
+        self.routing.learn_offsets([flow])
+        self.routing.adopt(flow)
+        return flow
+
+    @property
+    def fallbacks(self) -> Any:
+        return self.metrics.snapshot()["remote-fetch-fallbacks-total"]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def block(offset: int, count: int = 3) -> RecordBlock:
+    return read_batches(batch(offset, [Rec(n, value=b"v%d" % n) for n in range(count)], epoch=4))
+
+
+def test_what_lies_in_the_tier_is_paused_and_read_from_the_exact_offset(rig: Rig) -> None:
+    flow = rig.adopted(20)
+    assert flow.route is Route.REMOTE
+    assert rig.calls == [("pause", OFFSET_INVALID)]
+    ((topic, partition, offset, options),) = rig.engine.readers
+    assert (topic, partition, offset) == ("t", 0, 20)
+    assert options["isolation_level"] is IsolationLevel.READ_COMMITTED
+    assert options["stop_at_local"]
+
+
+@pytest.mark.parametrize("offset", [100, 149, 1000, OFFSET_END, OFFSET_INVALID])
+def test_what_is_local_stays_with_the_inner_consumer(rig: Rig, offset: int) -> None:
+    flow = rig.adopted(offset)
+    assert (flow.route, rig.calls, rig.engine.readers) == (Route.BROKER, [], [])
+    assert flow.inner_start.offset == offset
+
+
+def test_the_beginning_is_the_logs_start(rig: Rig) -> None:
+    assert rig.adopted(OFFSET_BEGINNING).next_offset == 10
+
+
+def test_a_partition_whose_bounds_are_unknown_begins_with_the_broker(rig: Rig) -> None:
+    rig.engine.answers["t", 0] = LocationError("nobody answers")
+    flow = rig.adopted(OFFSET_BEGINNING)
+    assert (flow.route, flow.next_offset) == (Route.BROKER, OFFSET_BEGINNING)
+    assert rig.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
+
+
+def test_the_broker_goes_on_at_the_exact_next_offset_with_its_epoch(rig: Rig) -> None:
+    rig.engine.items = [block(20), ReadEnd("local", 100, 7, offsets=BOUNDS)]
+    flow = rig.adopted(20)
+    messages = rig.routing.take(2)
+    assert messages is not None
+    assert [message.offset() for message in messages] == [20, 21]
+    assert rig.flows.advanced == {flow}
+    rest = rig.routing.take(10)
+    assert rest is not None
+    assert [message.offset() for message in rest] == [22]
+    assert rig.routing.take(10) is None
+    assert (flow.route, flow.moved, flow.here.offset, flow.here.leader_epoch) == (Route.BROKER, False, 100, 7)
+    assert rig.calls[1:] == [("seek", 100), ("resume", 100), ("seek", 100)]
+    assert rig.metrics.snapshot()["remote-fetch-handovers-total"] == 1
+    assert rig.fallbacks == {}
+
+
+def test_a_failure_is_a_fallback_and_tried_again_later_each_time(rig: Rig) -> None:
+    error = RemoteStorageTimeoutError("slow")
+    rig.engine.items = [ReadEnd("timeout", 30, 4, error, BOUNDS)]
+    rig.engine.watched = BOUNDS
+    flow = rig.adopted(20)
+    for pause in (1, 2, 4):
+        assert rig.routing.take(10) is None
+        assert flow.route is Route.BROKER
+        rig.clock.now += pause - 0.5
+        rig.routing.recheck()
+        assert flow.route is Route.BROKER, "not before its pause is over"
+        rig.clock.now += 0.6
+        rig.routing.recheck()
+        assert flow.route is Route.REMOTE
+    assert rig.fallbacks == {"timeout": 3}
+    assert rig.engine.readers[-1][2] == 30
+
+
+def test_a_partition_that_fell_behind_the_local_log_goes_to_the_tier_where_the_inner_consumer_stands(rig: Rig) -> None:
+    flow = rig.adopted(120)
+    rig.inner_position = 130
+    rig.clock.now += 60
+    rig.routing.recheck()
+    assert rig.engine.readers == [], "asked in the background"
+    rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=140, latest_tiered=139, high_watermark=150)
+    rig.clock.now += 1
+    rig.routing.recheck()
+    assert rig.engine.readers[0][2] == 130
+    assert (flow.route, flow.reached) == (Route.REMOTE, 130)
+
+
+def test_a_partition_that_keeps_up_is_left_alone(rig: Rig) -> None:
+    flow = rig.adopted(OFFSET_INVALID)
+    rig.engine.watched = BOUNDS
+    rig.clock.now += 60
+    rig.routing.recheck()
+    rig.inner_position = 150
+    rig.clock.now += 60
+    rig.routing.recheck()
+    assert (flow.route, rig.engine.readers, flow.reached) == (Route.BROKER, [], 150)
+
+
+def test_a_paused_partition_is_not_read(rig: Rig) -> None:
+    rig.adopted(20)
+    rig.flows.set_paused(("t", 0), True)
+    rig.flows.remove([("t", 0)])
+    flow = rig.adopted(20)
+    assert (flow.route, flow.reader, rig.flows.any_remote) == (Route.REMOTE, None, False)
+
+
+def test_what_was_paused_inside_runs_when_it_is_assigned_again_as_local(rig: Rig) -> None:
+    rig.adopted(20)
+    rig.flows.remove([("t", 0)])
+    rig.adopted(120)
+    assert rig.calls[-1][0] == "resume"
+    rig.flows.remove([("t", 0)])
+    rig.adopted(20)
+    rig.flows.set_paused(("t", 0), True)
+    rig.flows.remove([("t", 0)])
+    rig.calls.clear()
+    rig.adopted(120)
+    assert rig.calls == [], "the application paused it"
+
+
+def test_a_hand_over_that_is_too_early_is_tried_again(rig: Rig) -> None:
+    rig.refuse = [KafkaError._STATE]
+    rig.engine.items = [ReadEnd("local", 100, offsets=BOUNDS)]
+    flow = rig.adopted(20)
+    assert rig.routing.take(1) is None
+    assert (flow.route, flow.moved, rig.calls[-1][0]) == (Route.BROKER, True, "pause")
+    rig.clock.now += 1
+    rig.routing.recheck()
+    assert (flow.moved, rig.calls[-1]) == (False, ("seek", 100))
+
+
+def test_another_error_of_a_hand_over_surfaces(rig: Rig) -> None:
+    rig.refuse = [KafkaError._FATAL]
+    rig.engine.items = [ReadEnd("local", 100, offsets=BOUNDS)]
+    rig.adopted(20)
+    with pytest.raises(KafkaException):
+        rig.routing.take(1)
+
+
+def test_dropping_a_flow_stops_its_reader(rig: Rig) -> None:
+    flow = rig.adopted(20)
+    reader: Any = flow.reader
+    rig.flows.remove([flow.key])
+    assert reader.stopped
+
+
+def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
+    first = rig.adopted(20)
+    rig.engine.items = [block(30)]
+    second = PartitionFlow("t", 1, 30)
+    rig.routing.learn_offsets([second])
+    rig.routing.adopt(second)
+    messages = rig.routing.take(10)
+    assert messages is not None
+    assert {message.partition() for message in messages} == {1}
+    assert first.route is Route.REMOTE
+    assert isinstance(rig.engine.answers, Mapping)
