@@ -17,10 +17,19 @@ from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader, Batch
 from kafka_remote_client.records.compression import ByteArena
 from kafka_remote_client.records.faults import BatchFault, Fault
 from kafka_remote_client.records.payload import copy_records
-from kafka_remote_client.records.record import RecordView, read_headers, read_raw_headers, read_records, wrap_int64
+from kafka_remote_client.records.record import (
+    MINIMAL_RECORD,
+    RecordView,
+    read_headers,
+    read_raw_headers,
+    read_records,
+    wrap_int64,
+)
 
-__all__ = ["NO_TIMESTAMP", "BinaryColumn", "Buffer", "ColumnBuilder", "Columns", "Row"]
+__all__ = ["COLUMN_BYTES", "NO_TIMESTAMP", "BinaryColumn", "Buffer", "ColumnBuilder", "Columns", "Row"]
 
+COLUMN_BYTES = 48
+"""Of one record in all columns together."""
 NO_TIMESTAMP = -1
 """The timestamp type of magic 0."""
 
@@ -214,8 +223,9 @@ class ColumnBuilder:
     """Turns verified batches of one buffer into columns, batch by batch; a damaged batch leaves no record behind.
 
     ``arena`` = all records go through an arena, because at least one batch is compressed or of an old format, or because the
-    buffer will not live on. Records outside ``[fetch_offset, end_offset)`` are left out. No batch is begun once the arena
-    holds ``block_bytes``; no batch may decompress to more than ``max_decompressed_bytes``.
+    buffer will not live on. Records outside ``[fetch_offset, end_offset)`` are left out. No batch is begun once arena and
+    columns together need ``block_bytes``. ``max_decompressed_bytes`` bounds what a batch decompresses to and, apart from that,
+    the columns of its records: so bytes that hold nothing but empty records do not grow sevenfold without a bound.
     """
 
     def __init__(
@@ -236,6 +246,7 @@ class ColumnBuilder:
         self._end_offset = end_offset
         self._limit = max_decompressed_bytes
         self._block_bytes = block_bytes
+        self._records = 0
         self._columns = Columns()
 
     def append(self, start: int, stop: int) -> tuple[int, int]:
@@ -244,7 +255,7 @@ class ColumnBuilder:
         Returns the first batch not added and its fault: ``stop`` and NONE, a damaged one, or NONE where the block is full.
         """
         for index in range(start, stop):
-            if self._arena is not None and self._arena.size >= self._block_bytes:
+            if (self._arena.size if self._arena is not None else 0) + self._records * COLUMN_BYTES >= self._block_bytes:
                 return index, Fault.NONE
             before = len(self._columns)
             try:
@@ -260,6 +271,10 @@ class ColumnBuilder:
             start = self._arena.size
             end = start + copy_records(self._data, header, self._arena, self._limit)
             data = self._arena.view()
+        # a count that these bytes cannot hold is damage instead, which read_records tells
+        if header.record_count * COLUMN_BYTES > self._limit and header.record_count * MINIMAL_RECORD <= end - start:
+            raise BatchFault(Fault.TOO_LARGE)
+        self._records += header.record_count
         timestamp_type = int(header.is_log_append_time) if header.magic else NO_TIMESTAMP
         delta = header.last_offset - header.base_offset
         for record in read_records(data, start, end, header.record_count, delta):

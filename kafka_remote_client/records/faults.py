@@ -61,7 +61,7 @@ _WORDS = {
     Fault.BODY_SIZE: "a record's fields do not fill its size",
     Fault.TRAILING_BYTES: "bytes remain after its last record",
     Fault.DECOMPRESSION: "its compressed records do not decompress",
-    Fault.TOO_LARGE: "its records decompress to more than the cap on one batch (max_decompressed_bytes)",
+    Fault.TOO_LARGE: "its records need more than the cap on one batch (max_decompressed_bytes)",
     Fault.CONTROL_RECORD: "its control record does not parse",
     Fault.LEGACY_MESSAGE: "a message of the old format in it does not parse",
     Fault.LEGACY_OFFSET: "its inner messages' offsets contradict the outer one's",

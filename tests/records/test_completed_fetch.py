@@ -8,6 +8,7 @@ import pytest
 from kafka_remote_client.errors import CorruptRecordError, UnsupportedFormatError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.records import CompletedFetch, RecordBlock, completed_fetch
+from kafka_remote_client.records.columns import COLUMN_BYTES
 from tests.support.batches import Rec, abort_marker, batch, commit_marker, metadata
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -248,6 +249,34 @@ def test_block_ends_early_when_much_was_compressed() -> None:
     assert seen == list(range(10))
     with pytest.raises(UnsupportedFormatError, match="max_decompressed_bytes"):
         completed.feed(batch(10, [Rec(value=bytes(2000))], codec=3))
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_block_ends_early_when_its_columns_grow(codec: int) -> None:
+    """Empty records take seven bytes each in a segment, and seven times that in columns."""
+    cap, per_batch = 2 * 50 * COLUMN_BYTES, 50
+    data = b"".join(batch(i * 50, [Rec(j, None, None) for j in range(per_batch)], codec=codec) for i in range(9))
+    completed = fetch(max_decompressed_bytes=cap)
+    blocks, used = [], 1
+    while used:
+        block, used = completed.feed(data)
+        blocks.append(block)
+        data = data[used:]
+    assert [offset for block in blocks for offset in offsets(block)] == list(range(450))
+    assert [len(block) for block in blocks] == [100, 100, 100, 100, 50, 0]
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_one_batch_may_not_need_more_than_the_cap_in_columns(codec: int) -> None:
+    data = batch(0, [Rec(i, None, None) for i in range(50)], codec=codec)
+    assert len(fetch(max_decompressed_bytes=50 * COLUMN_BYTES).feed(data)[0]) == 50
+    with pytest.raises(UnsupportedFormatError, match="max_decompressed_bytes"):
+        fetch(max_decompressed_bytes=50 * COLUMN_BYTES - 1).feed(data)
+
+
+def test_count_that_its_bytes_cannot_hold_is_damage_and_no_matter_of_the_cap() -> None:
+    with pytest.raises(CorruptRecordError, match="record count"):
+        fetch(max_decompressed_bytes=1000).feed(batch(0, [Rec()], count=2**31 - 1))
 
 
 def test_compressed_and_plain_batches_share_a_block() -> None:
