@@ -40,6 +40,9 @@ UNKNOWN_EPOCH = -1
 NO_EXPIRY = float("inf")
 
 
+_NOT_URL_SAFE = str.maketrans("+/", "==")
+
+
 def uuid_to_text(value: UUID) -> str:
     """Kafka's text form of a Uuid: base64url of the 16 bytes without padding, always 22 characters."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
@@ -50,7 +53,8 @@ def uuid_from_text(text: str) -> UUID:
     if len(text) != 22:
         raise ValueError(f"a Kafka Uuid has 22 characters, not {len(text)}")
     try:
-        raw = base64.b64decode(text.encode("ascii") + b"==", altchars=b"-_", validate=True)
+        # b64decode takes "+" and "/" beside the alternative characters, so they are ruled out by hand.
+        raw = base64.b64decode(text.translate(_NOT_URL_SAFE).encode("ascii") + b"==", altchars=b"-_", validate=True)
     except (UnicodeEncodeError, binascii.Error):
         raise ValueError(f"not a Kafka Uuid: {text!r}") from None
     return UUID(bytes=raw)

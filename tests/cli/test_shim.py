@@ -1,0 +1,64 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.shim import parse_settings
+from kafka_remote_client.errors import ConfigurationError
+from tests.support.mock_cluster import mock_cluster
+
+pytestmark = pytest.mark.embedded
+
+
+def test_settings_are_key_and_value() -> None:
+    assert parse_settings(["a=b", "c=d=e", "f="]) == {"a": "b", "c": "d=e", "f": ""}
+
+
+@pytest.mark.parametrize("pair", ["secret", "=secret"])
+def test_a_setting_without_a_key_is_refused_and_not_shown(pair: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_settings([pair])
+    assert "secret" not in str(refused.value)
+
+
+def test_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    with mock_cluster("orders", [b"one"]) as (host, port):
+        command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim"]
+        command += ["--bootstrap-servers", f"{host}:{port}", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            address = ""
+            for line in process.stderr:
+                if "clients connect to" in line:
+                    address = line.rsplit(" ", 1)[1].strip()
+                if "segments are served at" in line:
+                    break
+            producer = Producer({"bootstrap.servers": address, "log_level": 0})
+            assert producer.list_topics(timeout=30).brokers
+            os.kill(process.pid, signal.SIGTERM)
+            last = process.stderr.read()
+            assert process.wait(30) == 0
+    assert "connections" in last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--listen", "nowhere"], "not host:port"),
+        (["--listen", "127.0.0.1:0", "--url-ttl", "100000"], "url_ttl must be between"),
+        (["--listen", "127.0.0.1:0", "--layout", "other"], "there is no layout"),
+        (["--listen", "192.0.2.1:1"], "cannot listen"),
+    ],
+)
+def test_wrong_use_is_told_with_status_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(["shim", "--bootstrap-servers", "127.0.0.1:1", "--store", tmp_path.as_uri(), *arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err

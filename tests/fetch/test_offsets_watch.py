@@ -1,0 +1,41 @@
+import threading
+from collections.abc import Sequence
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
+from kafka_remote_client.model import PartitionOffsets
+from tests.support.golden_tier import GoldenTierSource
+from tests.support.waiting import wait_until
+
+BOUNDS = PartitionOffsets(log_start=0, earliest_local=10)
+
+
+def test_answers_come_in_the_background_and_once() -> None:
+    watch = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+    assert watch.offsets("orders", 0) is None
+    assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
+    assert watch.offsets("orders", 0) is None
+    watch.close(5.0)
+
+
+def test_a_failure_is_an_answer_that_knows_nothing() -> None:
+    class Gone(GoldenTierSource):
+        def offsets_of(
+            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+        ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
+            return {key: LocationError("gone") for key in partitions}
+
+    source = Gone(BOUNDS)
+    watch = OffsetsWatch(source, SystemClock(), 5.0)
+    assert watch.offsets("orders", 0) is None
+    assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == PartitionOffsets()
+    watch.close(5.0)
+
+
+def test_a_closed_watch_asks_nobody() -> None:
+    watch = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+    watch.close(5.0)
+    before = threading.active_count()
+    assert watch.offsets("orders", 0) is None
+    assert threading.active_count() == before

@@ -1,0 +1,115 @@
+from collections.abc import Callable
+
+import pytest
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.errors import (
+    InvalidStorageResponseError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
+from kafka_remote_client.model import ByteRange, GrantedRange, RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import LocationMetadata, WritableBuffer
+from tests.support.locations import ManualClock, location
+
+DATA = bytes(range(100))
+
+
+class Stream:
+    def __init__(self, read: Callable[[WritableBuffer], int]) -> None:
+        self._read = read
+        self.closed = 0
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        return self._read(buffer)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Fetcher:
+    def __init__(self, stream: Stream | Exception) -> None:
+        self.stream = stream
+        self.asked: list[tuple[bytes | None, int, int]] = []
+
+    def configure(self, configs: object) -> None:
+        raise AssertionError
+
+    def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> Stream:
+        self.asked.append((metadata.custom_metadata, start, end))
+        if isinstance(self.stream, Exception):
+            raise self.stream
+        return self.stream
+
+    def close(self) -> None:
+        raise AssertionError
+
+
+def pieces(*sizes: int) -> Stream:
+    state = {"at": 0, "sizes": list(sizes)}
+
+    def read(buffer: WritableBuffer) -> int:
+        size = state["sizes"].pop(0) if state["sizes"] else 0
+        buffer[:size] = DATA[state["at"] : state["at"] + size]
+        state["at"] += size
+        return size
+
+    return Stream(read)
+
+
+def run(stream: Stream | Exception, seconds: float = 5.0) -> tuple[Transfer, Fetcher]:
+    grant = location(ranges=(GrantedRange(ByteRange(0, 100), b"mine"),))
+    transfer, fetcher = Transfer(bytearray(128)), Fetcher(stream)
+    try:
+        read_range(fetcher, grant, grant.ranges[0], transfer, Deadline(ManualClock(), seconds))
+    finally:
+        if isinstance(stream, Stream):
+            assert stream.closed == 1
+    return transfer, fetcher
+
+
+def test_fills_the_buffer_in_as_many_pieces_as_come() -> None:
+    transfer, fetcher = run(pieces(1, 60, 39))
+    assert (transfer.filled, bytes(transfer.buffer[:100])) == (100, DATA)
+    assert fetcher.asked == [(b"mine", 0, 100)]
+
+
+def test_a_short_range_is_an_unavailable_store() -> None:
+    with pytest.raises(RemoteStorageUnavailableError, match="60 of 100"):
+        run(pieces(60))
+
+
+def test_slow_pieces_end_at_the_total_deadline() -> None:
+    with pytest.raises(RemoteStorageTimeoutError):
+        run(pieces(60, 39, 1), seconds=0.0)
+
+
+@pytest.mark.parametrize("count", [-1, 101])
+def test_a_count_that_cannot_be_is_refused(count: int) -> None:
+    with pytest.raises(InvalidStorageResponseError):
+        run(Stream(lambda _: count))
+
+
+def test_what_a_plugin_raises_is_wrapped_without_its_text() -> None:
+    with pytest.raises(RemoteStorageError, match="KeyError") as wrapped:
+        run(KeyError("https://host/?signature=hush"))
+    assert "hush" not in str(wrapped.value)
+    assert wrapped.value.__cause__ is None
+    assert wrapped.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("metadata", "host"),
+    [
+        (LocationMetadata(url="https://store.example:9000/a?signature=s").encode(), "store.example:9000"),
+        (LocationMetadata(url="https://user:secret@store.example/a").encode(), "store.example"),
+        (LocationMetadata(url="https://[broken/a").encode(), "store"),
+        (LocationMetadata(object_key="a").encode(), "store"),
+        (b"\xff\xff", "store"),
+        (None, "store"),
+    ],
+)
+def test_health_is_counted_by_host(metadata: bytes | None, host: str) -> None:
+    assert store_host(GrantedRange(ByteRange(0, 1), metadata)) == host

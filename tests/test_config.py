@@ -1,0 +1,91 @@
+import attrs
+import pytest
+
+from kafka_remote_client.config import FETCHER_PREFIX, PREFIX, SETTINGS, RemoteFetchConfig, Setting, split_config
+from kafka_remote_client.errors import ConfigurationError
+
+KIP = {
+    "fetch.remote.enabled": False,
+    "remote.storage.fetcher.class": None,
+    "remote.storage.fetcher.class.path": None,
+    "fetch.remote.connect.timeout.ms": 1000,
+    "fetch.remote.read.timeout.ms": 5000,
+}
+
+
+def test_the_kips_settings_come_first_with_its_defaults() -> None:
+    assert {setting.name: setting.default for setting in SETTINGS[:5]} == KIP
+
+
+def test_the_table_and_the_value_agree() -> None:
+    value = RemoteFetchConfig()
+    assert {setting.attribute for setting in SETTINGS} == {field.name for field in attrs.fields(RemoteFetchConfig)} - {
+        "fetcher_options"
+    }
+    for setting in SETTINGS:
+        assert getattr(value, setting.attribute) == setting.default
+        assert setting.doc.endswith(".")
+        assert setting.name.startswith((PREFIX, FETCHER_PREFIX))
+
+
+def test_takes_its_own_keys_and_leaves_the_rest_as_it_is() -> None:
+    given = {"group.id": "g", "fetch.remote.enabled": "true", "fetch.remote.retries": "0", "bootstrap.servers": "b"}
+    remote, inner = split_config(given)
+    assert (remote.enabled, remote.retries) == (True, 0)
+    assert inner == {"group.id": "g", "bootstrap.servers": "b"}
+    assert list(given) == ["group.id", "fetch.remote.enabled", "fetch.remote.retries", "bootstrap.servers"]
+
+
+def test_keys_of_the_fetcher_are_handed_to_it_with_the_shared_limits() -> None:
+    remote, inner = split_config({"remote.storage.fetcher.anything": 7, "fetch.remote.read.timeout.ms": 9})
+    assert inner == {}
+    assert remote.fetcher_configs() == {
+        "fetch.remote.connect.timeout.ms": 1000,
+        "fetch.remote.read.timeout.ms": 9,
+        "fetch.remote.max.in.flight": 8,
+        "remote.storage.fetcher.anything": 7,
+    }
+
+
+def test_shows_no_value_of_the_fetchers_options() -> None:
+    remote, _ = split_config({"remote.storage.fetcher.secret": "hush"})
+    assert "hush" not in repr(remote)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [(True, True), ("True", True), ("1", True), ("t", True), (False, False), ("f", False), ("0", False)]
+)
+def test_booleans_are_spelt_as_librdkafka_spells_them(text: object, value: bool) -> None:
+    assert split_config({"fetch.remote.enabled": text})[0].enabled is value
+
+
+def test_none_means_the_default() -> None:
+    assert split_config({"fetch.remote.read.timeout.ms": None})[0].read_timeout_ms == 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("fetch.remote.nothing", 1),
+        ("fetch.remote.enabled", "maybe"),
+        ("fetch.remote.read.timeout.ms", "soon"),
+        ("fetch.remote.read.timeout.ms", True),
+        ("fetch.remote.read.timeout.ms", 0),
+        ("fetch.remote.read.timeout.ms", 600_001),
+        ("remote.storage.fetcher.class", 5),
+        ("remote.storage.fetcher.class.path", "somewhere"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name_without_its_value(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=name.replace(".", r"\.")) as refused:
+        split_config({name: value})
+    assert str(value) not in str(refused.value) or isinstance(value, int)
+
+
+def test_the_class_path_is_accepted_with_its_opt_in() -> None:
+    config = {"remote.storage.fetcher.class.path": "somewhere", "fetch.remote.allow.class.path": True}
+    assert split_config(config)[0].fetcher_class_path == "somewhere"
+
+
+def test_an_integer_without_bounds_is_taken_as_it_is() -> None:
+    assert Setting("fetch.remote.some", int, 1, "", "Some.").parse("-5") == -5

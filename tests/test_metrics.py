@@ -1,0 +1,48 @@
+import pytest
+
+from kafka_remote_client.metrics import METRICS, FetchMetrics
+from tests.support.locations import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def test_begins_with_nothing_and_names_everything(clock: ManualClock) -> None:
+    snapshot = FetchMetrics(clock).snapshot()
+    assert set(snapshot) == set(METRICS)
+    assert all(value in (0, 0.0, {}) for value in snapshot.values())
+
+
+def test_counts_ranges_their_bytes_and_their_time(clock: ManualClock) -> None:
+    metrics = FetchMetrics(clock)
+    metrics.range_done(1000, 0.1)
+    metrics.range_done(500, 0.3, "timeout")
+    clock.now += 0.9
+    snapshot = metrics.snapshot()
+    assert snapshot["remote-fetch-request-total"] == 2
+    assert snapshot["remote-fetch-bytes-total"] == 1500
+    assert snapshot["remote-fetch-latency-avg"] == pytest.approx(200)
+    assert snapshot["remote-fetch-latency-max"] == pytest.approx(300)
+    assert snapshot["remote-fetch-request-rate"] == pytest.approx(2.0)
+    assert snapshot["remote-fetch-bytes-rate"] == pytest.approx(1500.0)
+    assert snapshot["remote-fetch-errors-total"] == {"timeout": 1}
+
+
+def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> None:
+    metrics = FetchMetrics(clock)
+    metrics.location_done(0.02)
+    metrics.location_done(0.01)
+    metrics.error("protocol")
+    metrics.fallback("timeout")
+    metrics.fallback("timeout")
+    metrics.add("remote-fetch-records-total", 7)
+    metrics.set_buffer_bytes(42)
+    snapshot = metrics.snapshot()
+    assert snapshot["remote-fetch-location-request-total"] == 2
+    assert snapshot["remote-fetch-location-latency-max"] == pytest.approx(20)
+    assert snapshot["remote-fetch-errors-total"] == {"protocol": 1}
+    assert snapshot["remote-fetch-fallbacks-total"] == {"timeout": 2}
+    assert snapshot["remote-fetch-records-total"] == 7
+    assert snapshot["remote-fetch-buffer-bytes"] == 42

@@ -1,0 +1,66 @@
+from uuid import UUID
+
+import pytest
+
+from kafka_remote_client.model import (
+    ByteRange,
+    EpochEntry,
+    GrantedRange,
+    TopicIdPartition,
+    uuid_from_text,
+    uuid_to_text,
+)
+from tests.support.locations import location, segment
+
+ID = UUID(int=0x00112233445566778899AABBCCDDEEFF)
+
+
+def test_uuids_have_kafkas_text_form() -> None:
+    assert uuid_to_text(ID) == "ABEiM0RVZneImaq7zN3u_w"
+    assert uuid_from_text("ABEiM0RVZneImaq7zN3u_w") == ID
+
+
+@pytest.mark.parametrize("text", ["", "short", "ABEiM0RVZneImaq7zN3u/w", "ABEiM0RVZneImaq7zN3u_é", "ABEiM0RVZneImaq7zN3u_w="])
+def test_other_texts_are_no_uuid(text: str) -> None:
+    with pytest.raises(ValueError, match="Uuid"):
+        uuid_from_text(text)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 5), (6, 5)])
+def test_a_range_is_not_empty_and_not_negative(start: int, end: int) -> None:
+    with pytest.raises(ValueError, match="not a byte range"):
+        ByteRange(start, end)
+
+
+def test_a_range_knows_its_size() -> None:
+    assert (ByteRange(3, 10).size, str(ByteRange(3, 10))) == (7, "[3, 10)")
+
+
+def test_epochs_of_a_segment_end_where_the_next_begins() -> None:
+    two = segment(segment_leader_epochs=(EpochEntry(0, 0), EpochEntry(2, 150)))
+    assert [two.epoch_end(index) for index in (0, 1)] == [149, 199]
+    assert [two.epoch_for_offset(offset) for offset in (0, 149, 150, 199)] == [0, 0, 2, 2]
+    assert [two.epoch_for_offset(offset) for offset in (-1, 200)] == [-1, -1]
+
+
+def test_what_may_hold_a_secret_is_not_shown() -> None:
+    secret = b"https://host/?signature=hush"
+    shown = repr(segment(custom_metadata=secret)) + repr(GrantedRange(ByteRange(0, 1), secret))
+    assert "hush" not in shown
+    assert f"<{len(secret)} bytes>" in shown
+    assert "None" in repr(segment())
+
+
+def test_a_fetcher_gets_the_segment_with_the_ranges_own_bytes() -> None:
+    grant = location(ranges=(GrantedRange(ByteRange(0, 5), b"mine"), GrantedRange(ByteRange(5, 9), b"other")))
+    first, second = grant
+    assert grant.metadata_for(first).custom_metadata == b"mine"
+    assert grant.metadata_for(second).custom_metadata == b"other"
+    assert grant.metadata_for(first).start_offset == grant.metadata.start_offset
+    assert grant.span == ByteRange(0, 9)
+
+
+def test_names_are_readable() -> None:
+    tip = TopicIdPartition(ID, "orders", 7)
+    assert str(tip) == "orders-7 (ABEiM0RVZneImaq7zN3u_w)"
+    assert str(segment().remote_log_segment_id).startswith("orders-0 (")
