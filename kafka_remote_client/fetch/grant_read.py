@@ -98,12 +98,8 @@ class GrantRead:
             if consumed == 0:
                 break
             data = data[consumed:]
-            taken = consumed - len(self._carry)
-            if taken >= 0:
-                read.verified += taken
-                self._carry = b""
-            else:  # Only a part of the carried tail was consumed: it held whole batches after all.
-                self._carry = self._carry[consumed:]
+            read.verified += consumed - len(self._carry)  # what is carried is less than a batch, so all of it was consumed
+            self._carry = b""
             if len(block):
                 yield block
         if read.status is RangeStatus.LANDED and read.filled == read.size:

@@ -20,14 +20,37 @@ _REGISTRY = re.compile(r"pypi\.org|pythonhosted\.org|registry\.npmjs|repo1?\.mav
 _LONGEST, _LONGEST_TEST = 400, 600
 
 # Sources that no test file of the same name needs, each with the reason.
-_TESTED_ELSEWHERE: dict[str, str] = {}
+_TESTED_ELSEWHERE = {
+    "fetchers/_range_stream.py": "test_presigned, on real sockets",
+    "fetchers/_transport_errors.py": "test_presigned, on real sockets",
+    "kafka_remote_client/cli/app.py": "the verbs' own tests call it",
+    "kafka_remote_client/cli/demo_output.py": "test_demo",
+    "kafka_remote_client/cli/output.py": "test_ls",
+    "kafka_remote_client/cli/tier.py": "test_dump and test_ls",
+    "kafka_remote_client/fetch/engine.py": "test_remote_reader: reader and engine are one machine",
+    "kafka_remote_client/fetch/locate.py": "test_remote_reader",
+    "kafka_remote_client/location/tier_offsets.py": "test_broker",
+    "kafka_remote_client/plugin.py": "interfaces only; the conformance suite holds fetchers against them",
+    "kafka_remote_client/records/arrow.py": "test_block and test_parity",
+    "kafka_remote_client/records/columns.py": "test_block and test_parity",
+    "kafka_remote_client/records/faults.py": "every test of damage",
+    "kafka_remote_client/records/input_stream.py": "test_remote_log_input_stream and test_golden",
+    "kafka_remote_client/records/payload.py": "test_block and test_parity",
+    "kafka_remote_client/shim/origin_objects.py": "test_origin",
+    "kafka_remote_client/testing/answers.py": "the scripted origin's tests",
+}
 # Test files that pair with no source: they are about several modules at once.
-_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support"}
+_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz"}
 _WITHOUT_SOURCE = {
+    "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
+    "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
+    "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
+    "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
     "tests/records/test_differential.py": "batches of other libraries",
     "tests/records/test_golden.py": "the golden tier through the whole room",
+    "tests/records/test_java_vectors.py": "batches of Kafka's own builder",
     "tests/records/test_parity.py": "the kernel against its twin",
     "tests/test_aiven_page.py": "a page of the docs",
     "tests/test_plugins_page.py": "a page of the docs",

@@ -1,0 +1,110 @@
+"""The progress of one grant, over a real segment."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from kafka_remote_client.errors import CorruptRecordError
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
+from kafka_remote_client.fetch.memory import Lease
+from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, SegmentLocation
+from kafka_remote_client.records import CompletedFetch
+from tests.support.golden_tier import golden_path
+from tests.support.locations import location, segment
+
+DATA = min(golden_path("remote", "kafka-tiered-storage").glob("epochs-0-*/*.log")).read_bytes()
+
+
+def grant(*cuts: int) -> GrantRead:
+    bounds = [0, *cuts, len(DATA)]
+    ranges = tuple(GrantedRange(ByteRange(start, end)) for start, end in pairwise(bounds))
+    where = location(metadata=segment(end_offset=10_000, segment_size_in_bytes=len(DATA)), fetch_offset=0, ranges=ranges)
+    assert isinstance(where, SegmentLocation)
+    completed = CompletedFetch(where.metadata, 0, IsolationLevel.READ_UNCOMMITTED, None, at_segment_start=True)
+    return GrantRead(where, completed)
+
+
+def land(read: RangeRead, size: int | None = None) -> None:
+    wanted = read.granted.range
+    read.lease = Lease(wanted.size, lambda _: None, bytearray(DATA[wanted.start : wanted.end]))
+    read.filled = wanted.size if size is None else size
+    read.status = RangeStatus.LANDED if size is None else RangeStatus.FAILED
+
+
+def decode(progress: GrantRead, read: RangeRead, *, borrow: bool = False) -> list[int]:
+    return [row[0] for block in progress.decode(read, borrow=borrow) for row in block.rows()]
+
+
+@pytest.mark.parametrize("cuts", [(), (5000, 9000), (61,), (1, 2, 3), (12_345, 12_346)])
+def test_ranges_may_be_cut_anywhere(cuts: tuple[int, ...]) -> None:
+    whole, cut = grant(), grant(*cuts)
+    land(whole.ranges[0])
+    expected = decode(whole, whole.ranges[0])
+    assert whole.head is None
+    got: list[int] = []
+    for read in cut.ranges:
+        assert cut.head is read
+        land(read)
+        got += decode(cut, read)
+    assert cut.head is None
+    assert got == expected
+
+
+@pytest.mark.parametrize("size", [0, 10, 4000, 8000])
+def test_what_came_of_a_failed_range_is_kept_and_the_rest_read_again(size: int) -> None:
+    whole, broken = grant(), grant(9000)
+    land(whole.ranges[0])
+    expected = decode(whole, whole.ranges[0])
+    first, second = broken.ranges
+    land(first, size)
+    got = decode(broken, first)
+    assert broken.head is first
+    land(first)
+    got += decode(broken, first, borrow=True)
+    land(second)
+    got += decode(broken, second)
+    assert got == expected
+
+
+def test_nothing_received_is_nothing_decoded() -> None:
+    progress = grant(9000)
+    progress.ranges[0].status = RangeStatus.FAILED
+    assert decode(progress, progress.ranges[0]) == []
+    assert progress.head is progress.ranges[0]
+
+
+def test_a_window_that_ends_inside_a_batch_is_damage() -> None:
+    progress = grant()
+    read = progress.ranges[0]
+    read.granted = GrantedRange(ByteRange(0, len(DATA) - 5))
+    land(read)
+    with pytest.raises(CorruptRecordError, match="inside a batch"):
+        decode(progress, read)
+
+
+def test_waits_its_turn() -> None:
+    progress = grant(5000, 9000)
+    first, second, third = progress.ranges
+    assert progress.waiting(0.0) is first
+    first.status = RangeStatus.FLYING
+    assert progress.waiting(0.0) is second
+    second.not_before = 7.0
+    assert progress.waiting(6.9) is None
+    assert progress.waiting(7.0) is second
+    assert not progress.all_issued
+    second.status = third.status = RangeStatus.LANDED
+    assert progress.waiting(9.0) is None
+    assert progress.all_issued
+    first.status = RangeStatus.FAILED
+    assert progress.waiting(9.0) is None
+
+
+def test_a_range_gives_its_memory_back_once() -> None:
+    released: list[Lease] = []
+    read = grant().ranges[0]
+    read.lease = Lease(10, released.append)
+    read.drop()
+    read.drop()
+    assert len(released) == 1
