@@ -34,7 +34,7 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/records/arrow.py": "test_block and test_parity",
     "kafka_remote_client/records/columns.py": "test_block and test_parity",
     "kafka_remote_client/records/faults.py": "every test of damage",
-    "kafka_remote_client/records/input_stream.py": "test_remote_log_input_stream and test_golden",
+    "kafka_remote_client/records/input_stream.py": "test_batch and test_golden",
     "kafka_remote_client/records/payload.py": "test_block and test_parity",
     "kafka_remote_client/shim/origin_objects.py": "test_origin",
     "kafka_remote_client/testing/answers.py": "the scripted origin's tests",
