@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -215,15 +216,15 @@ def test_the_end_is_said_once_each_time_it_is_reached(cluster: EmbeddedCluster, 
         assert consumer.consume(5, 0.5) == []
 
 
-def test_a_partition_that_is_all_tiered_ends_once(cluster: EmbeddedCluster) -> None:
-    topic = "all-tiered"
-    cluster.produce(topic, [(b"k", b"v" * 50)] * 100)
-    cluster.archive(keep_open=False)
-    with Consumer(direct_settings(cluster)) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        assert len(read_to_ends(consumer)[topic, 0]) == 100
-        assert consumer.consume(1, 0.5) == []
-        assert from_store(consumer) == 100
+def test_a_partition_that_is_all_tiered_ends_once(tmp_path: Path) -> None:
+    with small_cluster(tmp_path) as cluster:  # of its own, because all topics of a cluster are archived together
+        cluster.produce(TOPIC, [(b"k", b"v" * 50)] * 100)
+        cluster.archive(keep_open=False)
+        with Consumer(direct_settings(cluster)) as consumer:
+            consumer.assign([at(0)])
+            assert len(read_to_ends(consumer)[TOPIC, 0]) == 100
+            assert consumer.consume(1, 0.5) == []
+            assert from_store(consumer) == 100
 
 
 def test_a_topic_may_be_created_after_its_partition_was_assigned(cluster: EmbeddedCluster) -> None:
