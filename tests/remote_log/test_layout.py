@@ -43,4 +43,5 @@ def test_segments_are_ordered_by_partition_and_start():
         key("a", 2, 1, 10, 2),
         key("b", 1, 0, 0, 0),
     ]
-    assert sorted(ordered[::-1]) == ordered
+    backwards = ordered[::-1]
+    assert sorted(backwards) == ordered
