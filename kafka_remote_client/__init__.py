@@ -1,8 +1,35 @@
-"""Direct remote fetch for Kafka tiered storage: a consumer that reads old segments straight from the object store."""
+"""Direct remote fetch for Kafka tiered storage: a consumer that reads old segments straight from the object store.
+
+The names below are imported when they are first asked for, so that a part, say the record decoder, comes without the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kafka_remote_client import errors
-from kafka_remote_client.consumer.consumer import Consumer
-from kafka_remote_client.fetch.remote_reader import RemoteReader
-from kafka_remote_client.plugin import RemoteStorageFetcher
+
+if TYPE_CHECKING:
+    from kafka_remote_client.consumer.consumer import Consumer
+    from kafka_remote_client.fetch.remote_reader import RemoteReader
+    from kafka_remote_client.plugin import RemoteStorageFetcher
 
 __all__ = ["Consumer", "RemoteReader", "RemoteStorageFetcher", "errors"]
+
+_HOMES = {
+    "Consumer": "kafka_remote_client.consumer.consumer",
+    "RemoteReader": "kafka_remote_client.fetch.remote_reader",
+    "RemoteStorageFetcher": "kafka_remote_client.plugin",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,45 @@
+"""What an import brings along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import kafka_remote_client
+
+_ROOMS = ("consumer", "fetch", "location", "protocol", "remote_log", "shim", "cli", "metrics")
+_HEAVY = ("pyarrow", "rich", "typer")
+
+
+def _imported_by(statement: str) -> set[str]:
+    program = f"{statement}\nimport sys\nprint(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_records_come_without_the_client_and_without_heavy_packages() -> None:
+    found = _imported_by("import kafka_remote_client.records")
+    assert "kafka_remote_client.records.reader" in found
+    assert not {f"kafka_remote_client.{room}" for room in _ROOMS} & found
+    assert not set(_HEAVY) & found
+
+
+def test_package_alone_brings_nothing_but_its_errors() -> None:
+    found = {name for name in _imported_by("import kafka_remote_client") if name.startswith("kafka_remote_client")}
+    assert found == {"kafka_remote_client", "kafka_remote_client.errors"}
+
+
+@pytest.mark.parametrize("name", kafka_remote_client.__all__)
+def test_public_name_is_there_and_is_listed(name: str) -> None:
+    assert getattr(kafka_remote_client, name) is getattr(kafka_remote_client, name)
+    assert name in dir(kafka_remote_client)
+
+
+def test_first_use_of_a_name_imports_its_room() -> None:
+    assert "kafka_remote_client.consumer" in _imported_by("import kafka_remote_client as k; k.Consumer")
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Producer'"):
+        _ = kafka_remote_client.Producer
