@@ -136,8 +136,9 @@ def _shim(
         url_ttl=url_ttl,
         metadata_consumer=parse_settings(metadata_consumer or []),
     )
+    told = _stop_signal()
     try:
-        counters = serve(config, remark, _wait_for_a_signal)
+        counters = serve(config, remark, told.wait)
     except OSError as error:
         raise ConfigurationError(f"cannot listen: {error.strerror}") from None
     remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
@@ -161,9 +162,9 @@ def _demo(
         raise typer.Exit(1)
 
 
-def _wait_for_a_signal() -> None:
-    """Returns at SIGINT or SIGTERM."""
+def _stop_signal() -> threading.Event:
+    """Set by SIGINT or SIGTERM from now on; an earlier one would end the process without a word."""
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: told.set())
-    told.wait()
+    return told

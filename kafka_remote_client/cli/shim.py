@@ -22,7 +22,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-def serve(config: ShimConfig, say: Callable[[str], None], wait: Callable[[], None]) -> Mapping[str, int]:
+def serve(config: ShimConfig, say: Callable[[str], None], wait: Callable[[], object]) -> Mapping[str, int]:
     """Runs a shim until ``wait`` returns; its counters. Raises ConfigurationError, OSError when an address is taken."""
     with Shim(config) as shim:
         say(f"clients connect to {shim.bootstrap_servers}")

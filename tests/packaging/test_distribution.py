@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def test_wheel_holds_both_packages_their_types_and_the_licence_and_no_tests(buil
 
 def test_wheel_names_its_extras_and_licence(built: _Built) -> None:
     metadata = HeaderParser().parsestr(_read(built.wheel, "METADATA"))
-    assert {"all", "arrow", "cli", "s3", "shim"} <= set(metadata.get_all("Provides-Extra", []))
+    assert {"aiven", "all", "arrow", "cli", "shim"} <= set(metadata.get_all("Provides-Extra", []))
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
 
@@ -96,3 +97,46 @@ def test_wheel_works_in_a_clean_environment(built: _Built, tmp_path: Path) -> No
         [str(python), "-I", "-c", program], capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path
     )
     assert said.stdout == "Consumer RemoteReader\n"
+
+
+def test_wheel_holds_the_compiled_decoder(built: _Built) -> None:
+    """A build without a compiler succeeds, and so would one of a broken source: only this tells."""
+    with zipfile.ZipFile(built.wheel) as archive:
+        names = archive.namelist()
+    assert [name for name in names if name.startswith("kafka_remote_client/records/_kernel.") and name.endswith(".so")]
+
+
+def test_sdist_holds_all_sources_of_the_compiled_decoder(built: _Built) -> None:
+    sources = {
+        str(path) for path in tracked_files() if path.parts[0] != "tests" and path.suffix in {".pyx", ".pxi", ".pyi", ".h"}
+    }
+    assert len(sources) >= 8
+    with tarfile.open(built.sdist) as archive:
+        assert sources <= {name.partition("/")[2] for name in archive.getnames()}
+
+
+_DEMO = """
+import logging, tempfile
+logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+from kafka_remote_client.cli.demo import run_demo
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+sizes = dict.fromkeys(("segment_bytes", "range_bytes"), 64 << 10)
+with tempfile.TemporaryDirectory() as directory, EmbeddedCluster(directory, **sizes, expire_local=True) as cluster:
+    print(run_demo(cluster, records=5000, fault=None, clock=SystemClock()).worked)
+"""
+
+
+def test_sdist_without_a_compiler_works_in_pure_python_and_says_so_once(built: _Built, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=120)
+    python = str(environment / "bin" / "python")
+    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", f"{built.sdist}[cli,shim]"]
+    no_compiler = {"CC": "/bin/false", "CXX": "/bin/false", "PIP_CONSTRAINT": str(ROOT / ".ci" / "constraints.txt")}
+    subprocess.run(
+        install, check=True, capture_output=True, timeout=240, stdin=subprocess.DEVNULL, env=os.environ | no_compiler
+    )
+    assert not list(environment.rglob("_kernel*.so"))
+    ran = subprocess.run([python, "-I", "-c", _DEMO], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert ran.stdout == "True\n", ran.stderr
+    assert ran.stderr.count("compiled record kernel is not installed") == 1
