@@ -1,0 +1,24 @@
+"""The record decoder's tests once more in a process that may not use the compiled one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.packaging.tree import ROOT
+
+# They compare the two decoders, or take both whatever the process uses, and long.
+_ABOUT_BOTH = ("test_any_bytes.py", "test_differential.py", "test_parity.py")
+
+
+def test_records_are_read_alike_where_python_is_asked_for() -> None:
+    ignored = [f"--ignore=tests/records/{name}" for name in _ABOUT_BOTH]
+    environment = {**os.environ, "KAFKA_REMOTE_CLIENT_PURE": "1", "CI": ""}  # the one test about the kernel's presence skips
+    for inherited in ("KAFKA_REMOTE_TEST_RUN", "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
+        environment.pop(inherited, None)
+    command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "-k", "not compiled", *ignored, "tests/records"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stdout
+    assert " failed" not in done.stdout
+    assert " passed, 1 skipped" in done.stdout
