@@ -33,7 +33,6 @@ METRICS: dict[str, str] = {
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held at this moment.",
     "broker-fetch-records-total": "Records delivered by the broker path.",
-    "broker-fetch-record-bytes-total": "Bytes of values delivered by the broker path.",
 }
 
 

@@ -27,6 +27,8 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/cli/demo_output.py": "test_demo",
     "kafka_remote_client/cli/output.py": "test_ls",
     "kafka_remote_client/cli/tier.py": "test_dump and test_ls",
+    "kafka_remote_client/consumer/assigned_consumer.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
+    "kafka_remote_client/consumer/messages.py": "every test that delivers",
     "kafka_remote_client/fetch/engine.py": "test_remote_reader: reader and engine are one machine",
     "kafka_remote_client/fetch/locate.py": "test_remote_reader",
     "kafka_remote_client/location/tier_offsets.py": "test_broker",

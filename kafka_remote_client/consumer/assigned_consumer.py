@@ -1,0 +1,295 @@
+"""The half of the direct consumer that decides what is delivered from where: assignment, routes, positions, stored offsets.
+
+Each assigned partition is on one route at a time (routing.py). While it is read directly the inner consumer's partition is
+paused and only keeps the group, commits and callbacks going. ``enable.auto.offset.store`` is always false inside, because
+librdkafka refuses ``store_offsets`` otherwise; where the application left it on, offsets are stored when they are handed out.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.routing import InnerConsumer, Routing
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.model import UNKNOWN_OFFSET
+
+__all__ = ["AssignedConsumer"]
+
+_log = logging.getLogger(__name__)
+
+_COMMITTED_SECONDS = 5.0
+
+RebalanceCallback = Callable[[confluent_kafka.Consumer, list[TopicPartition]], None]
+
+
+class AssignedConsumer(Consumer):
+    """See the module. It gathers nothing itself: what delivers builds on it."""
+
+    def _start_direct(self, *parts: Any) -> None:
+        engine: FetchEngine
+        remote: RemoteFetchConfig
+        clock: Clock
+        engine, remote, inner, clock = parts
+        behaviour = InnerBehaviour.of(inner)
+        self._clock = clock
+        self._engine = engine
+        self._behaviour = behaviour
+        self._stores_offsets = behaviour.stores_offsets is True
+        self._flows = SubscriptionState()
+        self._gathered: list[Message] = []
+        self._assigned_by_user = False
+        self._routing = Routing(
+            InnerConsumer(super().pause, super().resume, super().seek, super().position),
+            engine,
+            self._flows,
+            remote,
+            isolation_level=behaviour.isolation_level,
+            clock=clock,
+            metrics=self._metrics,
+        )
+        stores = {} if behaviour.stores_offsets is None else {"enable.auto.offset.store": False}
+        super(Consumer, self).__init__({**inner, **stores})
+        weakref.finalize(self, engine.close)  # for an application that drops its consumer without closing it
+
+    # -- subscription and assignment ---------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: list[str],
+        on_assign: RebalanceCallback | None = None,
+        on_revoke: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+    ) -> None:
+        """As confluent_kafka's; the callbacks get this consumer."""
+        for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name} expects a callable")
+        super().subscribe(
+            topics,
+            on_assign=self._assigning(on_assign),
+            on_revoke=self._revoking(on_revoke),
+            on_lost=self._revoking(on_lost or on_revoke),
+        )
+
+    def _assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
+        def on_assign(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+            self._assigned_by_user = False
+            try:
+                if callback is not None:
+                    callback(self, partitions)
+            finally:
+                if not self._assigned_by_user:
+                    assign = AssignedConsumer.incremental_assign if self._behaviour.incremental else AssignedConsumer.assign
+                    assign(self, partitions)
+
+        return on_assign
+
+    def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
+        def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+            # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
+            for tp in partitions:
+                flow = self._flows.get(tp.topic, tp.partition)
+                if flow is not None:
+                    flow.detach()
+                    self._take_back(flow)
+            try:
+                if callback is not None:
+                    callback(self, partitions)
+            finally:
+                self._forget((tp.topic, tp.partition) for tp in partitions)
+
+        return on_revoke
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._assigned_by_user = True
+        if not _are_partitions(partitions):
+            super().assign(partitions)  # raises
+        flows = self._resolve(partitions)
+        super().assign([flow.inner_start for flow in flows])
+        self._forget(flow.key for flow in self._flows)
+        for flow in flows:
+            self._routing.adopt(flow)
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self._assigned_by_user = True
+        if not _are_partitions(partitions):
+            super().incremental_assign(partitions)  # raises
+        flows = self._resolve(partitions)
+        super().incremental_assign([flow.inner_start for flow in flows])
+        for flow in flows:
+            self._routing.adopt(flow)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self._assigned_by_user = True
+        super().incremental_unassign(partitions)
+        self._forget((tp.topic, tp.partition) for tp in partitions)
+
+    def unassign(self) -> None:
+        self._assigned_by_user = True
+        super().unassign()
+        self._forget(flow.key for flow in self._flows)
+
+    def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
+        """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
+        asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
+        stored = self._committed_starts(asked) if asked else {}
+        starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
+        flows = [PartitionFlow(start.topic, start.partition, start.offset, epoch_of(start.leader_epoch)) for start in starts]
+        for flow, given in zip(flows, partitions, strict=True):
+            flow.assigned_at = given.offset
+        self._routing.learn_offsets(flows)
+        return flows
+
+    def assignment(self) -> list[TopicPartition]:
+        answered = super().assignment()
+        for tp in answered:
+            flow = self._flows.get(tp.topic, tp.partition)
+            if flow is not None:
+                tp.offset = flow.assigned_at
+        return answered
+
+    def _committed_starts(self, asked: list[TopicPartition]) -> dict[tuple[str, int], TopicPartition]:
+        """Committed offsets; where there is none and the policy is "earliest", the beginning. Empty when nobody answers."""
+        try:
+            committed = self.committed(asked, timeout=_COMMITTED_SECONDS)
+        except KafkaException as error:
+            _log.warning("committed offsets are unknown, so the broker path starts: %s", error)
+            return {}
+        found = {}
+        for tp in committed:
+            if tp.error is None and tp.offset >= 0:
+                found[tp.topic, tp.partition] = tp
+            elif tp.error is None and self._behaviour.resets_to_earliest:
+                found[tp.topic, tp.partition] = TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING)
+        return found
+
+    def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
+        for flow in self._flows.remove(keys):
+            self._take_back(flow)
+
+    def _take_back(self, flow: PartitionFlow) -> None:
+        """Takes what was gathered of a partition out of the list; the first of it has to come again."""
+        if any(message.error() is None for message in self._gathered):
+            mine = [message for message in self._gathered if key_of(message) == flow.key]
+            if mine:
+                self._gathered[:] = [message for message in self._gathered if key_of(message) != flow.key]
+                flow.take_back(
+                    min((offset_of(message) for message in mine if message.error() is None), default=flow.next_offset)
+                )
+                self._flows.reroute()
+        self._flows.advanced.discard(flow)
+
+    # -- position and flow control -----------------------------------------------------------------------------------------
+
+    def seek(self, partition: TopicPartition) -> None:
+        flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
+        if flow is None:
+            super().seek(partition)
+            return
+        target = PartitionFlow(partition.topic, partition.partition, partition.offset, epoch_of(partition.leader_epoch))
+        target.offsets = flow.offsets
+        if not target.below_local:  # the local log's start never moves back, so what was below it still is
+            self._routing.learn_offsets([target])
+        super().pause([partition])
+        try:
+            super().seek(target.here)
+        except KafkaException:
+            if flow.route is Route.BROKER and not flow.moved and not flow.paused:
+                super().resume([partition])
+            raise
+        flow.detach()
+        self._take_back(flow)
+        flow.sought(target)
+        if flow.below_local:
+            self._routing.go_remote(flow)
+        else:
+            self._flows.parked.discard(flow.key)
+            if not flow.paused:
+                super().resume([partition])
+                super().seek(flow.here)
+        self._flows.reroute()
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        super().pause(partitions)
+        for tp in partitions:
+            flow = self._flows.set_paused((tp.topic, tp.partition), True)
+            if flow is not None:
+                flow.detach()
+                self._take_back(flow)
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        if not _are_partitions(partitions):
+            super().resume(partitions)  # raises
+        inner = []
+        for tp in partitions:
+            known = self._flows.get(tp.topic, tp.partition)
+            was_paused = known is not None and known.paused
+            flow = self._flows.set_paused((tp.topic, tp.partition), False)
+            if flow is None or (flow.route is Route.BROKER and not flow.moved):
+                inner.append(tp)
+            elif flow.route is Route.BROKER:
+                self._routing.go_broker(flow)
+            elif was_paused:
+                self._routing.go_remote(flow)
+        super().resume(inner)
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        answered = super().position(partitions)
+        waiting = {key_of(message): offset_of(message) for message in reversed(self._gathered) if message.error() is None}
+        for index, tp in enumerate(answered):
+            flow = self._flows.get(tp.topic, tp.partition)
+            if flow is None or tp.error is not None:
+                continue
+            if flow.route is Route.REMOTE or flow.moved or tp.offset < 0:
+                answered[index] = flow.handed
+            elif flow.key in waiting:
+                tp.offset = waiting[flow.key]
+        return answered
+
+    def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        """As confluent_kafka's; the cached ones of a partition that is read directly are those that were last learnt."""
+        cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
+        flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
+        if cached and flow is not None and flow.route is Route.REMOTE and flow.offsets.log_start != UNKNOWN_OFFSET:
+            return flow.offsets.log_start, flow.offsets.high_watermark
+        return super().get_watermark_offsets(partition, *args, **kwargs)
+
+    # -- offsets and the end -----------------------------------------------------------------------------------------------
+
+    def store_offsets(self, *args: Any, **kwargs: Any) -> None:
+        """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on."""
+        if self._stores_offsets:
+            code = KafkaError._INVALID_ARG  # noqa: SLF001 - a public constant with a private-looking name
+            raise KafkaException(KafkaError(code, "StoreOffsets failed: enable.auto.offset.store is true"))
+        super().store_offsets(*args, **kwargs)
+
+    def close(self) -> None:
+        """As confluent_kafka's; then all of direct fetch is stopped as well."""
+        try:
+            super().close()
+        finally:
+            self._forget(flow.key for flow in self._flows)
+            self._engine.close()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _are_partitions(partitions: object) -> bool:
+    return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)

@@ -1,0 +1,27 @@
+"""Places of messages as plain values: what confluent_kafka gives as optional is made certain here."""
+
+from __future__ import annotations
+
+from confluent_kafka import Message
+
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
+
+__all__ = ["epoch_of", "key_of", "offset_of"]
+
+
+def key_of(message: Message) -> tuple[str, int]:
+    """Topic and partition; an error need not have them."""
+    topic, partition = message.topic(), message.partition()
+    return topic or "", UNKNOWN_OFFSET if partition is None else partition
+
+
+def offset_of(message: Message) -> int:
+    """The offset of a record (an error may have none)."""
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def epoch_of(leader_epoch: int | None) -> int:
+    """A leader epoch, UNKNOWN_EPOCH where there is none."""
+    return UNKNOWN_EPOCH if leader_epoch is None else leader_epoch
