@@ -167,8 +167,8 @@ def test_a_url_that_may_not_be_followed_costs_speed_only(
         (lambda stream: FlippedStream(stream, 100), "corrupt"),
         (lambda stream: FlippedStream(stream, 3), "corrupt"),
         (lambda stream: CutStream(stream, 40), "unavailable"),
-        (lambda _: None, "storage-error"),
-        (lambda _: Liar(), "invalid-response"),
+        (lambda stream: stream.close(), "storage-error"),  # nobody closes a stream that was not handed on
+        (lambda stream: Liar(stream), "invalid-response"),
     ],
     ids=["garbage", "redirect", "refused", "damaged-body", "damaged-offset", "cut", "no-stream", "too-many-bytes"],
 )
@@ -188,11 +188,14 @@ def test_a_fetcher_that_fails_costs_speed_only(
 class Liar:
     """Claims bytes that it did not give."""
 
+    def __init__(self, stream: ReadableStream) -> None:
+        self._stream = stream
+
     def readinto(self, buffer: Any, /) -> int:
         return len(buffer) + 1
 
     def close(self) -> None:
-        """Holds nothing."""
+        self._stream.close()
 
 
 @pytest.mark.parametrize("change", ["format", "gap"])
