@@ -168,7 +168,7 @@ def test_a_url_that_may_not_be_followed_costs_speed_only(
         (lambda stream: FlippedStream(stream, 3), "corrupt"),
         (lambda stream: CutStream(stream, 40), "unavailable"),
         (lambda stream: stream.close(), "storage-error"),  # nobody closes a stream that was not handed on
-        (lambda stream: Liar(stream), "invalid-response"),
+        (Liar, "invalid-response"),
     ],
     ids=["garbage", "redirect", "refused", "damaged-body", "damaged-offset", "cut", "no-stream", "too-many-bytes"],
 )
