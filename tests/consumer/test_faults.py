@@ -84,6 +84,19 @@ class FaultyFetcher:
         self._inner.close()
 
 
+class Liar:
+    """Claims bytes that it did not give."""
+
+    def __init__(self, stream: ReadableStream) -> None:
+        self._stream = stream
+
+    def readinto(self, buffer: Any, /) -> int:
+        return len(buffer) + 1
+
+    def close(self) -> None:
+        self._stream.close()
+
+
 def spoil(consumer: Consumer, fault: Callable[[ReadableStream], ReadableStream] | Exception) -> FaultyFetcher:
     engine = consumer._engine
     engine._fetcher = FaultyFetcher(engine._fetcher, fault)
@@ -183,19 +196,6 @@ def test_a_fetcher_that_fails_costs_speed_only(
         assert fallbacks(consumer) == {cause: 1}
         assert spoiled.calls > 0
     assert "secret" not in caplog.text
-
-
-class Liar:
-    """Claims bytes that it did not give."""
-
-    def __init__(self, stream: ReadableStream) -> None:
-        self._stream = stream
-
-    def readinto(self, buffer: Any, /) -> int:
-        return len(buffer) + 1
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 @pytest.mark.parametrize("change", ["format", "gap"])
