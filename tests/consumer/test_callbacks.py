@@ -199,8 +199,8 @@ def test_another_error_of_the_hand_over_surfaces(consumer: SeamedConsumer) -> No
 def test_the_inner_consumer_is_polled_even_when_enough_waits(
     consumer: SeamedConsumer, expected: list[Row], local_start: int
 ) -> None:
-    consumer.incremental_assign([at(local_start, 1)])
     gather(consumer, 10)
+    consumer.incremental_assign([at(local_start, 1)])
     polled: list[bool] = []
     consumer.during = lambda: polled.append(True)
     rows = rows_of(consumer.consume(2, PATIENCE_SECONDS))

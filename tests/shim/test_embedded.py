@@ -111,7 +111,8 @@ def test_knows_the_ends_of_both_tiers(cluster: EmbeddedCluster) -> None:
     known = offsets(cluster)
     assert (known.log_start, known.high_watermark) == (0, len(CODECS) * RECORDS)
     assert known.earliest_local == known.latest_tiered + 1
-    assert 500 < known.earliest_local < known.high_watermark
+    # Where the last batch fills its segment nothing is left with the broker.
+    assert 500 < known.earliest_local <= known.high_watermark
 
 
 def test_what_is_not_tiered_is_not_granted(cluster: EmbeddedCluster) -> None:
