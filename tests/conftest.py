@@ -88,7 +88,7 @@ def _run_directory() -> Path:
 def running_broker() -> KafkaBroker:
     """The run's broker, started by whoever needs it first. For fixtures of wider scope than a test; tests take kafka_broker."""
     run = _run_directory()
-    broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()))
+    broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()), leftover=run)
     missing = run / "broker-missing"
     with file_lock(run / "broker.lock"):
         if missing.exists():

@@ -97,13 +97,22 @@ def free_ports(count: int) -> list[int]:
 class KafkaBroker:
     """A handle on the broker whose files are in ``directory``.
 
-    ``owner`` is the process whose end takes the broker with it. ``storage_manager`` is the RemoteStorageManager's class:
-    LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java, whose latency :meth:`set_latency` changes.
+    ``owner`` is the process whose end takes the broker with it, and ``leftover`` (default: ``directory``).
+    ``storage_manager`` is the RemoteStorageManager's class: LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java,
+    whose latency :meth:`set_latency` changes.
     """
 
-    def __init__(self, directory: Path, *, owner: int | None = None, storage_manager: str = LOCAL_TIERED_STORAGE) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        owner: int | None = None,
+        leftover: Path | None = None,
+        storage_manager: str = LOCAL_TIERED_STORAGE,
+    ) -> None:
         self.directory = directory
         self._owner = owner or os.getpid()
+        self._leftover = leftover or directory
         self._storage_manager = storage_manager
         self._admin: AdminClient | None = None
         self._admin_port = 0
@@ -164,7 +173,7 @@ class KafkaBroker:
             *("-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"),
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(properties)),
         ]
-        keeper = [sys.executable, str(_KEEPER), str(self._owner), str(self.directory), *command]
+        keeper = [sys.executable, str(_KEEPER), str(self._owner), str(self._leftover), *command]
         with self.log_file.open("ab") as log:
             # start_new_session: an interrupt from the keyboard must reach the tests, which then stop the broker in order.
             keeping = subprocess.Popen(
