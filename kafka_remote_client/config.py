@@ -219,9 +219,10 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         128 * _MIB,
         "bytes",
-        "Largest decompressed size of one batch. A larger one goes to the broker path.",
+        "Largest decompressed size of one batch, and largest size of its decoded columns (48 bytes a record). "
+        "A larger one goes to the broker path.",
         1 * _MIB,
-        2047 * _MIB,
+        1024 * _MIB,
     ),
     Setting(
         "fetch.remote.allow.offset.gaps",

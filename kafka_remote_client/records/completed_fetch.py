@@ -33,7 +33,8 @@ class FetchState:
     """Where a read stands: position, epoch, chain and filter. Batches go in, in position order; blocks come out.
 
     ``expected_offset`` is where the next batch has to begin, ANY_OFFSET where that is not known. ``must_cover`` = the first
-    batch may not begin after ``next_fetch_offset``. A block ends early once it holds ``block_bytes`` of decompressed data.
+    batch may not begin after ``next_fetch_offset``. A block ends early once its memory reaches ``block_bytes``: decompressed
+    data and columns.
     """
 
     rules: BatchRules
@@ -126,7 +127,8 @@ class CompletedFetch:
     known) raises ValueError. Records from ``end_offset`` on are not returned (``None``: no such bound).
     ``at_segment_start`` = the first byte fed is the segment's first one, which proves that nothing lies before its first
     batch; otherwise the first batch has to begin at or before ``fetch_offset``. ``allow_offset_gaps`` = the topic was
-    compacted at some time, so batches may be missing between others. ``max_decompressed_bytes`` bounds one batch.
+    compacted at some time, so batches may be missing between others. ``max_decompressed_bytes`` bounds what one batch
+    decompresses to and the memory of its columns (48 bytes a record); a block ends once both together have reached it.
 
     After an exception the state is that after the last batch delivered: the same bytes, fetched again from there, go on.
     """
@@ -177,8 +179,8 @@ class CompletedFetch:
         """Decodes the whole batches at the front of ``data``; returns their records and how many bytes they took.
 
         A batch that is cut off stays with the caller, who puts the bytes that follow after it. Nothing consumed and no
-        exception means that ``data`` holds no whole batch. When much was compressed, a block ends before ``data`` does:
-        feed the rest until nothing is consumed.
+        exception means that ``data`` holds no whole batch. When much was compressed, or records are tiny, a block ends before
+        ``data`` does: feed the rest until nothing is consumed.
 
         The block refers to ``data`` where that is ``bytes``. Memory that its owner could change is copied, unless
         ``borrow`` promises that it stays as it is for as long as the block lives.

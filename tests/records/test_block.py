@@ -137,6 +137,12 @@ def test_arrow_of_no_records() -> None:
     assert empty.num_rows == 0
 
 
+def test_arrow_of_records_without_headers_has_empty_lists() -> None:
+    found = read_batches(batch(0, [Rec(0), Rec(1)])).to_arrow("t", 0)
+    found.validate(full=True)
+    assert found.column("headers").to_pylist() == [[], []]
+
+
 def test_arrow_without_nulls_has_no_validity_bitmap() -> None:
     table = read_batches(batch(0, [Rec(0, b"k", b"v"), Rec(1, b"k", b"v")])).to_arrow("t", 0)
     assert table.column("key").buffers()[0] is None
@@ -167,3 +173,12 @@ def test_block_keeps_its_source_alive() -> None:
     found = read_batches(data)
     del data
     assert found.value(0) == b"kept"
+
+
+def test_more_blocks_than_memory_is_kept_of_do_not_disturb_each_other() -> None:
+    """The kernel keeps some large pieces for the next block and lets go of the oldest."""
+    data = batch(0, [Rec(i, value=b"%d" % i) for i in range(70_000)])
+    for _ in range(2):
+        blocks = [read_batches(data) for _ in range(4)]
+        for found in blocks:
+            assert (len(found), found.offset(69_999), found.value(69_999)) == (70_000, 69_999, b"69999")

@@ -180,6 +180,7 @@ def test_gzip_guess_is_doubled_until_it_fits() -> None:
     "payload",
     [
         b"\x82SNAPPY\x00" + struct.pack(">ii", 0, 1),
+        b"\x82SNAPPY\x00" + struct.pack(">ii", 0, 1) + b"\0" * 9,
         b"\x82SNAPPY\x00\0\0",
         b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 0),
         b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, -5) + b"\0" * 9,
