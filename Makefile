@@ -14,10 +14,11 @@ KERNEL := $(wildcard kafka_remote_client/*/*.pyx kafka_remote_client/*/*.pxi kaf
 PYTEST := $(BIN)/python -X dev -m pytest
 FAULT ?=
 SUITES ?=
+SECONDS ?= 20
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench docs clean install artifacts s3-server
+.PHONY: help demo test test-fast lint format types bench fuzz docs clean install artifacts s3-server
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -46,6 +47,9 @@ types: $(VENV)/.test ## the static types
 
 bench: $(VENV)/.test ## reads a real tiered topic through the broker and directly, side by side (ARGS="--megabytes 20" for a quick look)
 	$(BIN)/python -m tests.benchmarks.end_to_end $(ARGS)
+
+fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each target (ARGS=--sanitize)
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(ARGS)
 
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py
@@ -77,5 +81,5 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml $(KERNEL)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml $(KERNEL)
-	$(INSTALL) --editable '.[all]' --group test --group lint --group build
+	$(INSTALL) --editable '.[all]' --group test --group fuzz --group lint --group build
 	@touch $@ $(VENV)/.demo

@@ -28,6 +28,7 @@ SUITES = {
     "shim": (5, 4, "loadfile"),
     "broker": (8, 4, "loadfile"),
     "packaging-docs": (6, 2, "loadgroup"),
+    "fuzz": (6, 2, "load"),
 }
 INSTALL_CEILING = 10
 

@@ -8,19 +8,21 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "broker", "packaging-docs")
+SUITES = ("unit", "shim", "broker", "packaging-docs", "fuzz")
 _TESTS = Path(__file__).resolve().parent
 
 
 def suite_of(item: pytest.Item) -> str:
     """``broker``: needs the real broker. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the
-    embedded cluster or exercises the shim. ``unit``: all else.
+    embedded cluster or exercises the shim. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
     if item.get_closest_marker("broker"):
         return "broker"
     if folder in {"packaging", "docs"}:
         return "packaging-docs"
+    if folder == "fuzz":
+        return "fuzz"
     if folder == "shim" or item.get_closest_marker("embedded"):
         return "shim"
     return "unit"
