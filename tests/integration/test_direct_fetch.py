@@ -190,4 +190,4 @@ def test_a_store_that_becomes_unreadable_mid_read_costs_speed_only(
     fallbacks = metrics["remote-fetch-fallbacks-total"]
     assert isinstance(fallbacks, dict)
     assert sum(fallbacks.values()) >= 1
-    assert set(fallbacks) <= {"not-found", "not-granted"}
+    assert set(fallbacks) <= {"not-found", "not-granted", "unavailable", "breaker-open"}
