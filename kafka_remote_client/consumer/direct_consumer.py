@@ -35,6 +35,7 @@ class DirectConsumer(AssignedConsumer):
 
     def _start_direct(self, *parts: Any) -> None:
         self._broker_turn = False
+        self._until_broker = 0
         self._polls = 0
         self._broker_records = 0
         super()._start_direct(*parts)
@@ -66,11 +67,13 @@ class DirectConsumer(AssignedConsumer):
             left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
 
     def _poll_both(self) -> Message | None:
-        """What is there at once, the tiers in turn."""
-        self._broker_turn = not self._broker_turn
-        if self._broker_turn:
+        """What is there at once: the tiers in turn, or where the broker delivers nothing, its callbacks now and then."""
+        self._until_broker -= 1
+        if self._until_broker <= 0:
+            self._until_broker = 2 if self._flows.by_broker else _RECHECK_EVERY
             message = self._poll_broker(0)
-            return self._poll_remote() if message is None else message
+            if message is not None:
+                return message
         message = self._poll_remote()
         return self._poll_broker(0) if message is None else message
 

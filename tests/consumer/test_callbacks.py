@@ -124,7 +124,7 @@ def test_what_was_gathered_before_a_pause_in_a_callback_comes_after_the_resume(
     gather(consumer)
     before = position(consumer)
     consumer.during = lambda: consumer.pause([at(0)])
-    consumer._broker_turn = False
+    consumer._until_broker = 0
     assert (consumer.consume(COUNT, 0.2) if call == "consume" else consumer.poll(0.2)) in ([], None)
     assert position(consumer) == before
     consumer.resume([at(0)])
