@@ -236,13 +236,9 @@ class FetchEngine:
 
     def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
         if isinstance(task, LocateTask):
-            if self._last_host is not None and not self._health_of(self._last_host).is_open(now):
+            if self._last_host is None or not self._health_of(self._last_host).is_open(now):
                 return True
-            if self._last_host is None:
-                return True
-            task.reader.refuse("breaker-open")
-            self._ready.notify_all()
-            return False
+            return self._refuse(task)
         if len(self._flying) >= self.config.max_in_flight:
             return False
         read = task.read
@@ -252,12 +248,16 @@ class FetchEngine:
         host = store_host(read.granted)
         self._last_host = host
         if not self._health_of(host).allows(now):
-            task.reader.refuse("breaker-open")
-            self._ready.notify_all()
-            return False
+            return self._refuse(task)
         self._flying[task] = now + self.config.read_timeout_ms / 1000 + self.config.connect_timeout_ms / 1000 + _GRACE_SECONDS
         self.metrics.set_buffer_bytes(self.memory.held)
         return True
+
+    def _refuse(self, task: LocateTask | RangeTask) -> bool:
+        """The store is left alone for now: the broker takes over. Always False."""
+        task.reader.refuse("breaker-open")
+        self._ready.notify_all()
+        return False
 
     def _health_of(self, host: str) -> StoreHealth:
         health = self._health.get(host)
