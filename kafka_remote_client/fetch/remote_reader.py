@@ -111,7 +111,7 @@ class RemoteReader:
         self._after: NotRemote | None = None
         self._ahead_failed = False
         self._relocated = False
-        self._decoding = False
+        self._decoding: RangeRead | None = None
         self._ready: deque[_Ready] = deque()
         self._taken: _Ready | None = None
         self._end: ReadEnd | None = None
@@ -246,17 +246,17 @@ class RemoteReader:
 
     def begin_decode(self) -> tuple[GrantRead, RangeRead] | None:
         """The range to decode now, if no other thread is at it; to be answered by :meth:`end_decode`."""
-        if self._decoding or self.state is not ReaderState.READING:
+        if self._decoding is not None or self.state is not ReaderState.READING:
             return None
         head = self._grants[0].head
         if head is None or head.status not in (RangeStatus.LANDED, RangeStatus.FAILED):
             return None
-        self._decoding = True
+        self._decoding = head
         return self._grants[0], head
 
     def end_decode(self, grant: GrantRead, read: RangeRead, blocks: list[RecordBlock], error: DirectFetchError | None) -> None:
         """What a range gave: blocks in order, then perhaps damage."""
-        self._decoding = False
+        self._decoding = None
         if self.state is not ReaderState.READING or not self._grants or self._grants[0] is not grant:
             read.drop()
             return
@@ -330,15 +330,12 @@ class RemoteReader:
     def _drop_grants(self) -> None:
         """Forgets all grants. Buffers of ranges still flying or being decoded come back when that ends."""
         for grant in self._grants:
-            for read in grant.ranges[grant.decoded :]:
-                if read.status is not RangeStatus.FLYING and not self._decodes(grant, read):
+            for read in grant.ranges:
+                if read.status is not RangeStatus.FLYING and read is not self._decoding:
                     read.drop()
         self._grants.clear()
         self._after = None
         self._ahead_failed = False
-
-    def _decodes(self, grant: GrantRead, read: RangeRead) -> bool:
-        return self._decoding and grant is self._grants[0] and read is grant.head
 
     def owns(self, grant: GrantRead) -> bool:
         """Whether results for this grant are still wanted."""

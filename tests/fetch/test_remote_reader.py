@@ -23,11 +23,13 @@ from kafka_remote_client.errors import (
     SegmentNotFoundError,
 )
 from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.plugin import ReadableStream
+from kafka_remote_client.records import RecordBlock
 from tests.support.golden import read_jsonl
 from tests.support.golden_tier import CutStream, FlippedStream, GoldenTierSource, HangingStream, ScriptedFetcher, golden_path
 
@@ -325,6 +327,31 @@ def test_a_stopped_reader_delivers_nothing_more() -> None:
         assert reader.state is ReaderState.STOPPED
         assert not reader.has_ready
         reader.stop()
+
+
+def test_a_reader_stopped_between_two_ranges_gives_back_the_memory_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = GrantRead.decode
+    both_landed, stopped = threading.Event(), threading.Event()
+
+    def stop_at_the_end(grant: GrantRead, read: RangeRead, *, borrow: bool) -> Iterator[RecordBlock]:
+        assert both_landed.wait(60)
+        yield from decode(grant, read, borrow=borrow)
+        reader.stop()
+        stopped.set()
+
+    with rig(GoldenTierSource(range_bytes=20_000)) as made:
+        landed = RemoteReader.landed
+
+        def count(reader: RemoteReader, *arguments: Any) -> None:
+            landed(reader, *arguments)
+            if sum(read.status is RangeStatus.LANDED for grant in reader._grants for read in grant.ranges) >= 2:
+                both_landed.set()
+
+        monkeypatch.setattr(RemoteReader, "landed", count)
+        monkeypatch.setattr(GrantRead, "decode", stop_at_the_end)
+        with made.engine.lock:
+            reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+        assert stopped.wait(60)
 
 
 def test_memory_bounds_what_is_read_ahead() -> None:
