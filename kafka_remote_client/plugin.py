@@ -84,7 +84,8 @@ class RemoteObjectStore(Protocol):
     """What reads the tier's *other* objects (indexes, checkpoints, manifests) with credentials of its own.
 
     The shim and the sources that need no broker stand on it; a consumer with signed URLs never does. Keys are relative,
-    separated by ``/``. Found by URL scheme in the entry-point group ``kafka_remote_client.stores``.
+    separated by ``/``. Found by URL scheme in the entry-point group ``kafka_remote_client.stores``, and built with that URL
+    and a mapping of options: settings of its kind without the prefix ``remote.storage.fetcher.``, from among others.
     """
 
     def get(self, key: str) -> bytes:

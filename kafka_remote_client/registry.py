@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,11 @@ def load_fetcher(config: RemoteFetchConfig) -> RemoteStorageFetcher:
     return fetcher
 
 
-def load_store(url: str) -> RemoteObjectStore:
+def load_store(url: str, options: Mapping[str, object] | None = None) -> RemoteObjectStore:
     """The object store that a URL names, by its scheme. Messages show the scheme and nothing else of it.
+
+    ``options``: settings of the fetcher of that store without their prefix ``remote.storage.fetcher.``, such as
+    ``s3.endpoint.url``; a store takes its own from among them.
 
     Raises ConfigurationError for an unknown scheme and what the store raises for its URL; MissingExtraError.
     """
@@ -84,7 +87,7 @@ def load_store(url: str) -> RemoteObjectStore:
     found = entry_points(group=STORES, name=scheme[1]) if scheme else None
     if scheme is None or not found:
         raise ConfigurationError(f"the store's URL begins with none of: {', '.join(f'{name}://' for name in store_schemes())}")
-    store: RemoteObjectStore = _build(_load_entry(_only(found, scheme[1])), scheme[1], url)
+    store: RemoteObjectStore = _build(_load_entry(_only(found, scheme[1])), scheme[1], url, dict(options or {}))
     return store
 
 

@@ -27,8 +27,9 @@ class Greedy(TapeFetcher):
 class NotAFetcher:
     pass
 class TapeStore:
-    def __init__(self, url):
+    def __init__(self, url, options):
         self.url = url
+        self.options = options
 instance = TapeFetcher()
 """
 
@@ -111,7 +112,9 @@ def test_an_installed_distribution_adds_a_fetcher_and_a_store(installed: Path) -
     assert type(fetcher).__name__ == "TapeFetcher"
     assert fetcher.configs["remote.storage.fetcher.tape.drive"] == 3
     assert fetcher.configs["fetch.remote.read.timeout.ms"] == 5000
-    assert load_store("tape://library/1").url == "tape://library/1"
+    store = load_store("tape://library/1", {"tape.drive": 3})
+    assert (store.url, store.options) == ("tape://library/1", {"tape.drive": 3})
+    assert load_store("tape://library/1").options == {}
 
 
 def test_plugins_are_not_imported_before_they_are_asked_for(installed: Path) -> None:

@@ -11,7 +11,7 @@ from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote, Topi
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from kafka_remote_client.shim.grants import Window
-from kafka_remote_client.shim.signing import UrlSigner
+from kafka_remote_client.shim.signing import ObjectSigner
 
 __all__ = ["ResolvingTier"]
 
@@ -26,7 +26,7 @@ class ResolvingTier:
         self,
         store: RemoteLogMetadataStore,
         resolver: RemoteSegmentResolver,
-        signer: UrlSigner,
+        signer: ObjectSigner,
         *,
         format_name: str,
         url_ttl: float,
@@ -71,5 +71,5 @@ class ResolvingTier:
         )
 
     def location_of(self, object_key: str, byte_range: ByteRange, etag: str | None) -> bytes:
-        url = self._signer.sign(object_key, byte_range, self._url_ttl)
-        return LocationMetadata(url=url, object_key=object_key, etag=etag).encode()
+        signed = self._signer.sign(object_key, byte_range, self._url_ttl, etag)
+        return LocationMetadata(url=signed.url, signed_headers=signed.headers, object_key=object_key, etag=etag).encode()

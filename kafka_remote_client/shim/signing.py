@@ -23,6 +23,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from enum import Enum
+from typing import Protocol
 from urllib.parse import quote, unquote_to_bytes
 
 import attrs
@@ -31,7 +32,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.model import ByteRange
 
-__all__ = ["SignatureRefusal", "SignatureRefusedError", "SignedRequest", "UrlSigner"]
+__all__ = ["ObjectSigner", "SignatureRefusal", "SignatureRefusedError", "SignedRequest", "SignedUrl", "UrlSigner"]
 
 _VERSION = "kafka-remote-1"
 _MIN_SECRET = 16
@@ -56,6 +57,31 @@ class SignatureRefusedError(Exception):
     def __init__(self, reason: SignatureRefusal) -> None:
         super().__init__(reason.name)
         self.reason = reason
+
+
+def _secret(value: object) -> str:
+    return "<redacted>" if value else repr(value)
+
+
+@attrs.frozen
+class SignedUrl:
+    """A URL that opens one object for a while, and the headers that its reader has to send with it as they are.
+
+    Both are bearer secrets and never shown.
+    """
+
+    url: str = attrs.field(repr=_secret)
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_secret)
+
+
+class ObjectSigner(Protocol):
+    """Signs URLs of a store's objects. Thread safe."""
+
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
+        """Opens those bytes of that object for at most ``ttl_seconds``, where the store can bind a URL to a range and to
+        the ``etag`` of one version. Raises ValueError for what is no object key, RemoteStorageError where nothing can be
+        signed now, as without valid credentials.
+        """
 
 
 @attrs.frozen
@@ -86,13 +112,14 @@ class UrlSigner:
     def base_url(self) -> str:
         return self._base_url
 
-    def sign(self, key: str, byte_range: ByteRange, ttl_seconds: float) -> str:
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:  # noqa: ARG002 - a directory's files have none
         """A URL that opens those bytes of that object for ``ttl_seconds``. Raises ValueError as check_object_key does."""
-        check_object_key(key)
+        check_object_key(object_key)
         expires = self._clock.time_ms() + int(ttl_seconds * 1000)
         wanted = f"{byte_range.start}-{byte_range.end - 1}"
-        signature = self._signature("GET", key, wanted, str(expires))
-        return f"{self._base_url}/{quote(key, safe='/')}?expires={expires}&range={wanted}&signature={signature}"
+        signature = self._signature("GET", object_key, wanted, str(expires))
+        query = f"expires={expires}&range={wanted}&signature={signature}"
+        return SignedUrl(f"{self._base_url}/{quote(object_key, safe='/')}?{query}")
 
     def verify(self, method: str, target: str, headers: Mapping[str, str]) -> SignedRequest:
         """What a request may read. ``target`` is the request line's path and query, ``headers`` have lower-case names.

@@ -112,7 +112,7 @@ class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
 
     def locate(self, custom_metadata: bytes, start: int, end: int) -> bytes:
         key = LocationMetadata.decode(custom_metadata).object_key
-        return LocationMetadata(url=self.origin.signer.sign(key, ByteRange(start, end), 60)).encode()
+        return LocationMetadata(url=self.origin.signer.sign(key, ByteRange(start, end), 60).url).encode()
 
 
 class TestWrappers(TestMemoryFetcher):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.model import ByteRange
-from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, SignedRequest, UrlSigner
+from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, SignedRequest, SignedUrl, UrlSigner
 
 SECRET = b"0123456789abcdef"
 BASE = "http://127.0.0.1:9000"
@@ -47,13 +47,13 @@ def refusal(signer: UrlSigner, method: str, target: str, headers: dict[str, str]
 
 
 def test_a_signed_url_opens_its_key_and_range(signer: UrlSigner) -> None:
-    url = signer.sign(KEY, RANGE, 120)
+    url = signer.sign(KEY, RANGE, 120).url
     assert signer.verify("GET", target_of(url), HEADERS) == SignedRequest(KEY, RANGE)
 
 
 def test_golden_url(signer: UrlSigner) -> None:
     # printf 'kafka-remote-1\nGET\na/b c.log\n0-9\n1795000001500' | openssl dgst -sha256 -hmac 0123456789abcdef
-    assert signer.sign("a/b c.log", ByteRange(0, 10), 1.5) == (
+    assert signer.sign("a/b c.log", ByteRange(0, 10), 1.5).url == (
         "http://127.0.0.1:9000/a/b%20c.log?expires=1795000001500&range=0-9"
         "&signature=605c7a0077374eecd902e05bbec55a87151b21dd60d6ddba69824bfdc34fa413"
     )
@@ -64,7 +64,7 @@ def test_any_key_survives_the_url(signer: UrlSigner) -> None:
     def holds(name: str) -> None:
         if name in (".", ".."):
             return
-        url = signer.sign(f"dir/{name}", RANGE, 1)
+        url = signer.sign(f"dir/{name}", RANGE, 1).url
         assert re.fullmatch(r"[!-~]+", url)
         assert signer.verify("GET", target_of(url), HEADERS).key == f"dir/{name}"
 
@@ -72,7 +72,7 @@ def test_any_key_survives_the_url(signer: UrlSigner) -> None:
 
 
 def test_expires_at_its_millisecond(signer: UrlSigner, clock: StoppedClock) -> None:
-    target = target_of(signer.sign(KEY, RANGE, 2))
+    target = target_of(signer.sign(KEY, RANGE, 2).url)
     clock.now_ms += 1999
     signer.verify("GET", target, HEADERS)
     clock.now_ms += 1
@@ -81,7 +81,7 @@ def test_expires_at_its_millisecond(signer: UrlSigner, clock: StoppedClock) -> N
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "POST", "get"])
 def test_opens_for_no_other_method(signer: UrlSigner, method: str) -> None:
-    target = target_of(signer.sign(KEY, RANGE, 2))
+    target = target_of(signer.sign(KEY, RANGE, 2).url)
     assert refusal(signer, method, target, HEADERS) is SignatureRefusal.WRONG_SIGNATURE
 
 
@@ -89,7 +89,7 @@ def test_opens_for_no_other_method(signer: UrlSigner, method: str) -> None:
     "value", [None, "bytes=100-198", "bytes=100-200", "bytes=0-199", "bytes=100-", "bytes=-100", "bytes=100-199,300-400", ""]
 )
 def test_opens_no_other_range(signer: UrlSigner, value: str | None) -> None:
-    target = target_of(signer.sign(KEY, RANGE, 2))
+    target = target_of(signer.sign(KEY, RANGE, 2).url)
     headers = {} if value is None else {"range": value}
     assert refusal(signer, "GET", target, headers) is SignatureRefusal.WRONG_RANGE
 
@@ -104,13 +104,13 @@ def test_opens_no_other_range(signer: UrlSigner, value: str | None) -> None:
     ],
 )
 def test_a_changed_url_does_not_match_its_signature(signer: UrlSigner, old: str, new: str) -> None:
-    target = target_of(signer.sign(KEY, RANGE, 2))
+    target = target_of(signer.sign(KEY, RANGE, 2).url)
     assert old in target
     assert refusal(signer, "GET", target.replace(old, new), HEADERS) is SignatureRefusal.WRONG_SIGNATURE
 
 
 def test_every_digit_of_the_signature_counts(signer: UrlSigner) -> None:
-    target = target_of(signer.sign(KEY, RANGE, 2))
+    target = target_of(signer.sign(KEY, RANGE, 2).url)
     for at in range(len(target) - 64, len(target)):
         damaged = target[:at] + ("0" if target[at] != "0" else "1") + target[at + 1 :]
         assert refusal(signer, "GET", damaged, HEADERS) is SignatureRefusal.WRONG_SIGNATURE
@@ -118,12 +118,12 @@ def test_every_digit_of_the_signature_counts(signer: UrlSigner) -> None:
 
 def test_another_secret_does_not_verify(signer: UrlSigner, clock: StoppedClock) -> None:
     other = UrlSigner(b"fedcba9876543210", BASE, clock)
-    assert refusal(other, "GET", target_of(signer.sign(KEY, RANGE, 2)), HEADERS) is SignatureRefusal.WRONG_SIGNATURE
+    assert refusal(other, "GET", target_of(signer.sign(KEY, RANGE, 2).url), HEADERS) is SignatureRefusal.WRONG_SIGNATURE
 
 
 def test_another_base_url_verifies(signer: UrlSigner, clock: StoppedClock) -> None:
     behind_proxy = UrlSigner(SECRET, "https://store.example", clock)
-    url = behind_proxy.sign(KEY, RANGE, 2)
+    url = behind_proxy.sign(KEY, RANGE, 2).url
     assert signer.verify("GET", url.removeprefix("https://store.example"), HEADERS).key == KEY
 
 
@@ -145,7 +145,7 @@ def test_another_base_url_verifies(signer: UrlSigner, clock: StoppedClock) -> No
     ],
 )
 def test_what_is_not_our_shape_is_unsigned(signer: UrlSigner, mangle: object) -> None:
-    target = target_of(signer.sign(KEY, RANGE, 2))
+    target = target_of(signer.sign(KEY, RANGE, 2).url)
     assert refusal(signer, "GET", mangle(target), HEADERS) is SignatureRefusal.UNSIGNED
 
 
@@ -171,6 +171,9 @@ def test_refuses_a_short_secret(clock: StoppedClock) -> None:
 
 
 def test_shows_no_secret(signer: UrlSigner) -> None:
+    signed = SignedUrl("https://store.example/key?signature=secret", (("if-match", "secret"),))
+    assert repr(signed) == "SignedUrl(url=<redacted>, headers=<redacted>)"
+    assert repr(SignedUrl("")) == "SignedUrl(url='', headers=())"
     assert repr(signer) == f"UrlSigner({BASE!r})"
     assert str(SignatureRefusedError(SignatureRefusal.EXPIRED)) == "EXPIRED"
     assert signer.base_url == BASE
