@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,11 +26,16 @@ PATIENCE_SECONDS = 60.0
 Row = tuple[Any, ...]
 
 
+@contextmanager
+def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
+    with Shim(ShimConfig(bootstrap_servers=broker.bootstrap_servers, store=broker.store_url)) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
+
+
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    config = ShimConfig(bootstrap_servers=kafka_broker.bootstrap_servers, store=kafka_broker.store_url)
-    with Shim(config) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as running:
         yield running
 
 
@@ -118,20 +124,21 @@ def total(metrics: dict[str, Any], name: str) -> int:
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_equals_the_broker_and_everything_below_the_local_log_came_from_the_store(
-    kafka_broker: KafkaBroker,
+    restartable_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
-    shim: Shim,
     isolation: str,
     take: Callable[[confluent_kafka.Consumer], list[Message]],
 ) -> None:
-    topic = transactional_topic.topic
-    expected = plain(kafka_broker, topic, isolation)
-    local = kafka_broker.offsets(topic).earliest_local
-    before = kafka_broker.remote_fetch_requests(topic)
-    with Consumer(direct(shim, isolation)) as consumer:
-        consumer.subscribe([topic])
-        rows = read_to_end(consumer, take)
-        metrics = consumer.metrics()
+    broker, topic = restartable_broker, transactional_topic.topic
+    expected = plain(broker, topic, isolation)
+    local = broker.offsets(topic).earliest_local
+    before = broker.remote_fetch_requests(topic)
+    with shim_before(broker) as shim:
+        with Consumer(direct(shim, isolation)) as consumer:
+            consumer.subscribe([topic])
+            rows = read_to_end(consumer, take)
+            metrics = consumer.metrics()
+        probes = shim.metrics().get("remote_probes", 0)
     assert rows == expected
     below = sum(1 for offset, *_ in expected if offset < local)
     assert below > 1000
@@ -139,7 +146,7 @@ def test_equals_the_broker_and_everything_below_the_local_log_came_from_the_stor
     assert total(metrics, "remote-fetch-records-total") + total(metrics, "broker-fetch-records-total") == len(rows)
     assert metrics["remote-fetch-fallbacks-total"] == {}
     assert total(metrics, "remote-fetch-handovers-total") == 1
-    assert kafka_broker.remote_fetch_requests(topic) - before == shim.metrics().get("remote_probes", 0)
+    assert broker.remote_fetch_requests(topic) - before == probes
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
