@@ -96,6 +96,19 @@ class RemoteIndexCache:
         log = self.log(metadata)
         return self._kept((log.key, position), lambda: (log.front(position), 4 * _ITEM_SIZE))
 
+    def position_of(self, metadata: RemoteLogSegmentMetadata, offset: int, position: int) -> int:
+        """Where the first batch begins that ends at or after ``offset``; the segment's size when there is none.
+
+        Batches are walked from ``position`` on, where one begins.
+        """
+        log = self.log(metadata)
+
+        def find() -> tuple[int, int]:
+            found = (front.position for front in log.walk(position) if front.last_offset >= offset)
+            return next(found, log.size), _ITEM_SIZE
+
+        return self._kept((log.key, position, offset), find)
+
     def log(self, metadata: RemoteLogSegmentMetadata) -> SegmentLog:
         """The segment's log as Kafka wrote it; nothing of it is kept here."""
         return SegmentLog.of(self._logs, self._layout.object_key(metadata, ObjectKind.LOG), metadata)

@@ -89,13 +89,15 @@ class RemoteSegmentResolver:
         max_bytes: int,
         range_bytes: int,
         leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
+        log_start: int = 0,
         end_offset: int | None = None,
         tail: TransactionIndex | None = None,
     ) -> ResolvedSegment | NotRemote:
         """The window of about ``max_bytes`` from ``offset`` on, in ranges of about ``range_bytes`` (both at least 1).
 
-        No batch at or after ``end_offset`` (exclusive) is granted. ``tail`` is the transaction index of what is not tiered yet,
-        where the caller has it. Raises ValueError for sizes below 1.
+        No batch is granted that lies at or after ``end_offset`` (exclusive), or that ends below ``log_start`` (at most
+        ``offset``). ``tail`` is the transaction index of what is not tiered yet, where the caller has it. Raises ValueError for
+        sizes below 1.
 
         Reasons why there is none: ``nothing-tiered``, ``below-tier``, ``missing`` (tiered before and after it, but not there),
         ``local`` (at or after the tier's end), ``beyond-end`` (of ``end_offset``), ``no-batch``.
@@ -119,6 +121,7 @@ class RemoteSegmentResolver:
             bound=segment.end if end_offset is None else min(segment.end, end_offset),
             max_bytes=max_bytes,
             range_bytes=range_bytes,
+            log_start=log_start,
         )
         if window is None:
             return NotRemote("no-batch", offsets)

@@ -8,6 +8,9 @@ Positions come from the offset index, so each is where a batch begins. Theory of
     start ── range ──┬── range ──┬── range ── end  = first entry at or after start + max_bytes, else the segment's end
                      └───────────┴── entries at or after start + n * range_bytes
 
+Where the log begins inside the segment (DeleteRecords), the first range begins with the batch that holds the log's start, if
+the index entry lies before it: what was deleted is not granted.
+
 What begins at the window's two ends is read from the log itself: the base offset at the end is the offset to continue with,
 and an index that names a place where no batch of this segment begins, or the wrong one, is found out.
 
@@ -48,15 +51,19 @@ def plan_window(
     bound: int,
     max_bytes: int,
     range_bytes: int,
+    log_start: int = 0,
 ) -> SegmentWindow | None:
     """The window for ``offset``, about ``max_bytes`` long, in ranges of about ``range_bytes``.
 
     It always gets beyond ``offset``, however small ``max_bytes`` is. No batch at or after the offset ``bound`` (exclusive, at
-    most the segment's end + 1) is in it. None = the segment has no batch for ``[offset, bound)``. Raises CorruptIndexError, or
-    what the store raises.
+    most the segment's end + 1) is in it, and none that ends below ``log_start`` (at most ``offset``). None = the segment has no
+    batch for ``[offset, bound)``. Raises CorruptIndexError, or what the store raises.
     """
     index = indexes.offset_index(metadata)
     start = _start(indexes, metadata, index, offset)
+    if log_start > metadata.start_offset and start <= _start(indexes, metadata, index, log_start):
+        # An entry after that of the log's start names a batch that begins after it; this one may begin before.
+        start = indexes.position_of(metadata, log_start, start)
     stop, next_offset = _stop(indexes, metadata, index, offset, start + max_bytes)
     if next_offset > bound:
         stop, next_offset = _position_of(indexes, metadata, index, bound), bound

@@ -25,7 +25,7 @@ def tier():
     return Tier()
 
 
-def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=None):
+def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=None, log_start=0):
     return plan_window(
         RemoteIndexCache(tier.store, LAYOUT),
         segment,
@@ -33,6 +33,7 @@ def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=No
         bound=segment.end_offset + 1 if bound is None else bound,
         max_bytes=max_bytes,
         range_bytes=range_bytes,
+        log_start=log_start,
     )
 
 
@@ -218,3 +219,41 @@ def test_golden_windows_tile_the_log_on_batch_boundaries(topic, max_bytes, range
 )
 def test_a_range_is_an_eighth_of_its_window_within_bounds(max_bytes, most, expected):
     assert range_size(max_bytes, most) == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "log_start", "first"),
+    [
+        (45, 0, 2),
+        (45, 20, 2),
+        (45, 31, 3),
+        (45, 40, 4),
+        (45, 45, 4),
+        (85, 45, 8),
+        (19, 15, 1),
+        (99, 99, 9),
+    ],
+)
+def test_what_lies_before_the_batch_of_the_logs_start_is_not_granted(tier, offset, log_start, first):
+    segment = tier.add(BATCHES, number=1, indexed=[2, 5, 8])
+    window = window_of(tier, segment, offset, max_bytes=10**6, range_bytes=1, log_start=log_start)
+    assert window.ranges[0].start == first * SIZE
+    assert window.ranges[-1].end == 10 * SIZE
+
+
+def test_the_batch_of_the_logs_start_is_looked_for_once(tier):
+    segment = tier.add(BATCHES, number=1, indexed=[8])
+    indexes = RemoteIndexCache(tier.store, LAYOUT)
+
+    def plan(offset):
+        return plan_window(indexes, segment, offset, bound=100, max_bytes=1, range_bytes=1, log_start=55)
+
+    assert plan(55).ranges[0].start == plan(70).ranges[0].start == 5 * SIZE
+    reads = tier.store.reads(".log")
+    plan(60)
+    assert tier.store.reads(".log") == reads
+
+
+def test_a_log_that_starts_in_the_hole_at_a_segments_end_has_nothing_there(tier):
+    segment = tier.add(BATCHES, number=1, end=120)
+    assert window_of(tier, segment, 110, log_start=105) is None
