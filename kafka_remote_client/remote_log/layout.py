@@ -88,6 +88,11 @@ class LocatedSegment:
     format: str
     ranges: tuple[LocatedRange, ...]
 
+    @property
+    def has_data_key(self) -> bool:
+        """Whether any location holds the key that the segment is encrypted with."""
+        return any(one.location.data_key is not None for one in self.ranges)
+
 
 def located_as_they_are(object_key: str, ranges: Sequence[ByteRange]) -> LocatedSegment:
     """Ranges of a log that is stored as Kafka wrote it."""

@@ -21,10 +21,14 @@ __all__ = ["Ask", "BrokerStrategy", "ClientRequest", "PassThrough"]
 
 @attrs.frozen
 class ClientRequest:
-    """A request that was collected whole: its header, and the body behind it."""
+    """A request that was collected whole: its header, and the body behind it.
+
+    ``secure``: whether it came over an encrypted connection, so that the answer may hold secrets.
+    """
 
     header: RequestHeader
     body: memoryview = attrs.field(repr=False)
+    secure: bool = False
 
 
 class Ask(Protocol):

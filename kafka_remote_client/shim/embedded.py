@@ -134,7 +134,6 @@ class EmbeddedCluster:
         self.mock_bootstrap_servers = f"{broker.host}:{broker.port}"
         store, layout = RemoteLogMetadataStore(), LocalTieredStorageLayout()
         objects = load_store(self.directory.resolve().as_uri())
-        resolver = RemoteSegmentResolver(objects, layout)
         self._archiver = Archiver(
             (broker.host, broker.port), self.directory, layout, store, self._clock, segment_bytes=self._segment_bytes
         )
@@ -143,14 +142,14 @@ class EmbeddedCluster:
         self._workers = ThreadPoolExecutor(4, thread_name_prefix="kafka-remote-embedded")
         tier = ResolvingTier(
             store,
-            resolver,
+            objects,
+            layout,
             self._origin.signer,
-            format_name=layout.format_name,
             url_ttl=self._limits.url_ttl,
             ready=lambda _tip: True,
         )
         granting = GrantingBroker(tier, self._limits, self._counters, self._workers)
-        archive = Archive(store, resolver, objects)
+        archive = Archive(store, RemoteSegmentResolver(objects, layout), objects)
         strategy = EmbeddedBroker(granting, archive, self._counters, self._workers, expire_local=self._expire_local)
         config = ShimConfig(self.mock_bootstrap_servers)
         self._shim = Shim(config, strategy=strategy, counters=self._counters, clock=self._clock).start()

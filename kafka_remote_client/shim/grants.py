@@ -3,12 +3,15 @@
 ::
 
     step | what                                                  | asked of
-    1    | one partition, no session, a format that we have      | the request
+    1    | one partition, no session, a format that we may have  | the request
     2    | error, divergence, log start, high watermark, LSO     | the broker: the same Fetch, 0 bytes, no wait, no tags
-    3    | segment, ranges, aborted transactions                 | the tier (a worker thread)
+    3    | segment, its format, ranges, aborted transactions     | the tier (a worker thread)
     4    | is that segment on the leader's lineage               | the broker: a Fetch at the window's end, with its epoch
     5    | aborted transactions whose marker is still local      | the broker: a Fetch at L, or at L-1 (see aborted_tail)
-    6    | a signed URL per range                                | the tier
+    6    | a signed URL per range                                | the tier (a worker thread)
+
+Formats differ from segment to segment where a plugin stores some in chunks, so the segment's own is held against the client's
+offer after step 3. The key of an encrypted segment goes to clients on encrypted connections only, unless that was waived.
 
 An error or divergence of step 2 is the answer. Whatever else stands in the way means that nothing is granted: the client's
 own request goes to the broker unchanged, and the client learns no reason, so that "you may not" and "there is nothing" look
@@ -25,10 +28,10 @@ References: KIP-1248, KIP-1254, KIP-320, KIP-595 (LastFetchedEpoch), docs/wire-f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import attrs
@@ -37,7 +40,6 @@ from kafka_remote_client.errors import DirectFetchError, ProtocolError
 from kafka_remote_client.model import (
     UNKNOWN_EPOCH,
     AbortedTransaction,
-    ByteRange,
     GrantedRange,
     IsolationLevel,
     NotRemote,
@@ -48,6 +50,7 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_location
 from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.protocol.primitives import ZERO_UUID
+from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.shim.aborted_tail import AbortedTail
@@ -69,6 +72,8 @@ _MAX_REQUEST_BYTES = 64 << 10
 _METADATA_VERSION = 12
 _NO_REPLICA = -1
 
+_T = TypeVar("_T")
+
 
 @attrs.frozen
 class Window:
@@ -82,8 +87,8 @@ class LocationTier(Protocol):
     """What lies in the tier, and how a client gets at it. Called from worker threads."""
 
     @property
-    def format_name(self) -> str:
-        """The storage format of all segments."""
+    def formats(self) -> tuple[str, ...]:
+        """The storage formats that segments may have."""
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         """The partition, by ``topic_id``; ``topic`` may be empty. ``None`` when nothing of it is tiered."""
@@ -93,17 +98,24 @@ class LocationTier(Protocol):
     ) -> ResolvedSegment | NotRemote:
         """Where ``offset`` lies; nothing at or after ``end`` counts. Raises RemoteLogError or RemoteStorageError."""
 
-    def location_of(self, object_key: str, byte_range: ByteRange, etag: str | None) -> bytes:
-        """The custom metadata with which a client reads that range of that object."""
+    def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
+        """How its ranges are stored. Raises as :meth:`resolve`."""
+
+    def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
+        """Its ranges with the custom metadata by which a client reads them. Raises RemoteStorageError."""
 
 
 @attrs.frozen
 class GrantLimits:
-    """Bytes of one range and of one grant at most, and the life of a grant in seconds."""
+    """Bytes of one range and of one grant at most, and the life of a grant in seconds.
+
+    ``plaintext_data_keys``: whether keys of encrypted segments may go over connections that are not encrypted.
+    """
 
     range_bytes: int = 8 << 20
     max_grant_bytes: int = 64 << 20
     url_ttl: float = 120.0
+    plaintext_data_keys: bool = False
 
     def window(self, wanted: int) -> Window:
         """The sizes for a client that wants so many bytes, 0 = does not say."""
@@ -137,7 +149,7 @@ class GrantingBroker:
             return None  # the bytes looked like our tag by chance
         self._counters.add("location_requests")
         try:
-            return await self._grant(location_question(asked, version), ask)
+            return await self._grant(location_question(asked, version), ask, secure=request.secure)
         except NotGrantedError as refused:
             self._refuse(refused.why)
         except ProtocolError:
@@ -149,8 +161,8 @@ class GrantingBroker:
     def _refuse(self, why: str) -> None:
         self._counters.add(f"locations_refused.{why}")
 
-    async def _grant(self, question: LocationQuestion, ask: Ask) -> bytes:
-        if self._tier.format_name not in question.wanted.format_versions:
+    async def _grant(self, question: LocationQuestion, ask: Ask, *, secure: bool) -> bytes:
+        if not set(self._tier.formats).intersection(question.wanted.format_versions):
             raise NotGrantedError("format")
         body = await self._ask(question, question.probe(), ask)
         answer = fetch.decode_response(body, question.version)
@@ -158,16 +170,26 @@ class GrantingBroker:
         if answer.error_code or data is None or data.error_code or fetch.DIVERGING_EPOCH_TAG in data.tags:
             self._refuse("broker-error")
             return bytes(body)
-        resolved = await self._resolve(question, data, ask)
+        resolved, located = await self._resolve(question, data, ask)
+        if located.format not in question.wanted.format_versions:
+            raise NotGrantedError("format")
+        if located.has_data_key and not (secure or self._limits.plaintext_data_keys):
+            raise NotGrantedError("plaintext-data-key")
         await self._check_lineage(question, resolved, ask)
         aborted = await self._aborted(question, resolved, ask)
-        return self._granted(question, answer, data, resolved, aborted)
+        ranges = await self._in_worker(partial(self._tier.sign, located, resolved.etag))
+        return self._granted(question, answer, data, self._grant_of(resolved, located.format, ranges), aborted)
 
     async def _ask(self, question: LocationQuestion, probe: bytes, ask: Ask) -> memoryview:
         self._counters.add("probes")
         return await ask(ApiKey.FETCH, question.version, probe)
 
-    async def _resolve(self, question: LocationQuestion, data: PartitionData, ask: Ask) -> ResolvedSegment:
+    async def _in_worker(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._workers, call)
+
+    async def _resolve(
+        self, question: LocationQuestion, data: PartitionData, ask: Ask
+    ) -> tuple[ResolvedSegment, LocatedSegment]:
         offset = question.offset
         committed = question.isolation_level is IsolationLevel.READ_COMMITTED
         end = data.last_stable_offset if committed else data.high_watermark
@@ -178,18 +200,20 @@ class GrantingBroker:
         topic_id = question.topic.topic_id
         if question.version < fetch.FIRST_VERSION_WITH_TOPIC_IDS:
             topic_id = await _topic_id(question.topic.topic, ask)
-        look_up = partial(self._look_up, question, topic_id, end)
-        resolved = await asyncio.get_running_loop().run_in_executor(self._workers, look_up)
-        if isinstance(resolved, NotRemote):
-            raise NotGrantedError(resolved.reason)
-        return resolved
+        found = await self._in_worker(partial(self._look_up, question, topic_id, end))
+        if isinstance(found, NotRemote):
+            raise NotGrantedError(found.reason)
+        return found
 
-    def _look_up(self, question: LocationQuestion, topic_id: UUID, end: int) -> ResolvedSegment | NotRemote:
+    def _look_up(
+        self, question: LocationQuestion, topic_id: UUID, end: int
+    ) -> tuple[ResolvedSegment, LocatedSegment] | NotRemote:
         tip = self._tier.find(question.topic.topic, topic_id, question.partition.partition)
         if tip is None:
             return NotRemote("not-tiered")
         window = self._limits.window(question.wanted.max_bytes)
-        return self._tier.resolve(tip, question.offset, question.isolation_level, end=end, window=window)
+        found = self._tier.resolve(tip, question.offset, question.isolation_level, end=end, window=window)
+        return found if isinstance(found, NotRemote) else (found, self._tier.locate(found))
 
     async def _check_lineage(self, question: LocationQuestion, resolved: ResolvedSegment, ask: Ask) -> None:
         leader_epoch = question.partition.current_leader_epoch
@@ -226,20 +250,12 @@ class GrantingBroker:
         below = (one for one in listed if one.first_offset < resolved.next_offset)
         return tuple(sorted({*resolved.aborted, *below}, key=lambda one: (one.first_offset, one.producer_id)))
 
-    def _granted(
-        self,
-        question: LocationQuestion,
-        answer: fetch.FetchResponse,
-        data: PartitionData,
-        resolved: ResolvedSegment,
-        aborted: tuple[AbortedTransaction, ...] | None,
-    ) -> bytes:
-        locate = self._tier.location_of
+    def _grant_of(self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...]) -> SegmentGrant:
         segment = resolved.metadata
-        grant = SegmentGrant(
+        return SegmentGrant(
             segment_id=segment.remote_log_segment_id.id,
-            format=self._tier.format_name,
-            ranges=tuple(GrantedRange(one, locate(resolved.object_key, one, resolved.etag)) for one in resolved.ranges),
+            format=format_name,
+            ranges=ranges,
             segment_size=segment.segment_size_in_bytes,
             start_offset=segment.start_offset,
             end_offset=segment.end_offset,
@@ -247,6 +263,15 @@ class GrantingBroker:
             next_offset=resolved.next_offset,
             expires_in_ms=int(self._limits.url_ttl * 1000),
         )
+
+    def _granted(
+        self,
+        question: LocationQuestion,
+        answer: fetch.FetchResponse,
+        data: PartitionData,
+        grant: SegmentGrant,
+        aborted: tuple[AbortedTransaction, ...] | None,
+    ) -> bytes:
         try:
             tags = DIALECT.grant_tags(grant)
         except ProtocolError:  # what the tier says about this segment contradicts itself

@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable
 from uuid import UUID
 
-from kafka_remote_client.location_metadata import LocationMetadata
-from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote, TopicIdPartition
+import attrs
+
+from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, LocatedRange, LocatedSegment, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from kafka_remote_client.shim.grants import Window
@@ -17,33 +20,35 @@ __all__ = ["ResolvingTier"]
 
 
 class ResolvingTier:
-    """A LocationTier over a metadata store, a resolver and a signer. Thread safe.
+    """A LocationTier over a metadata store, and the objects of a layout with a signer of their URLs. Thread safe.
 
-    ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is granted.
+    ``url_ttl`` is in seconds. ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is
+    granted.
     """
 
     def __init__(
         self,
         store: RemoteLogMetadataStore,
-        resolver: RemoteSegmentResolver,
+        objects: RemoteObjectStore,
+        layout: ObjectLayout,
         signer: ObjectSigner,
         *,
-        format_name: str,
         url_ttl: float,
         ready: Callable[[TopicIdPartition], bool],
     ) -> None:
         self._store = store
-        self._resolver = resolver
+        self._objects = objects
+        self._layout = layout
+        self._resolver = RemoteSegmentResolver(objects, layout)
         self._signer = signer
-        self._format_name = format_name
         self._url_ttl = url_ttl
         self._ready = ready
         self._by_id: dict[tuple[UUID, int], TopicIdPartition] = {}
         self._lock = threading.Lock()
 
     @property
-    def format_name(self) -> str:
-        return self._format_name
+    def formats(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((ORIGINAL_FORMAT, self._layout.format_name)))
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         with self._lock:
@@ -70,6 +75,14 @@ class ResolvingTier:
             end_offset=end,
         )
 
-    def location_of(self, object_key: str, byte_range: ByteRange, etag: str | None) -> bytes:
-        signed = self._signer.sign(object_key, byte_range, self._url_ttl, etag)
-        return LocationMetadata(url=signed.url, signed_headers=signed.headers, object_key=object_key, etag=etag).encode()
+    def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
+        return self._layout.locate(self._objects, resolved.metadata, resolved.ranges)
+
+    def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
+        return tuple(GrantedRange(one.range, self._signed(one, etag)) for one in located.ranges)
+
+    def _signed(self, located: LocatedRange, etag: str | None) -> bytes:
+        key = located.location.object_key
+        assert key is not None  # every layout names the object
+        signed = self._signer.sign(key, located.object_range, self._url_ttl, etag)
+        return attrs.evolve(located.location, url=signed.url, signed_headers=signed.headers, etag=etag).encode()

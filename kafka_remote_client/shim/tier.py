@@ -23,7 +23,6 @@ from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.layouts import layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
@@ -75,9 +74,9 @@ class ShimTier:
         self._follower.start()
         tier = ResolvingTier(
             self._metadata,
-            RemoteSegmentResolver(self._objects, self._layout),
+            self._objects,
+            self._layout,
             self._origin.signer,
-            format_name=self._layout.format_name,
             url_ttl=config.url_ttl,
             ready=self._follower.ready,
         )

@@ -23,7 +23,9 @@ from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits, Window
 from tests.support.shim_fakes import SEGMENT, TIP, FakeAsk, FakeTier, client_request, data, resolved, tagged_fetch
 
+DATA_KEY = b"a data key of exactly 32 bytes!!"
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+BOTH_FORMATS = ("ApacheKafkaV1", "AivenTieredStorageV1")
 A, B, C = (AbortedTransaction(producer_id, offset) for producer_id, offset in ((1, 110), (2, 130), (3, 170)))
 
 
@@ -36,14 +38,16 @@ class Granter:
         self.counters = Counters()
         self.broker = GrantingBroker(self.tier, GrantLimits(3000, 5000, 30.0), self.counters, workers)
 
-    def answer(self, request: fetch.FetchRequest, version: int = 13) -> bytes | None:
-        return asyncio.run(self.broker.answer(client_request(request, version), self.ask))
+    def answer(self, request: fetch.FetchRequest, version: int = 13, *, secure: bool = False) -> bytes | None:
+        return asyncio.run(self.broker.answer(client_request(request, version, secure=secure), self.ask))
 
-    def granted(self, request: fetch.FetchRequest, version: int = 13) -> tuple[SegmentGrant, fetch.FetchResponse]:
-        body = self.answer(request, version)
+    def granted(
+        self, request: fetch.FetchRequest, version: int = 13, *, secure: bool = False
+    ) -> tuple[SegmentGrant, fetch.FetchResponse]:
+        body = self.answer(request, version, secure=secure)
         assert body is not None, self.counters.snapshot()
         response = fetch.decode_response(body, version)
-        grant = TaggedDialect().read_grant(response.responses[0].partitions[0].tags, ("ApacheKafkaV1",))
+        grant = TaggedDialect().read_grant(response.responses[0].partitions[0].tags, BOTH_FORMATS)
         assert grant is not None
         return grant, response
 
@@ -218,6 +222,37 @@ def test_what_the_tier_says_can_rule_a_location_out(granter: Granter, answer: An
 )
 def test_other_requests_are_the_brokers(granter: Granter, request_: fetch.FetchRequest, why: str) -> None:
     assert granter.refused(request_) == why
+
+
+def test_a_segment_in_a_format_that_was_not_offered_is_the_brokers(granter: Granter) -> None:
+    granter.tier.formats, granter.tier.located_as = BOTH_FORMATS, "AivenTieredStorageV1"
+    assert granter.refused(tagged_fetch()) == "format"
+    assert len(granter.ask.fetches) == 1, "the broker is asked no more than it takes to find out"
+    grant, _ = granter.granted(tagged_fetch(formats=BOTH_FORMATS))
+    assert grant.format == "AivenTieredStorageV1"
+
+
+def test_another_segment_of_that_tier_is_granted_as_it_is(granter: Granter) -> None:
+    granter.tier.formats = BOTH_FORMATS
+    grant, _ = granter.granted(tagged_fetch(formats=("ApacheKafkaV1",)))
+    assert grant.format == "ApacheKafkaV1"
+
+
+def test_a_data_key_goes_over_encrypted_connections_only(granter: Granter) -> None:
+    granter.tier.data_key = DATA_KEY
+    assert granter.refused(tagged_fetch()) == "plaintext-data-key"
+    grant, _ = granter.granted(tagged_fetch(), secure=True)
+    assert [LocationMetadata.decode(one.custom_metadata).data_key for one in grant.ranges] == [DATA_KEY] * 2
+
+
+def test_a_data_key_goes_over_any_connection_where_that_is_allowed(granter: Granter, workers: ThreadPoolExecutor) -> None:
+    limits = GrantLimits(3000, 5000, 30.0, plaintext_data_keys=True)
+    granter.broker = GrantingBroker(granter.tier, limits, granter.counters, workers)
+    granter.tier.data_key = DATA_KEY
+    grant, _ = granter.granted(tagged_fetch())
+    assert [LocationMetadata.decode(one.custom_metadata).data_key for one in grant.ranges] == [DATA_KEY] * 2
+    assert DATA_KEY.hex() not in repr(grant)
+    assert repr(DATA_KEY)[2:-1] not in repr(grant)
 
 
 def test_a_request_without_the_flag_is_not_counted(granter: Granter) -> None:

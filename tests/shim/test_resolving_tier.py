@@ -9,12 +9,15 @@ import pytest
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote
+from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable
+from kafka_remote_client.remote_log.layout import located_as_they_are
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim.grants import Window
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
-from kafka_remote_client.shim.signing import UrlSigner
-from tests.support.tier import LAYOUT, TIP, Tier, batch
+from kafka_remote_client.shim.signing import SignedRequest, UrlSigner
+from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
+from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch
 
 SIGNER = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
 WINDOW = Window(1 << 20, 1 << 20)
@@ -31,9 +34,9 @@ class Made:
         self.cache = tier.cache
         self.tier = ResolvingTier(
             self.store,
-            RemoteSegmentResolver(tier.store, LAYOUT),
+            tier.store,
+            LAYOUT,
             SIGNER,
-            format_name="ApacheKafkaV1",
             url_ttl=60,
             ready=lambda _tip: self.ready,
         )
@@ -76,10 +79,49 @@ def test_nothing_is_resolved_before_all_is_known(made: Made) -> None:
     assert made.resolve(3) == NotRemote("metadata-not-ready")
 
 
-def test_a_location_has_a_url_for_exactly_its_range(made: Made) -> None:
-    location = LocationMetadata.decode(made.tier.location_of("a/b.log", ByteRange(5, 10), "etag"))
-    assert (location.object_key, location.etag) == ("a/b.log", "etag")
+def verified(custom_metadata: bytes | None) -> SignedRequest:
+    """What the origin would serve for a range's own URL."""
+    location = LocationMetadata.decode(custom_metadata)
     assert location.url is not None
-    verified = SIGNER.verify("GET", location.url.removeprefix("http://origin:1"), {"range": "bytes=5-9"})
-    assert (verified.key, verified.range) == ("a/b.log", ByteRange(5, 10))
-    assert made.tier.format_name == "ApacheKafkaV1"
+    signed = ByteRange(*map(int, location.url.partition("range=")[2].partition("&")[0].split("-")))
+    headers = {"range": f"bytes={signed.start}-{signed.end}"}
+    return SIGNER.verify("GET", location.url.removeprefix("http://origin:1"), headers)
+
+
+def test_a_location_has_a_url_for_exactly_its_range(made: Made) -> None:
+    assert made.tier.formats == ("ApacheKafkaV1",)
+    located = located_as_they_are("a/b.log", [ByteRange(5, 10), ByteRange(10, 12)])
+    granted = made.tier.sign(located, "etag")
+    assert [one.range for one in granted] == [ByteRange(5, 10), ByteRange(10, 12)]
+    for one in granted:
+        location = LocationMetadata.decode(one.custom_metadata)
+        assert (location.object_key, location.etag) == ("a/b.log", "etag")
+        assert verified(one.custom_metadata) == SignedRequest("a/b.log", one.range)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_of_a_log_in_chunks_whole_chunks_are_signed_and_their_table_goes_along(encrypted: bool) -> None:
+    tier = Tier()
+    segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
+    store = MemoryStore()
+    store.objects = AivenWriter("p/", 100, compressed=True, encrypted=encrypted).objects(tier.store, segment)
+    metadata = RemoteLogMetadataStore()
+    metadata._caches[TIP] = tier.cache
+    made = ResolvingTier(metadata, store, AivenLayout("p/", key_ring()), SIGNER, url_ttl=60, ready=lambda _tip: True)
+    assert made.formats == ("ApacheKafkaV1", "AivenTieredStorageV1")
+    window = Window(600, 250)
+    found = made.resolve(TIP, 12, IsolationLevel.READ_UNCOMMITTED, end=100, window=window)
+    assert isinstance(found, ResolvedSegment)
+    located = made.locate(found)
+    assert (located.format, located.has_data_key) == ("AivenTieredStorageV1", encrypted)
+    granted = made.sign(located, None)
+    assert (granted[0].range.start, granted[-1].range.end) == (found.span.start, found.span.end)
+    assert [one.range.end % 100 for one in granted[:-1]] == [0] * (len(granted) - 1)
+    for one in granted:
+        location = LocationMetadata.decode(one.custom_metadata)
+        assert location.chunk_table is not None
+        table = ChunkTable.decode(location.chunk_table)
+        assert location.data_key == (DATA_KEY if encrypted else None)
+        assert verified(one.custom_metadata).range == table.chunks.object_range
+        assert verified(one.custom_metadata).key.startswith("p/orders-")
+        assert table.chunks.original_start <= one.range.start < one.range.end <= table.chunks.original_end

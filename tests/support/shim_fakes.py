@@ -12,6 +12,7 @@ from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import (
     ByteRange,
     EpochEntry,
+    GrantedRange,
     IsolationLevel,
     NotRemote,
     RemoteLogSegmentId,
@@ -23,6 +24,7 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.primitives import Buffer
+from kafka_remote_client.remote_log.layout import LocatedRange, LocatedSegment
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim.broker import ClientRequest
@@ -62,11 +64,13 @@ def resolved(**changes: Any) -> ResolvedSegment:
 class FakeTier:
     """A LocationTier with one partition. ``answer`` is returned by resolve, or raised."""
 
-    format_name = "ApacheKafkaV1"
+    formats: tuple[str, ...] = ("ApacheKafkaV1",)
 
     def __init__(self, answer: ResolvedSegment | NotRemote | Exception | None = None) -> None:
         self.answer = resolved() if answer is None else answer
         self.calls: list[tuple[TopicIdPartition, int, IsolationLevel, int, Window]] = []
+        self.located_as = "ApacheKafkaV1"
+        self.data_key: bytes | None = None
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         known = (topic_id, partition) == (TIP.topic_id, TIP.partition) and topic in ("", TIP.topic)
@@ -80,8 +84,16 @@ class FakeTier:
             raise self.answer
         return self.answer
 
-    def location_of(self, object_key: str, byte_range: ByteRange, etag: str | None) -> bytes:
-        return LocationMetadata(url=f"http://store/{object_key}?{byte_range.start}", etag=etag).encode()
+    def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
+        location = LocationMetadata(object_key=resolved.object_key, data_key=self.data_key)
+        return LocatedSegment(self.located_as, tuple(LocatedRange(one, one, location) for one in resolved.ranges))
+
+    def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
+        return tuple(GrantedRange(one.range, self._signed(one, etag)) for one in located.ranges)
+
+    def _signed(self, one: LocatedRange, etag: str | None) -> bytes:
+        url = f"http://store/{one.location.object_key}?{one.object_range.start}"
+        return attrs.evolve(one.location, url=url, etag=etag).encode()
 
 
 def data(**changes: Any) -> fetch.PartitionData:
@@ -146,7 +158,7 @@ def tagged_fetch(
     return attrs.evolve(given, **changes)
 
 
-def client_request(request: fetch.FetchRequest, version: int = 13) -> ClientRequest:
+def client_request(request: fetch.FetchRequest, version: int = 13, *, secure: bool = False) -> ClientRequest:
     """The request as a strategy gets it."""
     body = fetch.encode_request(request, version)
-    return ClientRequest(RequestHeader(ApiKey.FETCH, version, 1, "me"), memoryview(body))
+    return ClientRequest(RequestHeader(ApiKey.FETCH, version, 1, "me"), memoryview(body), secure)
