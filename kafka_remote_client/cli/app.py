@@ -107,6 +107,12 @@ def _shim(
     listen: Annotated[str, typer.Option("--listen", help="Where clients connect.", metavar="HOST:PORT")],
     store: Store,
     layout: Layout = "local-tiered-storage",
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    allow_plaintext_data_keys: Annotated[
+        bool,
+        typer.Option("--allow-plaintext-data-keys", help="Give clients without TLS keys of encrypted segments, too (aiven)."),
+    ] = False,
     advertised_host: Annotated[str | None, typer.Option("--advertised-host", help="Host that clients are told.")] = None,
     node_port_base: Annotated[
         int | None, typer.Option("--node-port-base", help="A broker's listener is this plus its node id.")
@@ -131,6 +137,9 @@ def _shim(
         node_port_base=node_port_base,
         store=store,
         layout=layout,
+        key_prefix=key_prefix,
+        encryption_keys=parse_encryption_keys(encryption_key or []),
+        allow_plaintext_data_keys=allow_plaintext_data_keys,
         origin_listen=origin_listen,
         origin_public_url=origin_public_url,
         url_ttl=url_ttl,

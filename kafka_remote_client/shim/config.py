@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 
 __all__ = ["Address", "ShimConfig", "parse_address", "parse_addresses"]
 
@@ -69,14 +70,18 @@ class ShimConfig:
     ``store``: URL of the tier, ``file:///DIR``; ``None`` gives a shim that grants nothing. Objects of a ``file:`` store are
     served by the shim itself, on ``origin_listen``, under ``origin_public_url`` where clients see another address.
 
+    ``layout``: how the tier names and stores its objects. ``key_prefix`` and ``encryption_keys`` (files of private keys by key
+    id) belong to the layout "aiven". ``allow_plaintext_data_keys``: give clients whose connection is not encrypted the keys of
+    encrypted segments, too; off, the broker serves them such segments.
+
     ``url_ttl``: life of a signed URL. Longer survives slower readers; shorter closes a leaked one, or one of a reader whose
     rights are gone, sooner. ``signing_key``: shared by shims whose URLs any of them should serve; drawn at start when absent.
 
     ``range_bytes``, ``max_grant_bytes``: size of one signed range, and of all ranges of one grant, at most.
     A client sizes its ranges by the window that it asks for: they are an eighth of it.
 
-    ``metadata_consumer``: settings (librdkafka's names) of the consumer that follows ``__remote_log_metadata``: the shim's
-    own principal, which needs to read that topic and nothing else.
+    ``metadata_consumer``: settings (librdkafka's names) of the consumer that follows ``metadata_topic``: the shim's own
+    principal, which needs to read that topic and nothing else.
     """
 
     bootstrap_servers: str = attrs.field(validator=_addresses)
@@ -87,12 +92,16 @@ class ShimConfig:
 
     store: str | None = None
     layout: str = "local-tiered-storage"
+    key_prefix: str = ""
+    encryption_keys: Mapping[str, str] = attrs.field(factory=dict)
+    allow_plaintext_data_keys: bool = False
     origin_listen: str = attrs.field(default="127.0.0.1:0", validator=_addresses)
     origin_public_url: str | None = None
     url_ttl: float = attrs.field(default=120.0, validator=_between(1, 900))
     signing_key: bytes | None = attrs.field(default=None, repr=_secret)
     range_bytes: int = attrs.field(default=8 << 20, validator=_between(64 << 10, 256 << 20))
     max_grant_bytes: int = attrs.field(default=64 << 20, validator=_between(64 << 10, 1 << 30))
+    metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str | int | float | bool] = attrs.field(factory=dict, repr=_setting_names)
 
     max_connections: int = attrs.field(default=10_000, validator=_between(1, 1_000_000))

@@ -21,7 +21,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
-from kafka_remote_client.remote_log.layouts import layout_named
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
@@ -49,9 +49,9 @@ class ShimTier:
             raise ConfigurationError(f"URLs can be signed for these stores only: {', '.join(_SERVED_SCHEMES)}")
         self._config = config
         self._objects = load_store(config.store)
-        self._layout = layout_named(config.layout)
+        self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
         self._metadata = RemoteLogMetadataStore()
-        self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, clock=clock)
+        self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, topic=config.metadata_topic, clock=clock)
         host, port = parse_address(config.origin_listen)
         secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
         try:
@@ -80,7 +80,7 @@ class ShimTier:
             url_ttl=config.url_ttl,
             ready=self._follower.ready,
         )
-        limits = GrantLimits(config.range_bytes, config.max_grant_bytes, config.url_ttl)
+        limits = GrantLimits(config.range_bytes, config.max_grant_bytes, config.url_ttl, config.allow_plaintext_data_keys)
         self._strategy = GrantingBroker(tier, limits, self._counters, self._workers)
 
     @property

@@ -52,6 +52,8 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         (["--listen", "nowhere"], "not host:port"),
         (["--listen", "127.0.0.1:0", "--url-ttl", "100000"], "url_ttl must be between"),
         (["--listen", "127.0.0.1:0", "--layout", "other"], "there is no layout"),
+        (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "has no key prefix"),
+        (["--listen", "127.0.0.1:0", "--layout", "aiven", "--encryption-key", "key1=/none"], "cannot be read"),
         (["--listen", "192.0.2.1:1"], "cannot listen"),
     ],
 )
