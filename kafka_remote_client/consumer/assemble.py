@@ -10,11 +10,13 @@ import attrs
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.registry import MissingExtraError, load_fetcher
+from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
 
 __all__ = ["InnerBehaviour", "build_engine"]
 
@@ -82,12 +84,22 @@ def build_engine(
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
     # First what can only be refused, then what holds resources.
+    formats = _readable_formats()
     source = BrokerLocationSource(
-        str(bootstrap), client_id=str(inner.get("client.id", "rdkafka")), clock=clock, formats=DEFAULT_FORMATS
+        str(bootstrap), client_id=str(inner.get("client.id", "rdkafka")), clock=clock, formats=formats
     )
     try:
         fetcher = load_fetcher(remote)
     except MissingExtraError as error:
         _log.warning("direct fetch is off: %s", error)
         return None
-    return FetchEngine(source, fetcher, remote, clock=clock, metrics=metrics)
+    # It passes on what is not in chunks, so one that is never offered any costs nothing.
+    return FetchEngine(source, ChunkedFetcher(fetcher), remote, clock=clock, metrics=metrics, formats=formats)
+
+
+def _readable_formats() -> tuple[str, ...]:
+    """The storage formats that this process can read, and offers. Logs which it cannot."""
+    if can_decrypt():
+        return CHUNKED_FORMATS
+    _log.info("segments that are kept in chunks are left to the broker; to read them directly: %s", INSTALL)
+    return DEFAULT_FORMATS

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -8,6 +9,9 @@ from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.consumer.assemble import InnerBehaviour, build_engine
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
+from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
+from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
 
@@ -62,3 +66,40 @@ def test_locations_are_asked_where_the_configuration_says(name: str) -> None:
     engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
     assert engine is not None
     engine.close()
+
+
+def engine_of(monkeypatch: pytest.MonkeyPatch) -> tuple[FetchEngine, tuple[str, ...]]:
+    """An engine over the memory fetcher, and the formats that its source offers."""
+    offered: list[tuple[str, ...]] = []
+
+    class Source(BrokerLocationSource):
+        def __init__(self, bootstrap_servers: str, **settings: Any) -> None:
+            offered.append(settings["formats"])
+            super().__init__(bootstrap_servers, **settings)
+
+    monkeypatch.setattr("kafka_remote_client.consumer.assemble.BrokerLocationSource", Source)
+    settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", "bootstrap.servers": "localhost:1"}
+    remote, inner = split_config(settings)
+    engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+    assert engine is not None
+    engine.close()
+    return engine, offered[0]
+
+
+def test_segments_in_chunks_are_offered_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, offered = engine_of(monkeypatch)
+    assert offered == CHUNKED_FORMATS == engine._formats
+    assert isinstance(engine._fetcher, ChunkedFetcher)
+
+
+def test_without_the_extra_only_segments_as_kafka_wrote_them_are_offered_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with caplog.at_level("INFO", "kafka_remote_client"):
+        engine, offered = engine_of(monkeypatch)
+    assert offered == DEFAULT_FORMATS == engine._formats
+    assert [message for message in caplog.messages if "kafka-remote-client[aiven]" in message] == [
+        "segments that are kept in chunks are left to the broker; to read them directly: "
+        "pip install 'kafka-remote-client[aiven]'"
+    ]
