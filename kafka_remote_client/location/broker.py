@@ -1,50 +1,36 @@
 """BrokerLocationSource: asks the partition's leader, by a Fetch that carries the dialect's tagged fields.
 
-One question, step by step: who leads the partition (:mod:`~kafka_remote_client.location.cluster`, cached), a session with
-that peer (:mod:`~kafka_remote_client.protocol.peer`, one connection per address), whether the peer announced itself, the Fetch,
-and the answer (:mod:`~kafka_remote_client.location.answer`).
+One question, step by step: the partition's leader and a session with it (:mod:`~kafka_remote_client.location.leaders`), whether
+that peer announced itself, the Fetch, and the answer (:mod:`~kafka_remote_client.location.answer`).
 
 The Fetch is without a session, waits for nothing and asks for no records (MaxWaitMs, MinBytes and PartitionMaxBytes 0), so a
 peer that grants nothing has next to nothing to do. A peer that did not announce the dialect is never asked: a broker would
 take the Fetch for an ordinary one and might read the tier for it.
 
-What is tried again, each once and only inside the deadline::
-
-    the connection was an old one and is cut       a new connection: brokers close idle ones
-    the leader is gone, or says it is none         fresh metadata
-
-References: KIP-1248, KIP-1254, KIP-320, docs/wire-format.md.
+References: KIP-1248, KIP-1254, docs/wire-format.md.
 """
 
 from __future__ import annotations
 
 import ssl
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import BrokerResponseError, DirectFetchError, LocationError, ProtocolError
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location.answer import LocationQuestion, location_of
-from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
-from kafka_remote_client.location.cluster import Address, ClusterMetadata, PartitionLeader
-from kafka_remote_client.location.tier_offsets import partition_offsets
+from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
-from kafka_remote_client.protocol import fetch, metadata
-from kafka_remote_client.protocol.api_keys import FETCH, METADATA
-from kafka_remote_client.protocol.connection import Authenticator, BrokerConnection
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.api_keys import FETCH
+from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
-from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error, refreshes_metadata
-from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
-from kafka_remote_client.protocol.primitives import ZERO_UUID
+from kafka_remote_client.protocol.peer import PeerSession
 
 __all__ = ["BrokerLocationSource"]
 
-_T = TypeVar("_T")
-
 _DEFAULT_FORMATS = ("ApacheKafkaV1",)
 _DEFAULT_CONNECT_SECONDS = 1.0
-_NEVER_CREATES_TOPICS = range(4, METADATA.versions.stop)
 _ENOUGH_FOR_NO_RECORD = 1
 
 
@@ -65,17 +51,17 @@ class BrokerLocationSource:
         ssl_context: ssl.SSLContext | None = None,
         sasl: Authenticator | None = None,
     ) -> None:
-        self._client_id = client_id
         self._clock = clock
         self._formats = tuple(formats)
-        self._connect_timeout = connect_timeout
-        self._ssl_context = ssl_context
-        self._sasl = sasl
         self._dialect = TaggedDialect()
-        self._guard = threading.Lock()
-        self._peers: dict[Address, BrokerPeer] = {}
-        self._closed = False
-        self._cluster = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), self._ask_metadata, clock)
+        self._leaders = PartitionLeaders(
+            bootstrap_servers,
+            client_id=client_id,
+            clock=clock,
+            connect_timeout=connect_timeout,
+            ssl_context=ssl_context,
+            sasl=sasl,
+        )
 
     def locate(
         self,
@@ -93,7 +79,7 @@ class BrokerLocationSource:
         def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
             if not session.versions.announces_direct_fetch:
                 return NotRemote("not-announced")
-            version = self._fetch_version(leader, session)
+            version = fetch_version(leader, session)
             if version is None:
                 return NotRemote("no-common-version")
             root, tags = self._dialect.request_tags(LocationRequest(self._formats, max_bytes=max_bytes))
@@ -113,131 +99,15 @@ class BrokerLocationSource:
                 dialect=self._dialect,
             )
 
-        return self._ask_leader(topic, partition, deadline, ask)
+        return self._leaders.ask(topic, partition, deadline, ask)
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        """As LocationSource; see :meth:`offsets_of`."""
-        answer = self.offsets_of([(topic, partition)], deadline)[topic, partition]
-        if isinstance(answer, DirectFetchError):
-            raise answer
-        return answer
+        return self._leaders.offsets(topic, partition, deadline)
 
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        """As LocationSource. Each leader is asked four questions about all of its partitions, one after the other, so the four
-        offsets of a partition are of slightly different moments.
-
-        An offset that the peer's version of ListOffsets cannot name is -1.
-        """
-        answers, leaders = self._ask_leaders(partitions, deadline, {})
-        outdated = {key: leaders[key] for key in leaders if _may_be_outdated(answers[key])}
-        if outdated and not self._closed and not deadline.expired():
-            again, _ = self._ask_leaders(list(outdated), deadline, outdated)
-            answers.update(again)
-        return answers
-
-    def _ask_leaders(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline, stale: Mapping[tuple[str, int], PartitionLeader]
-    ) -> tuple[dict[tuple[str, int], PartitionOffsets | DirectFetchError], dict[tuple[str, int], PartitionLeader]]:
-        """The answers of all, and the leaders of those for which one was known."""
-        answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
-        leaders: dict[tuple[str, int], PartitionLeader] = {}
-        for key in partitions:
-            try:
-                leaders[key] = self._cluster.leader(*key, deadline, stale=stale.get(key))
-            except LocationError as error:
-                answers[key] = error
-        for address in {leader.address for leader in leaders.values()}:
-            led = {key: leader for key, leader in leaders.items() if leader.address == address}
-            try:
-                answers |= self._ask_peer(address, deadline, lambda session: partition_offsets(session, led, deadline))  # noqa: B023 - called in this turn
-            except LocationError as error:
-                answers |= dict.fromkeys(led, error)
-        return answers, leaders
+        return self._leaders.offsets_of(partitions, deadline)
 
     def close(self) -> None:
-        with self._guard:
-            self._closed = True
-            peers = tuple(self._peers.values())
-        for peer in peers:
-            peer.close()
-
-    def _ask_leader(
-        self, topic: str, partition: int, deadline: Deadline, ask: Callable[[PartitionLeader, PeerSession], _T]
-    ) -> _T:
-        leader = self._cluster.leader(topic, partition, deadline)
-        try:
-            return self._ask_peer(leader.address, deadline, lambda session: ask(leader, session))
-        except LocationError as error:
-            if self._closed or deadline.expired() or not _may_be_outdated(error):
-                raise
-        leader = self._cluster.leader(topic, partition, deadline, stale=leader)
-        return self._ask_peer(leader.address, deadline, lambda session: ask(leader, session))
-
-    def _ask_peer(self, address: Address, deadline: Deadline, ask: Callable[[PeerSession], _T]) -> _T:
-        peer = self._peer(address)
-        session, used_before = peer.session(deadline)
-        try:
-            return _ask(session, ask)
-        except (ProtocolError, BrokerResponseError):
-            raise
-        except LocationError:
-            if not used_before or self._closed or deadline.expired():
-                raise
-        session, _ = peer.session(deadline)
-        return _ask(session, ask)
-
-    def _ask_metadata(self, address: Address, topic: str, deadline: Deadline) -> metadata.MetadataResponse:
-        def ask(session: PeerSession) -> metadata.MetadataResponse:
-            version = session.best_version(METADATA, _NEVER_CREATES_TOPICS)
-            if version is None:
-                raise broker_error(ErrorCode.UNSUPPORTED_VERSION, "Metadata")
-            body = metadata.encode_request(metadata.MetadataRequest((metadata.MetadataRequestTopic(topic),)), version)
-            return metadata.decode_response(session.call(METADATA, version, body, deadline), version)
-
-        return self._ask_peer(address, deadline, ask)
-
-    def _fetch_version(self, leader: PartitionLeader, session: PeerSession) -> int | None:
-        """With topic ids where both sides have them, so that a topic created anew is not taken for the old one; else 12."""
-        carried = self._dialect.fetch_versions
-        with_ids = range(fetch.FIRST_VERSION_WITH_TOPIC_IDS, carried.stop)
-        by_name = range(carried.start, fetch.FIRST_VERSION_WITH_TOPIC_IDS)
-        version = None if leader.topic_id == ZERO_UUID else session.best_version(FETCH, with_ids)
-        return session.best_version(FETCH, by_name) if version is None else version
-
-    def _peer(self, address: Address) -> BrokerPeer:
-        with self._guard:
-            if self._closed:
-                raise LocationError("the location source is closed")
-            if address not in self._peers:
-                self._peers[address] = BrokerPeer(f"{address[0]}:{address[1]}", lambda: self._connection(address), self._clock)
-            return self._peers[address]
-
-    def _connection(self, address: Address) -> BrokerConnection:
-        host, port = address
-        return BrokerConnection(
-            host,
-            port,
-            client_id=self._client_id,
-            clock=self._clock,
-            connect_timeout=self._connect_timeout,
-            ssl_context=self._ssl_context,
-            sasl=self._sasl,
-        )
-
-
-def _ask(session: PeerSession, ask: Callable[[PeerSession], _T]) -> _T:
-    try:
-        return ask(session)
-    except ProtocolError:
-        # The frame was whole and its content is not what it should be: nothing more is believed on this connection.
-        session.connection.close()
-        raise
-
-
-def _may_be_outdated(answer: object) -> bool:
-    """Whether an answer may come of metadata that are no longer true."""
-    if isinstance(answer, BrokerResponseError):
-        return refreshes_metadata(answer.code)
-    return isinstance(answer, LocationError) and not isinstance(answer, ProtocolError)
+        self._leaders.close()

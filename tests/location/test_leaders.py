@@ -1,0 +1,97 @@
+"""What all sources that ask brokers share: the leader of a partition is found, asked, and asked again where that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import BrokerResponseError, LocationError
+from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
+from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
+from kafka_remote_client.protocol.peer import PeerSession
+from tests.support.fake_broker import TOPIC_ID, FakeBroker
+from tests.support.scripted_peer import ScriptedPeer
+
+
+def deadline() -> Deadline:
+    return Deadline(SystemClock(), 60)
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    """One that knows nothing of the dialect."""
+    broker = FakeBroker()
+    broker.versions = ApiVersionsResponse(
+        api_keys=tuple(key for key in broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
+    )
+    return broker
+
+
+@pytest.fixture
+def leaders(broker: FakeBroker) -> Iterator[PartitionLeaders]:
+    with ScriptedPeer(broker.script()) as peer:
+        broker.leader = (peer.host, peer.port)
+        leaders = PartitionLeaders(peer.address, client_id="me", clock=SystemClock(), connect_timeout=30)
+        yield leaders
+        leaders.close()
+
+
+def test_a_question_gets_the_leader_and_a_session_with_it(broker: FakeBroker, leaders: PartitionLeaders) -> None:
+    def question(leader: PartitionLeader, session: PeerSession) -> tuple[PartitionLeader, int | None]:
+        return leader, fetch_version(leader, session)
+
+    assert leaders.ask("t", 1, deadline(), question) == (PartitionLeader(TOPIC_ID, 4, broker.leader), 18)
+
+
+@pytest.mark.parametrize(("newest", "topic_id", "version"), [(18, TOPIC_ID, 18), (18, UUID(int=0), 12), (11, TOPIC_ID, None)])
+def test_fetch_names_topics_by_id_where_both_sides_can(
+    broker: FakeBroker, leaders: PartitionLeaders, newest: int, topic_id: UUID, version: int | None
+) -> None:
+    broker.versions = attrs.evolve(
+        broker.versions, api_keys=(ApiVersion(ApiKey.FETCH, 4, newest), *broker.versions.api_keys[1:])
+    )
+    broker.topic_id = topic_id
+    assert leaders.ask("t", 0, deadline(), fetch_version) == version
+
+
+def test_a_leader_that_is_none_any_more_is_looked_for_again(broker: FakeBroker, leaders: PartitionLeaders) -> None:
+    asked: list[PartitionLeader] = []
+
+    def question(leader: PartitionLeader, _session: PeerSession) -> str:
+        asked.append(leader)
+        if len(asked) == 1:
+            broker.leader_epoch = 5
+            raise broker_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Fetch")
+        return "asked"
+
+    assert leaders.ask("t", 0, deadline(), question) == "asked"
+    assert [leader.leader_epoch for leader in asked] == [4, 5]
+
+
+def test_an_error_that_no_metadata_cure_is_raised_at_once(broker: FakeBroker, leaders: PartitionLeaders) -> None:
+    def question(_leader: PartitionLeader, _session: PeerSession) -> None:
+        raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Fetch")
+
+    with pytest.raises(BrokerResponseError):
+        leaders.ask("t", 0, deadline(), question)
+    assert len(broker.metadata_requests) == 1
+
+
+def test_offsets_are_asked_of_a_plain_broker(leaders: PartitionLeaders) -> None:
+    assert leaders.offsets("t", 2, deadline()) == PartitionOffsets(10, 60, 80, 90)
+    assert leaders.offsets_of([("t", 0)], deadline()) == {("t", 0): PartitionOffsets(10, 60, 80, 90)}
+
+
+def test_nothing_is_asked_after_close(leaders: PartitionLeaders) -> None:
+    leaders.close()
+    leaders.close()
+    with pytest.raises(LocationError):
+        leaders.offsets("t", 0, deadline())
