@@ -11,10 +11,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
+
+import attrs
 
 from kafka_remote_client.clock import Clock
 
-__all__ = ["METRICS", "FetchMetrics"]
+__all__ = ["CACHES", "METRICS", "CacheStatistics", "FetchMetrics"]
+
+CACHES: dict[str, str] = {
+    "index": "indexes, checkpoints and snapshots of segments, where this process reads them itself",
+    "manifest": "manifests of segments in chunks, where this process reads them itself",
+    "chunk": "ranges of segments on this host's disk (fetch.remote.cache.directory)",
+}
 
 METRICS: dict[str, str] = {
     "remote-fetch-request-total": "Ranges asked of the store, retries included (GETs).",
@@ -33,7 +42,33 @@ METRICS: dict[str, str] = {
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held at this moment.",
     "broker-fetch-records-total": "Records delivered by the broker path.",
+    **{
+        f"remote-fetch-{cache}-cache-{name}": f"{meaning}: {what}."
+        for cache, what in CACHES.items()
+        for name, meaning in (
+            ("hits-total", "Found in the cache"),
+            ("misses-total", "Not found in the cache"),
+            ("evictions-total", "Dropped from the cache"),
+            ("bytes", "Bytes held by the cache"),
+        )
+    },
+    "remote-fetch-chunk-cache-damaged-total": "Ranges on this host's disk that were not what was written; read from the store.",
 }
+
+
+@attrs.frozen
+class CacheStatistics:
+    """What a cache did: counts since its beginning, and the bytes that it holds now. ``damaged`` entries are misses too."""
+
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+    nbytes: int = 0
+    damaged: int = 0
+
+    def __add__(self, other: CacheStatistics) -> CacheStatistics:
+        mine, others = attrs.astuple(self), attrs.astuple(other)
+        return CacheStatistics(*(a + b for a, b in zip(mine, others, strict=True)))
 
 
 class FetchMetrics:
@@ -49,6 +84,12 @@ class FetchMetrics:
         self._latency_sum = 0.0
         self._maxima = {"remote-fetch-latency-max": 0.0, "remote-fetch-location-latency-max": 0.0}
         self._buffer_bytes = 0
+        self._caches: dict[str, list[Callable[[], CacheStatistics]]] = {cache: [] for cache in CACHES}
+
+    def watch_cache(self, cache: str, statistics: Callable[[], CacheStatistics]) -> None:
+        """Shows from now on what a cache of the kind ``cache`` (of :data:`CACHES`) says of itself; several are added up."""
+        with self._lock:
+            self._caches[cache].append(statistics)
 
     def add(self, name: str, amount: int = 1) -> None:
         """Adds to a total of :data:`METRICS`."""
@@ -94,6 +135,7 @@ class FetchMetrics:
 
     def snapshot(self) -> dict[str, float | int | dict[str, int]]:
         """All of :data:`METRICS`; errors and fallbacks as mappings from cause to count. Times in milliseconds."""
+        caches = self._cache_numbers()
         with self._lock:
             requests = self._totals["remote-fetch-request-total"]
             elapsed = 0.0 if self._started is None else max(1e-9, self._clock.monotonic() - self._started)
@@ -110,9 +152,25 @@ class FetchMetrics:
                     "remote-fetch-errors-total": dict(self._errors),
                     "remote-fetch-fallbacks-total": dict(self._fallbacks),
                     **self._maxima,
+                    **caches,
                 }
             )
             return {name: out[name] for name in METRICS}
+
+    def _cache_numbers(self) -> dict[str, int]:
+        with self._lock:
+            watched = {cache: list(told) for cache, told in self._caches.items()}
+        numbers = {}
+        for cache, told in watched.items():  # without the lock: a cache has one of its own
+            total = sum((statistics() for statistics in told), CacheStatistics())
+            stem = f"remote-fetch-{cache}-cache"
+            numbers[f"{stem}-hits-total"] = total.hits
+            numbers[f"{stem}-misses-total"] = total.misses
+            numbers[f"{stem}-evictions-total"] = total.evictions
+            numbers[f"{stem}-bytes"] = total.nbytes
+            if f"{stem}-damaged-total" in METRICS:
+                numbers[f"{stem}-damaged-total"] = total.damaged
+        return numbers
 
     def _raise_max(self, name: str, seconds: float) -> None:
         self._maxima[name] = max(self._maxima[name], seconds * 1000)

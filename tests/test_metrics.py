@@ -1,6 +1,6 @@
 import pytest
 
-from kafka_remote_client.metrics import METRICS, FetchMetrics
+from kafka_remote_client.metrics import METRICS, CacheStatistics, FetchMetrics
 from tests.support.locations import ManualClock
 
 
@@ -46,3 +46,15 @@ def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> Non
     assert snapshot["remote-fetch-fallbacks-total"] == {"timeout": 2}
     assert snapshot["remote-fetch-records-total"] == 7
     assert snapshot["remote-fetch-buffer-bytes"] == 42
+
+
+def test_adds_up_what_caches_of_a_kind_say_of_themselves(clock: ManualClock) -> None:
+    metrics = FetchMetrics(clock)
+    metrics.watch_cache("chunk", lambda: CacheStatistics(1, 2, 3, 4, 5))
+    metrics.watch_cache("chunk", lambda: CacheStatistics(10, 20, 30, 40, 50))
+    metrics.watch_cache("index", lambda: CacheStatistics(hits=7))
+    snapshot = metrics.snapshot()
+    names = ("hits-total", "misses-total", "evictions-total", "bytes", "damaged-total")
+    assert [snapshot[f"remote-fetch-chunk-cache-{name}"] for name in names] == [11, 22, 33, 44, 55]
+    assert snapshot["remote-fetch-index-cache-hits-total"] == 7
+    assert snapshot["remote-fetch-manifest-cache-hits-total"] == 0

@@ -18,6 +18,7 @@ import attrs
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     UNKNOWN_OFFSET,
     GrantedRange,
@@ -139,6 +140,9 @@ class ListingLocationSource:
                 cache = self.listing.cache(topic_id_partition)
                 self._undecided[topic_id_partition] = self.resolver.first_undecided_offset(cache)
             return self._undecided[topic_id_partition]
+
+    def cache_statistics(self) -> Mapping[str, CacheStatistics]:
+        return self.resolver.cache_statistics()
 
     def close(self) -> None:
         self._store.close()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 
-__all__ = ["LocationSource"]
+__all__ = ["CachingLocationSource", "LocationSource"]
 
 
 class LocationSource(Protocol):
@@ -45,3 +46,11 @@ class LocationSource(Protocol):
 
     def close(self) -> None:
         """Releases connections; calls in other threads fail at once. May be called twice."""
+
+
+@runtime_checkable
+class CachingLocationSource(Protocol):
+    """A source that reads indexes itself and keeps them. What has the method is one; it subclasses nothing."""
+
+    def cache_statistics(self) -> Mapping[str, CacheStatistics]:
+        """What its caches did, by the names of ``metrics.CACHES``; always the same names."""

@@ -1,4 +1,4 @@
-"""Values by key, those used last, up to a bound in bytes."""
+"""Values by key, those used last, up to a bound in bytes and for a bounded time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,38 @@ import threading
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-__all__ = ["ByteBoundCache"]
+import attrs
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.metrics import CacheStatistics
+
+__all__ = ["DEFAULT_TTL_SECONDS", "ByteBoundCache"]
+
+DEFAULT_TTL_SECONDS = 3600.0
+"""What is kept never goes stale; this bounds how long a deleted segment's leavings, or a data key, stay in memory."""
 
 _ENTRY_OVERHEAD = 256
 
 _V = TypeVar("_V")
 
 
+@attrs.frozen(eq=False)
+class _Entry(Generic[_V]):
+    value: _V
+    nbytes: int
+    expires_at: float
+
+
 class ByteBoundCache(Generic[_V]):
     """Thread safe. ``max_bytes`` is held against the sizes that :meth:`put` is told; the newest stays whatever its size."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, ttl_seconds: float = DEFAULT_TTL_SECONDS, clock: Clock | None = None) -> None:
         self._max_bytes = max_bytes
-        self._entries: OrderedDict[object, tuple[_V, int]] = OrderedDict()
-        self._nbytes = 0
+        self._ttl = ttl_seconds
+        self._clock = clock or SystemClock()
+        # Ordered by last use; all live equally long, but not from the same moment.
+        self._entries: OrderedDict[object, _Entry[_V]] = OrderedDict()
+        self._nbytes = self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
 
     @property
@@ -27,22 +45,42 @@ class ByteBoundCache(Generic[_V]):
         """An estimate of the bytes held."""
         return self._nbytes
 
-    def get(self, key: object) -> _V | None:
-        """The value, which counts as used now; None when it is not there."""
+    def statistics(self) -> CacheStatistics:
+        """What was found and not found since the beginning, and what is held now."""
         with self._lock:
-            if key not in self._entries:
+            return CacheStatistics(self._hits, self._misses, self._evictions, self._nbytes)
+
+    def get(self, key: object) -> _V | None:
+        """The value, which counts as used now; None when it is not there, or was there too long."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry.expires_at <= self._clock.monotonic():
+                self._remove(key)
+                entry = None
+            if entry is None:
+                self._misses += 1
                 return None
+            self._hits += 1
             self._entries.move_to_end(key)
-            return self._entries[key][0]
+            return entry.value
+
+    def peek(self, key: object) -> _V | None:
+        """The value if it is there, which counts as nothing at all."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.value
 
     def put(self, key: object, value: _V, nbytes: int) -> None:
         """Keeps a value of about ``nbytes``. One that is there already stays."""
         with self._lock:
             if key not in self._entries:
                 size = nbytes + _ENTRY_OVERHEAD
-                self._entries[key] = (value, size)
+                self._entries[key] = _Entry(value, size, self._clock.monotonic() + self._ttl)
                 self._nbytes += size
             # The newest stays even when it alone is above the bound: it is being used.
             while self._nbytes > self._max_bytes and len(self._entries) > 1:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._nbytes -= freed
+                self._remove(next(iter(self._entries)))
+
+    def _remove(self, key: object) -> None:
+        self._nbytes -= self._entries.pop(key).nbytes
+        self._evictions += 1

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import AbortedTransaction, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
 from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.loading_cache import LoadingCache
 from kafka_remote_client.remote_log.offset_index import OffsetIndex
 from kafka_remote_client.remote_log.producer_snapshot import open_transactions
 from kafka_remote_client.remote_log.segment_log import BatchFront, SegmentLog
@@ -32,18 +33,22 @@ _T = TypeVar("_T")
 
 
 class RemoteIndexCache:
-    """Thread safe. Objects are loaded without holding the lock: two threads may load the same one, which does no harm."""
+    """Thread safe. What several threads ask for at once is read once; a failure reaches all of them and is not remembered."""
 
     def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._store = store
         self._layout = layout
         self._logs = layout.original_logs(store)
-        self._entries: ByteBoundCache[object] = ByteBoundCache(max_bytes)
+        self._entries: LoadingCache[object] = LoadingCache(max_bytes)
 
     @property
     def nbytes(self) -> int:
         """An estimate of the bytes held."""
         return self._entries.nbytes
+
+    def statistics(self) -> CacheStatistics:
+        """What was kept and what had to be read."""
+        return self._entries.statistics()
 
     def offset_index(self, metadata: RemoteLogSegmentMetadata) -> OffsetIndex:
         """Raises ObjectNotFoundError, CorruptIndexError, or what the store raises; so do all methods below."""
@@ -119,9 +124,4 @@ class RemoteIndexCache:
         return self._kept(key, lambda: load(self._layout.read_index(self._store, metadata, kind)))
 
     def _kept(self, key: object, load: Callable[[], tuple[_T, int]]) -> _T:
-        known = self._entries.get(key)
-        if known is not None:
-            return known  # type: ignore[return-value] # a key names its kind, so the value has its type
-        value, size = load()
-        self._entries.put(key, value, size)
-        return value
+        return self._entries.get(key, load)  # type: ignore[return-value] # a key names its kind, so the value has its type

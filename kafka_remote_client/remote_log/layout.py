@@ -14,6 +14,7 @@ from typing import Protocol
 import attrs
 
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 
@@ -140,3 +141,6 @@ class ObjectLayout(Protocol):
         self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, ranges: Sequence[ByteRange]
     ) -> LocatedSegment:
         """Where ``ranges`` of the original segment, which tile, are to be read. They may be cut at other places within."""
+
+    def manifest_statistics(self) -> CacheStatistics:
+        """What the layout keeps of the segments' manifests; all zero where there are none."""

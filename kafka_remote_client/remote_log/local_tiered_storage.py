@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from kafka_remote_client.errors import ObjectNotFoundError
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     ByteRange,
     RemoteLogSegmentId,
@@ -99,6 +100,9 @@ class LocalTieredStorageLayout:
         ranges: Sequence[ByteRange],
     ) -> LocatedSegment:
         return located_as_they_are(self.object_key(metadata, ObjectKind.LOG), ranges)
+
+    def manifest_statistics(self) -> CacheStatistics:
+        return CacheStatistics()
 
     def _parse(self, info: ObjectInfo) -> tuple[RemoteLogSegmentId, int, ObjectKind, int] | None:
         """None for an object that is no part of a segment."""

@@ -8,10 +8,11 @@ References: KIP-405; Kafka's RemoteLogManager.read, findOffsetByTimestamp; docs/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     AbortedTransaction,
     ByteRange,
@@ -79,6 +80,10 @@ class RemoteSegmentResolver:
     def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, *, index_cache_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._layout = layout
         self.indexes = RemoteIndexCache(store, layout, max_bytes=index_cache_bytes)
+
+    def cache_statistics(self) -> Mapping[str, CacheStatistics]:
+        """What the caches below did, by the names of ``metrics.CACHES``."""
+        return {"index": self.indexes.statistics(), "manifest": self._layout.manifest_statistics()}
 
     def resolve(
         self,

@@ -27,6 +27,8 @@ class Counters:
     ``remote_probes``             | of these, those that the broker answers from its tier (offset L-1)
     ``broker_tier_reads``         | embedded cluster: reads of the tier by the broker itself
     ``broker_tier_bytes``         | embedded cluster: bytes of these
+    ``index_cache_<what>``        | indexes kept in memory: ``hits``, ``misses``, ``evictions``, ``bytes`` held now
+    ``manifest_cache_<what>``     | manifests kept in memory, the same
     """
 
     def __init__(self) -> None:

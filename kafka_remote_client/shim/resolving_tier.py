@@ -81,6 +81,16 @@ class ResolvingTier:
     def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
         return tuple(GrantedRange(one.range, self._signed(one, etag)) for one in located.ranges)
 
+    def metrics(self) -> dict[str, int]:
+        """What was kept of indexes and manifests, under the names of Counters."""
+        numbers = {}
+        for cache, told in self._resolver.cache_statistics().items():
+            numbers[f"{cache}_cache_hits"] = told.hits
+            numbers[f"{cache}_cache_misses"] = told.misses
+            numbers[f"{cache}_cache_evictions"] = told.evictions
+            numbers[f"{cache}_cache_bytes"] = told.nbytes
+        return numbers
+
     def _signed(self, located: LocatedRange, etag: str | None) -> bytes:
         key = located.location.object_key
         assert key is not None  # every layout names the object

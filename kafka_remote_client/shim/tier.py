@@ -62,6 +62,7 @@ class ShimTier:
             raise ConfigurationError(f"the object origin: {error}") from None
         self._counters = counters
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-resolver")
+        self._resolving: ResolvingTier | None = None
         self._strategy: GrantingBroker | None = None
 
     def start(self) -> None:
@@ -72,7 +73,7 @@ class ShimTier:
         except OSError as error:
             raise ConfigurationError(f"cannot listen on {config.origin_listen}: {error.strerror}") from None
         self._follower.start()
-        tier = ResolvingTier(
+        self._resolving = ResolvingTier(
             self._metadata,
             self._objects,
             self._layout,
@@ -81,7 +82,7 @@ class ShimTier:
             ready=self._follower.ready,
         )
         limits = GrantLimits(config.range_bytes, config.max_grant_bytes, config.url_ttl, config.allow_plaintext_data_keys)
-        self._strategy = GrantingBroker(tier, limits, self._counters, self._workers)
+        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers)
 
     @property
     def strategy(self) -> GrantingBroker:
@@ -100,8 +101,8 @@ class ShimTier:
         return self._follower.wait_settled(seconds)
 
     def metrics(self) -> dict[str, int]:
-        """What the object origin has done."""
-        return origin_metrics(self._origin)
+        """What the object origin and the caches have done."""
+        return origin_metrics(self._origin) | ({} if self._resolving is None else self._resolving.metrics())
 
     def close(self) -> None:
         """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""

@@ -5,7 +5,8 @@ import inspect
 import pytest
 
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location.source import CachingLocationSource, LocationSource
 
 CONTRACT = ("locate", "offsets", "offsets_of", "close")
 
@@ -14,6 +15,11 @@ CONTRACT = ("locate", "offsets", "offsets_of", "close")
 def test_the_broker_source_keeps_the_contract(method: str) -> None:
     promised = inspect.signature(getattr(LocationSource, method))
     assert inspect.signature(getattr(BrokerLocationSource, method)).parameters.keys() == promised.parameters.keys()
+
+
+def test_a_source_that_reads_indexes_itself_says_what_its_caches_did() -> None:
+    assert issubclass(ListingLocationSource, CachingLocationSource)
+    assert not issubclass(BrokerLocationSource, CachingLocationSource)
 
 
 def test_the_contract_is_these_methods_and_no_more() -> None:

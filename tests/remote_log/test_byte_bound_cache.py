@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
+from tests.support.locations import ManualClock
 
 
 def test_what_was_put_is_found_and_the_first_value_stays():
@@ -28,3 +30,26 @@ def test_the_newest_stays_even_when_it_alone_is_above_the_bound():
     assert cache.get("a") == 1
     cache.put("b", 2, 1000)
     assert (cache.get("a"), cache.get("b")) == (None, 2)
+
+
+def test_nothing_stays_longer_than_its_time_however_often_it_is_used():
+    clock = ManualClock()
+    cache = ByteBoundCache(10_000, ttl_seconds=60, clock=clock)
+    cache.put("a", 1, 10)
+    clock.now += 59
+    assert cache.get("a") == 1
+    clock.now += 1
+    assert (cache.get("a"), cache.nbytes) == (None, 0)
+    cache.put("a", 2, 10)
+    assert cache.get("a") == 2
+
+
+def test_says_what_was_found_and_dropped():
+    cache = ByteBoundCache(1)
+    cache.get("a")
+    cache.put("a", 1, 1000)
+    cache.get("a")
+    assert (cache.peek("a"), cache.peek("b")) == (1, None)
+    cache.put("b", 2, 500)
+    assert cache.statistics() == CacheStatistics(hits=1, misses=1, evictions=1, nbytes=cache.nbytes)
+    assert cache.nbytes > 500

@@ -10,6 +10,7 @@ from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind
 from tests.support.tier import LAYOUT, Tier, batch, offset_entries
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -94,22 +95,25 @@ def test_the_newest_stays_even_when_it_alone_is_above_the_bound(tier, segment):
     assert len(tier.store.calls) == 3
 
 
-def test_two_threads_that_load_the_same_object_both_get_it(tier, segment, cache):
-    both = threading.Barrier(2)
+def test_threads_that_ask_for_the_same_object_share_one_read(tier, segment, cache):
     get = tier.store.get
+    go = threading.Event()
 
     def slow_get(key):
-        both.wait(10)
+        assert go.wait(60)
         return get(key)
 
     tier.store.get = slow_get
     found = []
-    threads = [threading.Thread(target=lambda: found.append(cache.leader_epochs(segment))) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: found.append(cache.leader_epochs(segment))) for _ in range(8)]
     for thread in threads:
         thread.start()
+    wait_until(lambda: cache.statistics().misses == len(threads), "all threads to have asked", pause=0.01)
+    go.set()
     for thread in threads:
-        thread.join()
-    assert found[0] == found[1]
-    size = cache.nbytes
-    cache.leader_epochs(segment)
-    assert cache.nbytes == size
+        thread.join(60)
+    assert found == [found[0]] * len(threads)
+    assert tier.store.reads(".leader_epoch_checkpoint") == 1
+    assert cache.leader_epochs(segment) == found[0]
+    told = cache.statistics()
+    assert (told.hits, told.misses, told.evictions, told.nbytes) == (1, len(threads), 0, cache.nbytes)

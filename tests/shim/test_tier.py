@@ -29,7 +29,8 @@ def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Pat
         assert tier.origin_url.startswith("http://127.0.0.1:")
         assert tier.strategy.api_versions == {}
         assert not tier.wait_ready(0.1)
-        assert tier.metrics() == {"origin_requests": 0, "origin_bytes": 0}
+        caches = {f"{one}_cache_{what}" for one in ("index", "manifest") for what in ("hits", "misses", "evictions", "bytes")}
+        assert tier.metrics() == {"origin_requests": 0, "origin_bytes": 0, **dict.fromkeys(caches, 0)}
     finally:
         tier.close()
         tier.close()

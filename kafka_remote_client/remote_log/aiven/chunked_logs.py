@@ -13,6 +13,7 @@ from kafka_remote_client.errors import CorruptChunkError
 from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
 from kafka_remote_client.remote_log.aiven.manifest_cache import ManifestCache, StoredLog
 from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
+from kafka_remote_client.remote_log.loading_cache import SingleFlight
 
 __all__ = ["ChunkedLogs"]
 
@@ -29,6 +30,7 @@ class ChunkedLogs:
         self._store = store
         self._manifests = manifests
         self._restored: ByteBoundCache[bytes] = ByteBoundCache(max_bytes)
+        self._reads: SingleFlight[dict[int, bytes]] = SingleFlight()
 
     def get(self, key: str) -> bytes:
         return self.get_range(key, 0, self.size(key))
@@ -62,7 +64,8 @@ class ChunkedLogs:
         missing = [number for number in numbers if number not in known]
         if missing:
             # One read from the first to the last: chunks that are known between them are few and cheap.
-            known |= self._read(key, log, range(missing[0], missing[-1] + 1))
+            needed = range(missing[0], missing[-1] + 1)
+            known |= self._reads.do((key, needed), lambda: self._read(key, log, needed))
         return [known[number] for number in numbers]
 
     def _read(self, key: str, log: StoredLog, numbers: range) -> dict[int, bytes]:

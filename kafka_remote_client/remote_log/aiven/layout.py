@@ -24,6 +24,7 @@ from itertools import groupby
 
 from kafka_remote_client.errors import CorruptChunkError, CorruptIndexError, RemoteLogMetadataError
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.aiven import keys
@@ -128,6 +129,9 @@ class AivenLayout:
             location = LocationMetadata(object_key=key, chunk_table=table.encode(), data_key=stored.data_key)
             located.append(LocatedRange(one, table.chunks.object_range, location))
         return LocatedSegment(CHUNKED_FORMAT, tuple(located))
+
+    def manifest_statistics(self) -> CacheStatistics:
+        return self._manifests.statistics()
 
     def _stored_log(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata) -> StoredLog:
         stored = self._manifests.stored_log(store, self.object_key(metadata, ObjectKind.LOG))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import attrs
 
+from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
 from kafka_remote_client.remote_log.aiven.keys import MANIFEST, with_suffix
 from kafka_remote_client.remote_log.aiven.manifest import MAX_MANIFEST_BYTES, SegmentManifest, parse_manifest
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
-from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
+from kafka_remote_client.remote_log.loading_cache import LoadingCache
 
 __all__ = ["ManifestCache", "StoredLog"]
 
@@ -51,18 +52,13 @@ class ManifestCache:
 
     def __init__(self, keys: KeyRing, *, max_bytes: int = _MAX_BYTES) -> None:
         self._keys = keys
-        self._manifests: ByteBoundCache[SegmentManifest] = ByteBoundCache(max_bytes)
-        self._data_keys: ByteBoundCache[bytes] = ByteBoundCache(max_bytes)
+        self._manifests: LoadingCache[SegmentManifest] = LoadingCache(max_bytes)
+        self._data_keys: LoadingCache[bytes] = LoadingCache(max_bytes)
 
     def manifest(self, store: RemoteObjectStore, log_key: str) -> SegmentManifest:
         """The manifest of the segment whose log is ``log_key``. No private key is needed."""
         # One layout may serve several stores, whose keys are the same by chance.
-        known = self._manifests.get((store, log_key))
-        if known is None:
-            data = store.get_range(with_suffix(log_key, MANIFEST), 0, MAX_MANIFEST_BYTES + 1)
-            known = parse_manifest(data)
-            self._manifests.put((store, log_key), known, 4 * len(data) + known.chunks.nbytes)
-        return known
+        return self._manifests.get((store, log_key), lambda: _read(store, log_key))
 
     def stored_log(self, store: RemoteObjectStore, log_key: str) -> StoredLog:
         """The same with the data key."""
@@ -70,8 +66,18 @@ class ManifestCache:
         if manifest.encryption is None:
             return StoredLog(manifest)
         wrapped = (manifest.encryption.key_id, manifest.encryption.wrapped_key)
-        data_key = self._data_keys.get(wrapped)
-        if data_key is None:
-            data_key = self._keys.unwrap(*wrapped)
-            self._data_keys.put(wrapped, data_key, len(data_key) + len(wrapped[1]))
-        return StoredLog(manifest, data_key)
+        return StoredLog(manifest, self._data_keys.get(wrapped, lambda: self._unwrap(*wrapped)))
+
+    def statistics(self) -> CacheStatistics:
+        """Which manifests were kept and which had to be read."""
+        return self._manifests.statistics()
+
+    def _unwrap(self, key_id: str, wrapped_key: bytes) -> tuple[bytes, int]:
+        data_key = self._keys.unwrap(key_id, wrapped_key)
+        return data_key, len(data_key) + len(wrapped_key)
+
+
+def _read(store: RemoteObjectStore, log_key: str) -> tuple[SegmentManifest, int]:
+    data = store.get_range(with_suffix(log_key, MANIFEST), 0, MAX_MANIFEST_BYTES + 1)
+    manifest = parse_manifest(data)
+    return manifest, 4 * len(data) + manifest.chunks.nbytes
