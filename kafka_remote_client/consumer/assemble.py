@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Mapping
 
 import attrs
@@ -15,6 +16,7 @@ from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.protocol.tls import client_context, security_protocol
 from kafka_remote_client.registry import MissingExtraError, load_fetcher
 from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
 
@@ -76,18 +78,18 @@ def build_engine(
     if remote.fetcher_class is None:
         _log.warning("direct fetch is off: remote.storage.fetcher.class is not set")
         return None
-    protocol = str(inner.get("security.protocol", "plaintext")).lower()
-    if protocol != "plaintext":
-        _log.warning("direct fetch is off: locations cannot be asked over security.protocol=%s yet", protocol)
+    try:
+        ssl_context = _tls(inner)
+    except ConfigurationError as error:
+        _log.warning("direct fetch is off: %s", error)
         return None
     bootstrap = remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
     # First what can only be refused, then what holds resources.
     formats = _readable_formats()
-    source = BrokerLocationSource(
-        str(bootstrap), client_id=str(inner.get("client.id", "rdkafka")), clock=clock, formats=formats
-    )
+    client_id = str(inner.get("client.id", "rdkafka"))
+    source = BrokerLocationSource(str(bootstrap), client_id=client_id, clock=clock, formats=formats, ssl_context=ssl_context)
     try:
         fetcher = load_fetcher(remote)
     except MissingExtraError as error:
@@ -95,6 +97,14 @@ def build_engine(
         return None
     # It passes on what is not in chunks, so one that is never offered any costs nothing.
     return FetchEngine(source, ChunkedFetcher(fetcher), remote, clock=clock, metrics=metrics, formats=formats)
+
+
+def _tls(inner: Mapping[str, object]) -> ssl.SSLContext | None:
+    """How location peers are spoken to. Raises ConfigurationError for what only librdkafka can do."""
+    protocol = security_protocol(inner)
+    if protocol not in ("plaintext", "ssl"):
+        raise ConfigurationError(f"locations cannot be asked over security.protocol={protocol} yet")
+    return client_context(inner) if protocol == "ssl" else None
 
 
 def _readable_formats() -> tuple[str, ...]:

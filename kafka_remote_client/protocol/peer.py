@@ -15,6 +15,8 @@ References: KIP-35, KIP-511, docs/wire-format.md.
 
 from __future__ import annotations
 
+import logging
+import ssl
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -32,6 +34,8 @@ from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.primitives import Reader
 
 __all__ = ["Backoff", "BrokerPeer", "PeerSession"]
+
+_log = logging.getLogger(__name__)
 
 _SOFTWARE_NAME = "kafka-remote-client"
 _FIRST_ASKED = 3
@@ -101,6 +105,7 @@ class BrokerPeer:
         self._connection: BrokerConnection | None = None
         self._session: PeerSession | None = None
         self._closed = False
+        self._complained = False
 
     def session(self, deadline: Deadline) -> tuple[PeerSession, bool]:
         """The session, and whether it is an old one, whose connection the peer may have closed since.
@@ -141,17 +146,25 @@ class BrokerPeer:
             self._connection = connection
         try:
             versions = _negotiate(connection, deadline)
-        except LocationError:
+        except LocationError as error:
             connection.close()
+            self._complain(error)
             if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
                 self._reconnect.failed()
             raise
         self._reconnect.succeeded()
+        self._complained = False
         if versions.announces_direct_fetch:
             self._reprobe.succeeded()
         else:
             self._reprobe.failed()
         return PeerSession(connection, versions)
+
+    def _complain(self, error: LocationError) -> None:
+        """Says once that TLS is what fails: it does not heal by itself, and without a word it would look like slowness."""
+        if isinstance(error.__cause__, ssl.SSLError) and not self._complained:
+            self._complained = True
+            _log.warning("nothing is read directly by the word of %s: %s", self._name, error)
 
 
 @cache

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import logging
+import ssl
 import sys
 from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
@@ -14,6 +17,7 @@ from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
+from tests.support.certificates import Authority
 
 
 def test_the_defaults_are_those_of_librdkafka() -> None:
@@ -103,3 +107,34 @@ def test_without_the_extra_only_segments_as_kafka_wrote_them_are_offered_and_tha
         "segments that are kept in chunks are left to the broker; to read them directly: "
         "pip install 'kafka-remote-client[aiven]'"
     ]
+
+
+def directly(**inner: object) -> FetchEngine | None:
+    settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", "bootstrap.servers": "localhost:9192"}
+    remote, rest = split_config({**settings, **{name.replace("_", "."): value for name, value in inner.items()}})
+    return build_engine(remote, rest, SystemClock(), FetchMetrics(SystemClock()))
+
+
+def test_locations_are_asked_over_tls_where_the_consumer_speaks_it(mocker: MockerFixture) -> None:
+    source = mocker.patch("kafka_remote_client.consumer.assemble.BrokerLocationSource")
+    for protocol, spoken in (("ssl", ssl.SSLContext), ("SSL", ssl.SSLContext), ("plaintext", type(None)), (None, type(None))):
+        engine = directly(security_protocol=protocol, ssl_ca_pem=Authority().pem)
+        assert engine is not None
+        engine.close()
+        assert isinstance(source.call_args.kwargs["ssl_context"], spoken)
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ({"security_protocol": "sasl_ssl"}, "locations cannot be asked over security.protocol=sasl_ssl yet"),
+        ({"security_protocol": "ssl", "ssl_providers": "legacy"}, "ssl.providers cannot be followed"),
+        ({"security_protocol": "ssl", "ssl_ca_location": "/nowhere"}, "ssl.ca.location /nowhere cannot be used"),
+    ],
+)
+def test_what_only_librdkafka_can_speak_is_said_once_and_left_to_it(
+    caplog: pytest.LogCaptureFixture, inner: dict[str, object], said: str
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert directly(**inner) is None
+    assert [f"direct fetch is off: {said}" in record.getMessage() for record in caplog.records] == [True]

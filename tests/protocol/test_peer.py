@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 import threading
 from typing import Any
 
@@ -17,7 +18,7 @@ from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.peer import Backoff, BrokerPeer
 from tests.support.locations import ManualClock
 from tests.support.mock_cluster import mock_cluster
-from tests.support.scripted_peer import Answer, PeerConnection, ScriptedPeer, broker_script
+from tests.support.scripted_peer import CERTIFICATE, Answer, PeerConnection, ScriptedPeer, broker_script
 
 PLAIN = ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 4, 18), ApiVersion(ApiKey.METADATA, 0, 13)))
 SHIM = PLAIN.announcing()
@@ -208,6 +209,26 @@ def test_closing_twice_and_before_use_is_fine(clock: ManualClock) -> None:
     peer.close()
     with pytest.raises(LocationError, match="was closed"):
         peer.session(ample())
+
+
+def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    contexts = [ssl.create_default_context()] * 3 + [ssl.create_default_context(cafile=CERTIFICATE)]
+
+    def connect() -> BrokerConnection:
+        return BrokerConnection(
+            "localhost", scripted.port, client_id="me", clock=SystemClock(), connect_timeout=30, ssl_context=contexts.pop(0)
+        )
+
+    with ScriptedPeer(script(SHIM), certificate=CERTIFICATE) as scripted:
+        peer = BrokerPeer("the shim", connect, clock)
+        for _ in range(3):
+            with pytest.raises(LocationError, match="certificate verify failed"):
+                peer.session(ample())
+            clock.now += 30
+        assert peer.session(ample())[0].versions.announces_direct_fetch
+        (record,) = caplog.records
+        assert "nothing is read directly by the word of the shim" in record.getMessage()
+        peer.close()
 
 
 def test_backing_off_doubles_up_to_its_maximum_and_is_spread() -> None:
