@@ -14,7 +14,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 import cramjam
@@ -64,7 +64,6 @@ cdef enum:
     BODY_SIZE = 17
     TRAILING_BYTES = 18
     TOO_LARGE = 20
-    OUT_OF_MEMORY = 99
 
 FAULTS = {
     "NONE": NONE, "BATCH_SIZE": BATCH_SIZE, "MAGIC": MAGIC, "BEYOND_SEGMENT": BEYOND_SEGMENT, "CRC": CRC, "CHAIN": CHAIN,
@@ -83,6 +82,7 @@ cdef enum:
     LOG_APPEND_TIME = 0x08
     CONTROL = 0x20
     NEEDS_PYTHON = -1  # a batch of an old format was met while the lock was released
+    NEEDS_ROOM = -2  # for one batch more
 
 cdef struct Batch:
     int64_t position
@@ -126,8 +126,8 @@ def crc32c(const uint8_t[::1] data, bint hardware=True):
     return krc_checksum(&data[0] if data.shape[0] else NULL, data.shape[0], hardware and krc_hardware)
 
 
-include "_kernel_batches.pxi"
 include "_kernel_memory.pxi"
+include "_kernel_batches.pxi"
 include "_kernel_records.pxi"
 include "_kernel_columns.pxi"
 include "_kernel_builder.pxi"

@@ -47,9 +47,9 @@ cdef int check_place(Batch *batch, int64_t expected, Rules *rules) noexcept nogi
 cdef class BatchList:
     """``batch.BatchList`` over an array of C structures."""
 
+    cdef Memory memory
     cdef Batch *batches
     cdef int64_t count
-    cdef int64_t capacity
     cdef int64_t position
     cdef int64_t expected
     cdef int64_t offset
@@ -57,14 +57,12 @@ cdef class BatchList:
     cdef readonly object needed
 
     def __cinit__(self):
+        self.memory = Memory()
         self.batches = NULL
-        self.count = self.capacity = self.position = 0
+        self.count = self.position = 0
         self.offset = -1
         self.error = None
         self.needed = 0
-
-    def __dealloc__(self):
-        free(self.batches)
 
     def __len__(self):
         return self.count
@@ -106,20 +104,17 @@ cdef class BatchList:
             index += 1
         return index
 
-    cdef Batch *room(self) noexcept nogil:
-        cdef int64_t capacity
-        cdef void *grown
-        if self.count == self.capacity:
-            capacity = self.capacity * 2 if self.capacity else 64
-            grown = realloc(self.batches, capacity * sizeof(Batch))
-            if grown == NULL:
-                return NULL
-            self.batches = <Batch *>grown
-            self.capacity = capacity
-        return &self.batches[self.count]
+    cdef bint full(self) noexcept nogil:
+        return (self.count + 1) * <int64_t>sizeof(Batch) > self.memory.capacity
+
+    cdef int grow(self) except -1:
+        self.memory.size = self.count * sizeof(Batch)
+        self.memory.grow(max(64, 2 * self.count) * sizeof(Batch))
+        self.batches = <Batch *>self.memory.data
+        return 0
 
     cdef int walk(self, const uint8_t *data, int64_t end, Rules *rules) noexcept nogil:
-        """Goes on from ``position``; a fault, or NONE at the end, or NEEDS_PYTHON at a batch of an old format."""
+        """Goes on from ``position``; a fault, or NONE at the end, or NEEDS_ROOM, or NEEDS_PYTHON at a batch of an old format."""
         cdef Batch *batch
         cdef int64_t size
         cdef int magic, fault
@@ -130,9 +125,9 @@ cdef class BatchList:
             fault = check_prefix(size, magic, rules)
             if fault:
                 return fault
-            batch = self.room()
-            if batch == NULL:
-                return OUT_OF_MEMORY
+            if self.full():
+                return NEEDS_ROOM
+            batch = &self.batches[self.count]
             batch.position = self.position
             batch.size = size
             batch.magic = magic
@@ -181,25 +176,22 @@ def scan_batches(data, int64_t expected_offset, rules):
     checked.max_batch_bytes, checked.allow_offset_gaps = rules.max_batch_bytes, rules.allow_offset_gaps
     checked.any_epoch = epochs is None
     checked.epoch_count = len(epochs) if epochs is not None else 0
-    checked.epochs = <Epoch *>malloc((checked.epoch_count or 1) * sizeof(Epoch))
-    if checked.epochs == NULL:
-        raise MemoryError
-    try:
-        for i in range(checked.epoch_count):
-            checked.epochs[i].epoch, checked.epochs[i].start_offset = epochs[i]
-        found.expected = expected_offset
-        while True:
-            with nogil:
-                fault = found.walk(start, size, &checked)
-            if fault == NEEDS_PYTHON:
-                fault = found.walk_legacy(data, rules.max_decompressed_bytes, &checked)
-                if not fault:
-                    continue
-            break
-    finally:
-        free(checked.epochs)
-    if fault == OUT_OF_MEMORY:
-        raise MemoryError
+    cdef Memory lineage = memory_of(checked.epoch_count * sizeof(Epoch))
+    checked.epochs = <Epoch *>lineage.data
+    for i in range(checked.epoch_count):
+        checked.epochs[i].epoch, checked.epochs[i].start_offset = epochs[i]
+    found.expected = expected_offset
+    while True:
+        with nogil:
+            fault = found.walk(start, size, &checked)
+        if fault == NEEDS_ROOM:
+            found.grow()
+            continue
+        if fault == NEEDS_PYTHON:
+            fault = found.walk_legacy(data, rules.max_decompressed_bytes, &checked)
+            if not fault:
+                continue
+        break
     if not fault and size - found.position >= UP_TO_MAGIC:
         found.needed = found.batches[found.count].size
     if fault == CHAIN and found.count == 1 and not anchored:

@@ -186,18 +186,21 @@ cdef class Columns:
         return memory
 
     def binary_column(self, bint values):
-        """Values (or keys) as (int32 offsets, data, validity bitmap or None, number of nulls)."""
+        """Values (or keys) as (int32 offsets, data, validity bitmap or None, number of nulls); None = nothing but nulls."""
         cdef int32_t *positions = self.cells.values if values else self.cells.keys
         cdef int32_t *sizes = self.cells.value_sizes if values else self.cells.key_sizes
         return gather(self.origin, positions, sizes, self.length)
 
     def header_columns(self):
-        """Headers as (int32 list offsets, names, values), the latter two as from ``binary_column``."""
+        """Headers as (int32 list offsets, their number, names, values), the latter two as from ``binary_column``; None = none."""
         cdef int64_t total = 0, i, count, size = 0, n = 0
         cdef const uint8_t *at
         cdef const uint8_t *end = self.origin_end
-        for i in range(self.length):
-            total += self.cells.header_counts[i]
+        with nogil:
+            for i in range(self.length):
+                total += self.cells.header_counts[i]
+        if not total:
+            return None
         cdef Memory lists = memory_of((self.length + 1) * 4)
         cdef Memory scratch = memory_of(total * 16)
         cdef int32_t *list_offsets = <int32_t *>lists.data
@@ -205,9 +208,6 @@ cdef class Columns:
         cdef int32_t *name_sizes = names + total
         cdef int32_t *values = names + 2 * total
         cdef int32_t *value_sizes = names + 3 * total
-        if not total:
-            memset(list_offsets, 0, lists.size)
-            return lists, gather(self.origin, names, name_sizes, 0), gather(self.origin, values, value_sizes, 0)
         with nogil:
             for i in range(self.length):
                 list_offsets[i] = <int32_t>n
@@ -223,7 +223,8 @@ cdef class Columns:
                     n += 1
                     count -= 1
             list_offsets[self.length] = <int32_t>n
-        return lists, gather(self.origin, names, name_sizes, total), gather(self.origin, values, value_sizes, total)
+        return (lists, total, gather(self.origin, names, name_sizes, total),
+                gather(self.origin, values, value_sizes, total))
 
 
 cdef inline void put(tuple arguments, Py_ssize_t index, object value):
@@ -235,12 +236,14 @@ cdef inline void put(tuple arguments, Py_ssize_t index, object value):
 
 
 cdef object gather(const uint8_t *origin, const int32_t *positions, const int32_t *sizes, int64_t length):
-    """Slices of ``origin`` side by side, as Arrow's binary layout."""
-    cdef int64_t total = 0, nulls = 0, i, at = 0, last = length
+    """Slices of ``origin`` side by side, as Arrow's binary layout; None where all are null."""
+    cdef int64_t total = 0, nulls = 0, i, at = 0
     with nogil:
         for i in range(length):
             total += sizes[i] if sizes[i] > 0 else 0
             nulls += sizes[i] < 0
+    if nulls == length:
+        return None
     cdef Memory offsets = memory_of((length + 1) * 4)
     cdef Memory data = memory_of(total)
     cdef Memory validity = memory_of((length + 7) // 8) if nulls else None
@@ -248,10 +251,7 @@ cdef object gather(const uint8_t *origin, const int32_t *positions, const int32_
     cdef uint8_t *bits = validity.data if nulls else NULL
     with nogil:
         if nulls:
-            memset(bits, 0 if nulls == length else 0xFF, (length + 7) // 8)
-        if nulls == length:
-            memset(ends, 0, length * 4)
-            length = 0
+            memset(bits, 0xFF, (length + 7) // 8)
         for i in range(length):
             ends[i] = <int32_t>at
             if sizes[i] > 0:
@@ -259,5 +259,5 @@ cdef object gather(const uint8_t *origin, const int32_t *positions, const int32_
                 at += sizes[i]
             elif sizes[i] < 0:
                 bits[i >> 3] &= ~(1 << (i & 7))
-        ends[last] = <int32_t>at
+        ends[length] = <int32_t>at
     return offsets, data, validity, nulls

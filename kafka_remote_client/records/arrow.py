@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.records._select import Columns
-from kafka_remote_client.records.columns import BinaryColumn
+from kafka_remote_client.records.columns import BinaryColumn, HeaderColumns
 
 __all__ = ["SPARK_KAFKA_SCHEMA", "record_batch"]
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_HEADERS = pa.list_(pa.field("element", _HEADER))
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 SPARK_KAFKA_SCHEMA = pa.schema(
     [
@@ -24,9 +26,9 @@ SPARK_KAFKA_SCHEMA = pa.schema(
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestamp", _TIMESTAMP),
         pa.field("timestampType", pa.int32()),
-        pa.field("headers", pa.list_(pa.field("element", _HEADER))),
+        pa.field("headers", _HEADERS),
     ]
 )
 
@@ -41,20 +43,22 @@ def record_batch(columns: Columns, topic: str, partition: int) -> pa.RecordBatch
         timestamps = columns.microseconds()
     except OverflowError:
         raise UnsupportedFormatError("a record's timestamp is too large for Arrow's microseconds") from None
-    ends, names, values = columns.header_columns()
-    topics, partitions = _constants(topic, partition, max(length - 1, 0).bit_length())
-    headers = pa.StructArray.from_arrays([_names(names), _binary(values)], fields=list(_HEADER))
+    topics, partitions = _constants(topic, partition, _bits(length))
     arrays = [
-        _binary(columns.binary_column(False)),
-        _binary(columns.binary_column(True)),
+        _binary(columns.binary_column(False), length),
+        _binary(columns.binary_column(True), length),
         topics.slice(0, length),
         partitions.slice(0, length),
         pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
-        pa.Array.from_buffers(SPARK_KAFKA_SCHEMA.field("timestamp").type, length, [None, pa.py_buffer(timestamps)]),
+        pa.Array.from_buffers(_TIMESTAMP, length, [None, pa.py_buffer(timestamps)]),
         pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(columns.timestamp_types_buffer())]),
-        pa.Array.from_buffers(SPARK_KAFKA_SCHEMA.field("headers").type, length, [None, pa.py_buffer(ends)], children=[headers]),
+        _headers(columns.header_columns(), length),
     ]
     return pa.record_batch(arrays, schema=SPARK_KAFKA_SCHEMA)
+
+
+def _bits(length: int) -> int:
+    return max(length - 1, 0).bit_length()
 
 
 @lru_cache(maxsize=8)
@@ -63,17 +67,33 @@ def _constants(topic: str, partition: int, bits: int) -> tuple[pa.Array, pa.Arra
     return pa.repeat(pa.scalar(topic, pa.string()), 1 << bits), pa.repeat(pa.scalar(partition, pa.int32()), 1 << bits)
 
 
-def _binary(column: BinaryColumn, kind: pa.DataType | None = None) -> pa.Array:
+@lru_cache(maxsize=8)
+def _nothing(kind: pa.DataType, bits: int) -> pa.Array:
+    """``2 ** bits`` nulls, or empty lists, made once: all blocks share them."""
+    return pa.repeat(pa.scalar([] if pa.types.is_list(kind) else None, kind), 1 << bits)
+
+
+def _binary(column: BinaryColumn | None, length: int, kind: pa.DataType = pa.binary()) -> pa.Array:
+    if column is None:
+        return _nothing(kind, _bits(length)).slice(0, length)
     ends, data, validity, nulls = column
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind or pa.binary(), len(memoryview(ends).cast("B")) // 4 - 1, buffers, nulls)
+    return pa.Array.from_buffers(kind, length, buffers, nulls)
 
 
-def _names(column: BinaryColumn) -> pa.Array:
-    names = _binary(column, pa.string())
+def _headers(columns: HeaderColumns | None, length: int) -> pa.Array:
+    if columns is None:
+        return _nothing(_HEADERS, _bits(length)).slice(0, length)
+    ends, count, names, values = columns
+    headers = pa.StructArray.from_arrays([_names(names, count), _binary(values, count)], fields=list(_HEADER))
+    return pa.Array.from_buffers(_HEADERS, length, [None, pa.py_buffer(ends)], children=[headers])
+
+
+def _names(column: BinaryColumn, count: int) -> pa.Array:
+    names = _binary(column, count, pa.string())
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:
         # Kafka does not check that names are UTF-8; Java shows malformed ones as U+FFFD
-        names = pa.array([name.decode("utf-8", "replace") for name in _binary(column).to_pylist()], pa.string())
+        names = pa.array([name.decode("utf-8", "replace") for name in _binary(column, count).to_pylist()], pa.string())
     return names

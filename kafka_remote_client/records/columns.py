@@ -26,7 +26,7 @@ from kafka_remote_client.records.record import (
     wrap_int64,
 )
 
-__all__ = ["COLUMN_BYTES", "NO_TIMESTAMP", "BinaryColumn", "Buffer", "ColumnBuilder", "Columns", "Row"]
+__all__ = ["COLUMN_BYTES", "NO_TIMESTAMP", "BinaryColumn", "Buffer", "ColumnBuilder", "Columns", "HeaderColumns", "Row"]
 
 COLUMN_BYTES = 48
 """Of one record in all columns together."""
@@ -37,6 +37,9 @@ Buffer: TypeAlias = "array[int] | bytes | bytearray | memoryview"
 
 BinaryColumn: TypeAlias = "tuple[Buffer, Buffer, Buffer | None, int]"
 """Arrow's binary layout: int32 offsets (one more than values), data, validity bitmap (None: no nulls), number of nulls."""
+
+HeaderColumns: TypeAlias = "tuple[Buffer, int, BinaryColumn, BinaryColumn | None]"
+"""Arrow's list layout: int32 list offsets (one more than records), how many headers in all, their names, their values."""
 
 Row = tuple[int, int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """offset, timestamp in ms, timestamp type, leader epoch, key, value, headers."""
@@ -188,23 +191,24 @@ class Columns:
         """int64 per record. Raises OverflowError for a timestamp that does not fit."""
         return array("q", [timestamp * 1000 for timestamp in self._timestamps])
 
-    def binary_column(self, values: bool) -> BinaryColumn:
-        """Values (or keys) as in BinaryColumn."""
+    def binary_column(self, values: bool) -> BinaryColumn | None:
+        """Values (or keys) as in BinaryColumn; None where there is nothing but nulls."""
         read = self.value if values else self.key
         return _gather([read(i) for i in range(len(self))])
 
-    def header_columns(self) -> tuple[Buffer, BinaryColumn, BinaryColumn]:
-        """Headers as (int32 list offsets, names, values)."""
+    def header_columns(self) -> HeaderColumns | None:
+        """Headers as in HeaderColumns; None where no record has one."""
         ends, names, values = array("i", [0]), list[bytes | None](), list[bytes | None]()
         for i in range(len(self)):
             for name, value in read_raw_headers(self._source, self._headers[i], self._header_counts[i]):
                 names.append(name)
                 values.append(value)
             ends.append(len(names))
-        return ends, _gather(names), _gather(values)
+        named = _gather(names)
+        return (ends, len(names), named, _gather(values)) if named else None
 
 
-def _gather(parts: list[bytes | None]) -> BinaryColumn:
+def _gather(parts: list[bytes | None]) -> BinaryColumn | None:
     ends = array("i", [0])
     data = bytearray()
     validity = bytearray(b"\xff" * ((len(parts) + 7) // 8))
@@ -216,7 +220,7 @@ def _gather(parts: list[bytes | None]) -> BinaryColumn:
         else:
             data += part
         ends.append(len(data))
-    return ends, data, validity if nulls else None, nulls
+    return (ends, data, validity if nulls else None, nulls) if nulls < len(parts) else None
 
 
 class ColumnBuilder:
