@@ -17,12 +17,9 @@ An error or divergence of step 2 is the answer. Whatever else stands in the way 
 own request goes to the broker unchanged, and the client learns no reason, so that "you may not" and "there is nothing" look
 alike. All questions go over the client's own connection: the client's READ right, quotas and fencing are the broker's to judge.
 
-Step 4 closes the one gap of the metadata topic: after an unclean leader election the newest segments in the tier may hold
-records that the new leader does not have, until it has tiered its own. Records are the same up to an offset when the leader
-epoch before it is (the log-matching property), so one question answers for the whole window; its answer holds as long as the
-leader epoch, which the client's own request names.
+Steps 2, 4 and 5 are those of every location source (:mod:`kafka_remote_client.location.brokers_word`).
 
-References: KIP-1248, KIP-1254, KIP-320, KIP-595 (LastFetchedEpoch), docs/wire-format.md.
+References: KIP-1248, KIP-1254, docs/wire-format.md.
 """
 
 from __future__ import annotations
@@ -37,8 +34,9 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
+from kafka_remote_client.location.brokers_word import BrokersWord, only_partition, readable_end
+from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, Probes
 from kafka_remote_client.model import (
-    UNKNOWN_EPOCH,
     AbortedTransaction,
     GrantedRange,
     IsolationLevel,
@@ -53,24 +51,25 @@ from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.window import range_size
-from kafka_remote_client.shim.aborted_tail import AbortedTail
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.location_question import (
     DIALECT,
     LocationQuestion,
-    NotGrantedError,
     asks_for_location,
     location_question,
 )
-from kafka_remote_client.shim.remembered import Remembered
 
 __all__ = ["GrantLimits", "GrantingBroker", "LocationTier", "Window"]
 
 _MAX_REQUEST_BYTES = 64 << 10
 _METADATA_VERSION = 12
-_NO_REPLICA = -1
+_COUNTED = {
+    ProbeKind.LINEAGE: (),
+    ProbeKind.ABORTED: ("aborted_probes",),
+    ProbeKind.ABORTED_IN_TIER: ("aborted_probes", "remote_probes"),
+}
 
 _T = TypeVar("_T")
 
@@ -94,9 +93,9 @@ class LocationTier(Protocol):
         """The partition, by ``topic_id``; ``topic`` may be empty. ``None`` when nothing of it is tiered."""
 
     def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, end: int, window: Window
+        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, log_start: int, end: int, window: Window
     ) -> ResolvedSegment | NotRemote:
-        """Where ``offset`` lies; nothing at or after ``end`` counts. Raises RemoteLogError or RemoteStorageError."""
+        """Where ``offset`` lies in the log ``[log_start, end)``. Raises RemoteLogError or RemoteStorageError."""
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         """How its ranges are stored. Raises as :meth:`resolve`."""
@@ -133,8 +132,7 @@ class GrantingBroker:
         self._limits = limits
         self._counters = counters
         self._workers = workers
-        self._on_lineage: Remembered[bool] = Remembered()
-        self._aborted_tail = AbortedTail(counters)
+        self._word = BrokersWord()
 
     def collects(self, head: RequestHead, length: int) -> bool:
         return head.api_key == ApiKey.FETCH and head.api_version in DIALECT.fetch_versions and length <= _MAX_REQUEST_BYTES
@@ -166,7 +164,7 @@ class GrantingBroker:
             raise NotGrantedError("format")
         body = await self._ask(question, question.probe(), ask)
         answer = fetch.decode_response(body, question.version)
-        data = _only_partition(answer)
+        data = only_partition(answer)
         if answer.error_code or data is None or data.error_code or fetch.DIVERGING_EPOCH_TAG in data.tags:
             self._refuse("broker-error")
             return bytes(body)
@@ -175,8 +173,8 @@ class GrantingBroker:
             raise NotGrantedError("format")
         if located.has_data_key and not (secure or self._limits.plaintext_data_keys):
             raise NotGrantedError("plaintext-data-key")
-        await self._check_lineage(question, resolved, ask)
-        aborted = await self._aborted(question, resolved, ask)
+        leader_epoch = question.partition.current_leader_epoch
+        aborted = await self._answered(question, self._word.confirm(resolved, question.isolation_level, leader_epoch), ask)
         ranges = await self._in_worker(partial(self._tier.sign, located, resolved.etag))
         return self._granted(question, answer, data, self._grant_of(resolved, located.format, ranges), aborted)
 
@@ -190,65 +188,43 @@ class GrantingBroker:
     async def _resolve(
         self, question: LocationQuestion, data: PartitionData, ask: Ask
     ) -> tuple[ResolvedSegment, LocatedSegment]:
-        offset = question.offset
-        committed = question.isolation_level is IsolationLevel.READ_COMMITTED
-        end = data.last_stable_offset if committed else data.high_watermark
-        if data.preferred_read_replica != _NO_REPLICA:
-            raise NotGrantedError("preferred-replica")
-        if not data.log_start_offset <= offset < end:
-            raise NotGrantedError("not-tiered")
+        end = readable_end(data, question.offset, question.isolation_level)
         topic_id = question.topic.topic_id
         if question.version < fetch.FIRST_VERSION_WITH_TOPIC_IDS:
             topic_id = await _topic_id(question.topic.topic, ask)
-        found = await self._in_worker(partial(self._look_up, question, topic_id, end))
+        found = await self._in_worker(partial(self._look_up, question, topic_id, data.log_start_offset, end))
         if isinstance(found, NotRemote):
             raise NotGrantedError(found.reason)
         return found
 
     def _look_up(
-        self, question: LocationQuestion, topic_id: UUID, end: int
+        self, question: LocationQuestion, topic_id: UUID, log_start: int, end: int
     ) -> tuple[ResolvedSegment, LocatedSegment] | NotRemote:
         tip = self._tier.find(question.topic.topic, topic_id, question.partition.partition)
         if tip is None:
             return NotRemote("not-tiered")
         window = self._limits.window(question.wanted.max_bytes)
-        found = self._tier.resolve(tip, question.offset, question.isolation_level, end=end, window=window)
+        found = self._tier.resolve(tip, question.offset, question.isolation_level, log_start=log_start, end=end, window=window)
         return found if isinstance(found, NotRemote) else (found, self._tier.locate(found))
 
-    async def _check_lineage(self, question: LocationQuestion, resolved: ResolvedSegment, ask: Ask) -> None:
-        leader_epoch = question.partition.current_leader_epoch
-        key = (resolved.metadata.remote_log_segment_id, resolved.next_offset, leader_epoch)
-        if leader_epoch != UNKNOWN_EPOCH and self._on_lineage.get(key):
-            return
-        epoch = resolved.metadata.epoch_for_offset(resolved.next_offset - 1)
-        probe = question.probe(fetch_offset=resolved.next_offset, last_fetched_epoch=epoch)
-        answer = fetch.decode_response(await self._ask(question, probe, ask), question.version)
-        data = _only_partition(answer)
-        if answer.error_code or data is None or data.error_code or fetch.DIVERGING_EPOCH_TAG in data.tags:
-            raise NotGrantedError("lineage")
-        self._on_lineage.put(key, value=True)
+    async def _answered(self, question: LocationQuestion, probes: Probes[_T], ask: Ask) -> _T:
+        """What ``probes`` returns when the client's broker answers each."""
+        try:
+            probe = next(probes)
+            while True:
+                probe = probes.send(await self._probed(question, probe, ask))
+        except StopIteration as done:
+            result: _T = done.value
+            return result
 
-    async def _aborted(
-        self, question: LocationQuestion, resolved: ResolvedSegment, ask: Ask
-    ) -> tuple[AbortedTransaction, ...] | None:
-        if question.isolation_level is not IsolationLevel.READ_COMMITTED:
-            return None
-        if resolved.aborted_complete:
-            return resolved.aborted
-
-        async def fetch_at(offset: int) -> PartitionData | None:
-            epoch = UNKNOWN_EPOCH  # the position is ours, not one that the client has read up to
-            probe = question.probe(fetch_offset=offset, last_fetched_epoch=epoch, partition_max_bytes=1)
-            answer = fetch.decode_response(await self._ask(question, probe, ask), question.version)
-            return None if answer.error_code else _only_partition(answer)
-
-        tip = resolved.metadata.topic_id_partition
-        leader_epoch = question.partition.current_leader_epoch
-        listed = await self._aborted_tail.ask(tip, resolved.tiered_end, leader_epoch, fetch_at)
-        if listed is None:
-            raise NotGrantedError("aborted-unknown")
-        below = (one for one in listed if one.first_offset < resolved.next_offset)
-        return tuple(sorted({*resolved.aborted, *below}, key=lambda one: (one.first_offset, one.producer_id)))
+    async def _probed(self, question: LocationQuestion, probe: Probe, ask: Ask) -> PartitionData | None:
+        for name in _COUNTED[probe.kind]:
+            self._counters.add(name)
+        body = question.probe(
+            fetch_offset=probe.offset, last_fetched_epoch=probe.last_fetched_epoch, partition_max_bytes=probe.max_bytes
+        )
+        answer = fetch.decode_response(await self._ask(question, body, ask), question.version)
+        return None if answer.error_code else only_partition(answer)
 
     def _grant_of(self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...]) -> SegmentGrant:
         segment = resolved.metadata
@@ -291,12 +267,6 @@ class GrantingBroker:
         topic = attrs.evolve(answer.responses[0], partitions=(granted,))
         response = fetch.FetchResponse((topic,), throttle_time_ms=answer.throttle_time_ms)
         return fetch.encode_response(response, question.version)
-
-
-def _only_partition(answer: fetch.FetchResponse) -> PartitionData | None:
-    if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
-        return None
-    return answer.responses[0].partitions[0]
 
 
 async def _topic_id(topic: str, ask: Ask) -> UUID:

@@ -12,24 +12,17 @@ from functools import partial
 
 import attrs
 
+from kafka_remote_client.location.probes import NotGrantedError
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["DIALECT", "LocationQuestion", "NotGrantedError", "asks_for_location", "location_question"]
+__all__ = ["DIALECT", "LocationQuestion", "asks_for_location", "location_question"]
 
 DIALECT = TaggedDialect()
 
 _CONSUMER = -1
-
-
-class NotGrantedError(Exception):
-    """No location is granted, and the broker is to answer. ``why`` is the short name that it is counted by."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ import attrs
 
 from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, LocatedRange, LocatedSegment, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
@@ -40,9 +41,9 @@ class ResolvingTier:
         self._objects = objects
         self._layout = layout
         self._resolver = RemoteSegmentResolver(objects, layout)
+        self._tier = FollowedTier(store, self._resolver, ready)
         self._signer = signer
         self._url_ttl = url_ttl
-        self._ready = ready
         self._by_id: dict[tuple[UUID, int], TopicIdPartition] = {}
         self._lock = threading.Lock()
 
@@ -59,20 +60,16 @@ class ResolvingTier:
         return tip if tip is None or topic in ("", tip.topic) else None
 
     def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, end: int, window: Window
+        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, log_start: int, end: int, window: Window
     ) -> ResolvedSegment | NotRemote:
-        cache = self._store.cache(tip)
-        if cache is None:
-            return NotRemote("nothing-tiered")
-        if not self._ready(tip):
-            return NotRemote("metadata-not-ready")
-        return self._resolver.resolve(
-            cache,
+        return self._tier.resolve(
+            tip,
             offset,
-            isolation_level=isolation_level,
+            isolation_level,
+            log_start=log_start,
+            end=end,
             max_bytes=window.max_bytes,
             range_bytes=window.range_bytes,
-            end_offset=end,
         )
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:

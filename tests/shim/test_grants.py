@@ -129,10 +129,10 @@ def test_lineage_is_asked_once_per_window_and_leader_epoch(granter: Granter) -> 
 
 
 @pytest.mark.parametrize(("level", "end"), [(COMMITTED, 400), (UNCOMMITTED, 1000)])
-def test_nothing_above_the_end_of_the_isolation_level_is_resolved(granter: Granter, level: IsolationLevel, end: int) -> None:
+def test_only_the_log_that_the_level_may_read_is_resolved(granter: Granter, level: IsolationLevel, end: int) -> None:
     granter.ask = FakeAsk(lambda _asked: data(last_stable_offset=400))
     granter.granted(tagged_fetch(isolation_level=level))
-    assert granter.tier.calls == [(TIP, 120, level, end, Window(5000, 3000))]
+    assert granter.tier.calls == [(TIP, 120, level, 50, end, Window(5000, 3000))]
 
 
 @pytest.mark.parametrize(

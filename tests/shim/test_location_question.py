@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_remote_client.location.probes import NotGrantedError
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.shim.location_question import NotGrantedError, asks_for_location, location_question
+from kafka_remote_client.shim.location_question import asks_for_location, location_question
 from tests.support.shim_fakes import tagged_fetch
 
 

@@ -42,7 +42,7 @@ class Made:
         )
 
     def resolve(self, offset: int, end: int = 100) -> ResolvedSegment | NotRemote:
-        return self.tier.resolve(TIP, offset, IsolationLevel.READ_COMMITTED, end=end, window=WINDOW)
+        return self.tier.resolve(TIP, offset, IsolationLevel.READ_COMMITTED, log_start=0, end=end, window=WINDOW)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_of_a_log_in_chunks_whole_chunks_are_signed_and_their_table_goes_along(e
     made = ResolvingTier(metadata, store, AivenLayout("p/", key_ring()), SIGNER, url_ttl=60, ready=lambda _tip: True)
     assert made.formats == ("ApacheKafkaV1", "AivenTieredStorageV1")
     window = Window(600, 250)
-    found = made.resolve(TIP, 12, IsolationLevel.READ_UNCOMMITTED, end=100, window=window)
+    found = made.resolve(TIP, 12, IsolationLevel.READ_UNCOMMITTED, log_start=0, end=100, window=window)
     assert isinstance(found, ResolvedSegment)
     located = made.locate(found)
     assert (located.format, located.has_data_key) == ("AivenTieredStorageV1", encrypted)

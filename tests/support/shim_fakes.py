@@ -68,7 +68,7 @@ class FakeTier:
 
     def __init__(self, answer: ResolvedSegment | NotRemote | Exception | None = None) -> None:
         self.answer = resolved() if answer is None else answer
-        self.calls: list[tuple[TopicIdPartition, int, IsolationLevel, int, Window]] = []
+        self.calls: list[tuple[TopicIdPartition, int, IsolationLevel, int, int, Window]] = []
         self.located_as = "ApacheKafkaV1"
         self.data_key: bytes | None = None
 
@@ -77,9 +77,9 @@ class FakeTier:
         return TIP if known else None
 
     def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, end: int, window: Window
+        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, log_start: int, end: int, window: Window
     ) -> ResolvedSegment | NotRemote:
-        self.calls.append((tip, offset, isolation_level, end, window))
+        self.calls.append((tip, offset, isolation_level, log_start, end, window))
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_remote_client.shim.remembered import Remembered
+from kafka_remote_client.location.remembered import Remembered
 
 
 def test_forgets_what_was_used_least_recently() -> None:

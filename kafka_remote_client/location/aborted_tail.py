@@ -17,30 +17,20 @@ References: KIP-98; Kafka's UnifiedLog.read, LocalLog.read, RemoteLogManager.col
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
-
+from kafka_remote_client.location.probes import Probe, ProbeKind, Probes
+from kafka_remote_client.location.remembered import Remembered
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, TopicIdPartition
-from kafka_remote_client.protocol.fetch import PartitionData
-from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.remembered import Remembered
 
-__all__ = ["AbortedTail", "FetchAt"]
-
-FetchAt: TypeAlias = Callable[[int], Awaitable[PartitionData | None]]
-"""A read_committed Fetch of one byte at an offset; ``None`` when the answer is an error."""
+__all__ = ["AbortedTail"]
 
 
 class AbortedTail:
-    """The answers so far. Used in one event loop."""
+    """The answers so far. Thread safe."""
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self) -> None:
         self._known: Remembered[tuple[AbortedTransaction, ...]] = Remembered()
 
-    async def ask(
-        self, tip: TopicIdPartition, tiered_end: int, leader_epoch: int, fetch_at: FetchAt
-    ) -> tuple[AbortedTransaction, ...] | None:
+    def ask(self, tip: TopicIdPartition, tiered_end: int, leader_epoch: int) -> Probes[tuple[AbortedTransaction, ...] | None]:
         """Aborted transactions that began below ``tiered_end`` (L) and end at or above it, among others that do no harm.
 
         ``leader_epoch``: the epoch that the broker has confirmed, -1 = none, then nothing is remembered. ``None`` = not known.
@@ -48,23 +38,22 @@ class AbortedTail:
         key = (tip, tiered_end, leader_epoch)
         known = self._known.get(key) if leader_epoch != UNKNOWN_EPOCH else None
         if known is None:
-            known = await self._ask(tiered_end, fetch_at)
+            known = yield from _ask(tiered_end)
             if known is not None:
                 self._known.put(key, known)
         return known
 
-    async def _ask(self, tiered_end: int, fetch_at: FetchAt) -> tuple[AbortedTransaction, ...] | None:
-        self._counters.add("aborted_probes")
-        data = await fetch_at(tiered_end)
-        if data is None or data.error_code:
-            return None
-        if data.last_stable_offset > tiered_end:
-            return data.aborted_transactions
-        if data.last_stable_offset < tiered_end:
-            return None
-        self._counters.add("aborted_probes")
-        self._counters.add("remote_probes")
-        data = await fetch_at(tiered_end - 1)
-        if data is None or data.error_code or data.last_stable_offset < tiered_end or not data.records:
-            return None
+
+def _ask(tiered_end: int) -> Probes[tuple[AbortedTransaction, ...] | None]:
+    # The position is ours, not one that the reader has read up to, so no epoch goes with it.
+    data = yield Probe(ProbeKind.ABORTED, tiered_end, max_bytes=1)
+    if data is None or data.error_code:
+        return None
+    if data.last_stable_offset > tiered_end:
         return data.aborted_transactions
+    if data.last_stable_offset < tiered_end:
+        return None
+    data = yield Probe(ProbeKind.ABORTED_IN_TIER, tiered_end - 1, max_bytes=1)
+    if data is None or data.error_code or data.last_stable_offset < tiered_end or not data.records:
+        return None
+    return data.aborted_transactions

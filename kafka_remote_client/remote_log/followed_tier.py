@@ -1,0 +1,52 @@
+"""The tier as the metadata topic tells of it: what the shim and a client that follows the topic resolve offsets with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+
+__all__ = ["FollowedTier"]
+
+
+class FollowedTier:
+    """Thread safe. ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is said."""
+
+    def __init__(
+        self, store: RemoteLogMetadataStore, resolver: RemoteSegmentResolver, ready: Callable[[TopicIdPartition], bool]
+    ) -> None:
+        self._store = store
+        self._resolver = resolver
+        self._ready = ready
+
+    def resolve(
+        self,
+        tip: TopicIdPartition,
+        offset: int,
+        isolation_level: IsolationLevel,
+        *,
+        log_start: int,
+        end: int,
+        max_bytes: int,
+        range_bytes: int,
+    ) -> ResolvedSegment | NotRemote:
+        """Where ``offset`` lies, as :meth:`RemoteSegmentResolver.resolve` has it, in the log ``[log_start, end)``.
+
+        Further reasons: ``metadata-not-ready``. Raises RemoteLogError or RemoteStorageError.
+        """
+        if not self._ready(tip):
+            return NotRemote("metadata-not-ready")
+        cache = self._store.cache(tip)
+        if cache is None:
+            return NotRemote("nothing-tiered")
+        return self._resolver.resolve(
+            cache,
+            offset,
+            isolation_level=isolation_level,
+            max_bytes=max_bytes,
+            range_bytes=range_bytes,
+            log_start=log_start,
+            end_offset=end,
+        )
