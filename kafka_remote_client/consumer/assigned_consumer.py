@@ -20,6 +20,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.handed_out import HandedOut
 from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
@@ -51,6 +52,7 @@ class AssignedConsumer(Consumer):
         self._stores_offsets = behaviour.stores_offsets is True
         self._flows = SubscriptionState()
         self._gathered: list[Message] = []
+        self._handed_out = HandedOut(super(Consumer, self).store_offsets if self._stores_offsets else None)
         self._assigned_by_user = False
         self._routing = Routing(
             InnerConsumer(super().pause, super().resume, super().seek, super().position),
@@ -116,6 +118,7 @@ class AssignedConsumer(Consumer):
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
+        self._settle()
         if not _are_partitions(partitions):
             super().assign(partitions)  # raises
         flows = self._resolve(partitions)
@@ -135,11 +138,13 @@ class AssignedConsumer(Consumer):
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
+        self._settle()
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
     def unassign(self) -> None:
         self._assigned_by_user = True
+        self._settle()
         super().unassign()
         self._forget(flow.key for flow in self._flows)
 
@@ -183,6 +188,7 @@ class AssignedConsumer(Consumer):
 
     def _take_back(self, flow: PartitionFlow) -> None:
         """Takes what was gathered of a partition out of the list; the first of it has to come again."""
+        self._settle()
         if any(message.error() is None for message in self._gathered):
             mine = [message for message in self._gathered if key_of(message) == flow.key]
             if mine:
@@ -193,6 +199,18 @@ class AssignedConsumer(Consumer):
                 self._flows.reroute()
         self._flows.advanced.discard(flow)
 
+    def _settle(self) -> None:
+        """Before anything that could tell: what poll() handed out counts, and what waits behind it is gathered again."""
+        last, waiting = self._handed_out.settle()
+        if last is not None:
+            self._note_handed_out(last)
+        self._gathered[:0] = waiting
+
+    def _note_handed_out(self, message: Message) -> None:
+        flow = self._flows.get(*key_of(message))
+        if flow is not None and message.error() is None:
+            flow.position, flow.position_epoch = offset_of(message) + 1, epoch_of(message.leader_epoch())
+
     # -- position and flow control -----------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition) -> None:
@@ -200,6 +218,7 @@ class AssignedConsumer(Consumer):
         if flow is None:
             super().seek(partition)
             return
+        self._settle()
         target = PartitionFlow(partition.topic, partition.partition, partition.offset, epoch_of(partition.leader_epoch))
         target.offsets = flow.offsets
         if not target.below_local:  # the local log's start never moves back, so what was below it still is
@@ -248,6 +267,7 @@ class AssignedConsumer(Consumer):
         super().resume(inner)
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        self._settle()
         answered = super().position(partitions)
         waiting = {key_of(message): offset_of(message) for message in reversed(self._gathered) if message.error() is None}
         for index, tp in enumerate(answered):
@@ -270,6 +290,11 @@ class AssignedConsumer(Consumer):
 
     # -- offsets and the end -----------------------------------------------------------------------------------------------
 
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        """As confluent_kafka's."""
+        self._handed_out.store()
+        return super().commit(*args, **kwargs)
+
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on."""
         if self._stores_offsets:
@@ -279,10 +304,13 @@ class AssignedConsumer(Consumer):
 
     def close(self) -> None:
         """As confluent_kafka's; then all of direct fetch is stopped as well."""
+        self._handed_out.store()
         try:
             super().close()
         finally:
             self._forget(flow.key for flow in self._flows)
+            self._gathered.clear()
+            self._handed_out.close()
             self._engine.close()
 
     def __exit__(

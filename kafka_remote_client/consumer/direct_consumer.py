@@ -3,7 +3,7 @@
 Every call that delivers also polls the inner consumer, because only that counts for ``max.poll.interval.ms`` and serves
 callbacks. Records are gathered from both tiers into one list and handed out when the call returns. A callback that runs in
 between may seek, pause or revoke; what was gathered of that partition is then taken back. What is left in the list when a
-callback raises belongs to the next call, and so does what poll() gathers ahead.
+callback raises belongs to the next call. What poll() gathers ahead waits in handed_out.py.
 
 What is stored and where the inner consumer stands is its own affair here, so those calls go past AssignedConsumer's overrides,
 which are for the application.
@@ -17,14 +17,13 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
-from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
+from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import Route
 
 __all__ = ["DirectConsumer"]
 
 _AHEAD = 500
 _MOST_MESSAGES = 1_000_000
-_RECHECK_EVERY = 64
 _WAKE_SECONDS = 0.01
 _INNER_SECONDS = 0.1
 """How long an inner call may last before routes are looked at again: a callback in it may have changed them."""
@@ -35,8 +34,8 @@ class DirectConsumer(AssignedConsumer):
 
     def _start_direct(self, *parts: Any) -> None:
         self._broker_turn = False
-        self._until_broker = 0
-        self._polls = 0
+        self._serve_at = 0.0
+        self._of_one_partition = False
         self._broker_records = 0
         super()._start_direct(*parts)
 
@@ -46,13 +45,17 @@ class DirectConsumer(AssignedConsumer):
 
     def poll(self, timeout: float = -1) -> Message | None:
         """As confluent_kafka's, from both tiers in turn."""
-        self._polls += 1
-        if self._polls % _RECHECK_EVERY == 0:
-            self._routing.recheck()
+        handed_out = self._handed_out
+        if handed_out.waiting and not handed_out.due:
+            handed_out.last = next_one = handed_out.waiting.pop()
+            return next_one
+        self._settle()
+        self._routing.recheck()
         # A message without a value is falsy, so only None means that there is none.
         message = self._poll_both() if self._gathered or self._flows.any_remote else None
-        if message is not None:
-            return message
+        return self._wait_and_poll(timeout) if message is None else message
+
+    def _wait_and_poll(self, timeout: float) -> Message | None:
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
@@ -68,12 +71,14 @@ class DirectConsumer(AssignedConsumer):
 
     def _poll_both(self) -> Message | None:
         """What is there at once: the tiers in turn, or where the broker delivers nothing, its callbacks now and then."""
-        self._until_broker -= 1
-        if self._until_broker <= 0:
-            self._until_broker = 2 if self._flows.by_broker else _RECHECK_EVERY
+        now = self._clock.monotonic()
+        if self._broker_turn or now >= self._serve_at:
+            self._broker_turn = False
+            self._serve_at = now + _INNER_SECONDS
             message = self._poll_broker(0)
             if message is not None:
                 return message
+        self._broker_turn = bool(self._flows.by_broker)
         message = self._poll_remote()
         return self._poll_broker(0) if message is None else message
 
@@ -92,22 +97,22 @@ class DirectConsumer(AssignedConsumer):
             taken = self._routing.take(_AHEAD)
             if taken is None:
                 return None
-            self._gathered = taken
+            self._gathered, self._of_one_partition = taken, True
+        if self._of_one_partition and not self._flows.by_broker:
+            records, self._gathered = self._gathered, []
+            return self._handed_out.begin(records)
         message = self._gathered.pop(0)
         self._note_handed_out(message)
         if self._stores_offsets and message.error() is None:
             super(AssignedConsumer, self).store_offsets(message=message)
         return message
 
-    def _note_handed_out(self, message: Message) -> None:
-        flow = self._flows.get(*key_of(message))
-        if flow is not None and message.error() is None:
-            flow.position, flow.position_epoch = offset_of(message) + 1, epoch_of(message.leader_epoch())
-
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
         if not 0 < num_messages <= _MOST_MESSAGES:
             return super().consume(num_messages, 0)
+        self._settle()
+        self._of_one_partition = False
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:

@@ -18,6 +18,7 @@ from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
+    by_poll,
     direct_settings,
     fallbacks,
     fill_topic,
@@ -27,6 +28,7 @@ from tests.support.embedded_topics import (
     take,
     tiers,
 )
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
 
@@ -101,8 +103,10 @@ def at(offset: int, partition: int = 0) -> TopicPartition:
 
 def gather(consumer: SeamedConsumer, count: int = 0) -> int:
     """Lets poll() gather ahead; how many records wait."""
+    consumer._settle()
     if not consumer._gathered:
         assert consumer.poll(PATIENCE_SECONDS) is not None
+    consumer._settle()
     assert len(consumer._gathered) > count
     return len(consumer._gathered)
 
@@ -124,11 +128,24 @@ def test_what_was_gathered_before_a_pause_in_a_callback_comes_after_the_resume(
     gather(consumer)
     before = position(consumer)
     consumer.during = lambda: consumer.pause([at(0)])
-    consumer._until_broker = 0
+    consumer._serve_at = 0.0
     assert (consumer.consume(COUNT, 0.2) if call == "consume" else consumer.poll(0.2)) in ([], None)
     assert position(consumer) == before
     consumer.resume([at(0)])
     assert take(consumer, 5) == expected[before : before + 5]
+
+
+def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
+    consumer: SeamedConsumer, expected: list[Row]
+) -> None:
+    served: list[int] = []
+    rows = take(consumer, 3, by_poll)
+    for number in range(3):
+        consumer.during = lambda number=number: served.append(number)
+        wait_until(lambda: consumer._handed_out.due, "the inner consumer to be due")
+        rows += take(consumer, 1, by_poll)
+    assert served == [0, 1, 2]
+    assert rows == expected[:6]
 
 
 def test_what_was_gathered_before_a_revocation_is_not_handed_out(consumer: SeamedConsumer) -> None:

@@ -100,7 +100,7 @@ def test_auto_commit_commits_at_close_what_was_handed_out_and_not_what_was_gathe
     with Consumer(direct_settings(cluster, group_id=group, enable_auto_commit=True)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         take(consumer, 7, by_poll)
-        assert len(consumer._gathered) > 0
+        assert len(consumer._handed_out.waiting) > 0
     assert committed(cluster, group) == 7
 
 
@@ -110,6 +110,14 @@ def test_auto_commit_commits_while_a_partition_is_read_directly(cluster: Embedde
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         take(consumer, 20)
         wait_until(lambda: consumer.committed([WHOLE], PATIENCE_SECONDS)[0].offset == 20, "the commit")
+
+
+def test_auto_commit_commits_a_record_that_takes_long_to_process(cluster: EmbeddedCluster, group: str) -> None:
+    settings = direct_settings(cluster, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=50)
+    with Consumer(settings) as consumer, Consumer(direct_settings(cluster, group_id=group)) as other:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        take(consumer, 7, by_poll)
+        wait_until(lambda: other.committed([WHOLE], PATIENCE_SECONDS)[0].offset == 7, "the commit")
 
 
 def test_storing_is_refused_while_it_is_automatic(cluster: EmbeddedCluster) -> None:

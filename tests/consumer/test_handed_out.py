@@ -1,0 +1,133 @@
+"""A slice handed out one by one: order, what is stored when, and the thread that watches."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from kafka_remote_client.consumer.handed_out import HandedOut
+from tests.support.waiting import wait_until
+
+
+class Store:
+    """Remembers what was stored; refuses when told to."""
+
+    def __init__(self) -> None:
+        self.stored: list[Message] = []
+        self.refuses = False
+
+    def __call__(self, message: Message) -> None:
+        self.stored.append(message)
+        if self.refuses:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def handed_out(store: Store) -> Iterator[HandedOut]:
+    made = HandedOut(store)
+    yield made
+    made.close()
+
+
+def messages(count: int) -> list[Message]:
+    return [Message(value=b"%d" % number) for number in range(count)]
+
+
+def hand_out(handed_out: HandedOut) -> Message:
+    """What poll() does."""
+    handed_out.last = message = handed_out.waiting.pop()
+    return message
+
+
+def watcher() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "kafka-remote-offsets"]
+
+
+def test_records_come_in_order_and_the_rest_is_given_back_in_order(handed_out: HandedOut, store: Store) -> None:
+    one, two, three, four = given = messages(4)
+    assert handed_out.begin(list(given)) is one
+    assert hand_out(handed_out) is two
+    last, waiting = handed_out.settle()
+    assert last is two
+    assert waiting == [three, four]
+    assert store.stored[-1] is two
+    assert handed_out.waiting == []
+    assert handed_out.settle() == (None, [])
+    assert store.stored[-1] is two
+
+
+def test_the_last_record_is_stored_though_nobody_calls(handed_out: HandedOut, store: Store) -> None:
+    given = messages(3)
+    handed_out.begin(list(given))
+    wait_until(lambda: store.stored == [given[0]], "the first to be stored")
+    hand_out(handed_out)
+    hand_out(handed_out)
+    wait_until(lambda: store.stored[-1] is given[2], "the last to be stored")
+
+
+def test_each_record_is_stored_once(handed_out: HandedOut, store: Store) -> None:
+    handed_out.begin(messages(1))
+    handed_out.store()
+    assert not handed_out.store()
+    handed_out.settle()
+    assert len(store.stored) == 1
+
+
+def test_a_refused_offset_is_nobodys_error(handed_out: HandedOut, store: Store) -> None:
+    store.refuses = True
+    handed_out.begin(messages(2))
+    handed_out.settle()
+    assert len(store.stored) == 1
+
+
+def test_says_that_the_inner_consumer_is_due_and_begins_anew(handed_out: HandedOut) -> None:
+    handed_out.begin(messages(2))
+    wait_until(lambda: handed_out.due, "the inner consumer to be due")
+    handed_out.begin(handed_out.settle()[1])
+    wait_until(lambda: handed_out.due, "the inner consumer to be due again")
+
+
+def test_the_thread_ends_when_nothing_is_handed_out_and_comes_back(handed_out: HandedOut, store: Store) -> None:
+    handed_out.begin(messages(3))
+    wait_until(lambda: handed_out._thread is None, "the thread to rest")
+    assert handed_out.due
+    handed_out.begin(handed_out.settle()[1])
+    last = hand_out(handed_out)
+    wait_until(lambda: store.stored[-1] is last, "the thread to be back")
+
+
+def test_the_thread_goes_on_when_a_slice_was_begun_just_before_it_would_rest(handed_out: HandedOut) -> None:
+    handed_out.begin(messages(1))
+    handed_out.due = False
+    assert not handed_out.rest()
+    assert handed_out._thread is not None
+
+
+def test_where_the_application_stores_for_itself_nothing_is_stored() -> None:
+    handed_out = HandedOut(None)
+    (one,) = given = messages(1)
+    handed_out.begin(list(given))
+    wait_until(lambda: handed_out.due, "the inner consumer to be due")
+    assert handed_out.settle() == (one, [])
+    handed_out.close()
+
+
+def test_closing_ends_the_thread_and_so_does_dropping_the_last_reference() -> None:
+    before = set(watcher())
+    closed, dropped = HandedOut(None), HandedOut(None)
+    closed.begin(messages(1))
+    dropped.begin(messages(1))
+    closed.close()
+    assert len(set(watcher()) - before) == 1
+    del dropped
+    gc.collect()
+    wait_until(lambda: not set(watcher()) - before, "the other thread to end")
