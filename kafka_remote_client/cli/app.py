@@ -16,7 +16,7 @@ from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
 from kafka_remote_client.cli.ls import list_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
-from kafka_remote_client.cli.shim import parse_settings, serve
+from kafka_remote_client.cli.shim import parse_settings, read_secret, serve
 from kafka_remote_client.cli.tier import open_tier, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
@@ -128,6 +128,24 @@ def _shim(
         list[str] | None,
         typer.Option("--metadata-consumer", help="librdkafka setting of the metadata follower.", metavar="KEY=VALUE"),
     ] = None,
+    ssl_certificate: Annotated[
+        str | None, typer.Option("--ssl-certificate", help="Clients have to speak TLS; this is what they see.", metavar="PEM")
+    ] = None,
+    ssl_key: Annotated[str | None, typer.Option("--ssl-key", help="Its key, if not in that file.", metavar="PEM")] = None,
+    ssl_key_password_file: Annotated[
+        str | None, typer.Option("--ssl-key-password-file", help="Holds the key's password.", metavar="FILE")
+    ] = None,
+    ssl_client_ca: Annotated[
+        str | None, typer.Option("--ssl-client-ca", help="Clients have to show a certificate of this authority.", metavar="PEM")
+    ] = None,
+    origin_https: Annotated[bool, typer.Option("--origin-https", help="Serve segments over TLS as well.")] = False,
+    broker_setting: Annotated[
+        list[str] | None,
+        typer.Option("--broker-setting", help="security.protocol and ssl.* towards brokers.", metavar="KEY=VALUE"),
+    ] = None,
+    allow_shared_identity: Annotated[
+        bool, typer.Option("--allow-shared-identity", help="Let brokers see a certificate of the shim's.")
+    ] = False,
 ) -> None:
     """Stands in front of a Kafka cluster and tells clients that ask where tiered records lie."""
     config = ShimConfig(
@@ -144,6 +162,13 @@ def _shim(
         origin_public_url=origin_public_url,
         url_ttl=url_ttl,
         metadata_consumer=parse_settings(metadata_consumer or []),
+        ssl_certificate=ssl_certificate,
+        ssl_key=ssl_key,
+        ssl_key_password=read_secret(ssl_key_password_file),
+        ssl_client_ca=ssl_client_ca,
+        origin_https=origin_https,
+        broker_settings=parse_settings(broker_setting or [], "--broker-setting"),
+        allow_shared_identity=allow_shared_identity,
     )
     told = _stop_signal()
     try:

@@ -80,8 +80,12 @@ class ShimConfig:
     ``range_bytes``, ``max_grant_bytes``: size of one signed range, and of all ranges of one grant, at most.
     A client sizes its ranges by the window that it asks for: they are an eighth of it.
 
+    ``ssl_certificate``, ``ssl_key``, ``ssl_key_password``: PEM files of the listeners, which then speak TLS and nothing else;
+    ``ssl_client_ca``: the authority of the certificates that clients have to show. ``origin_https``: so does the origin.
+    ``broker_settings``: ``security.protocol`` and ``ssl.*`` (librdkafka's names) of all connections to brokers.
+
     ``metadata_consumer``: settings (librdkafka's names) of the consumer that follows ``metadata_topic``: the shim's own
-    principal, which needs to read that topic and nothing else.
+    principal, which needs to read that topic and nothing else. They are added to ``broker_settings``.
     """
 
     bootstrap_servers: str = attrs.field(validator=_addresses)
@@ -104,11 +108,20 @@ class ShimConfig:
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str | int | float | bool] = attrs.field(factory=dict, repr=_setting_names)
 
+    ssl_certificate: str | None = None
+    ssl_key: str | None = None
+    ssl_key_password: str | None = attrs.field(default=None, repr=_secret)
+    ssl_client_ca: str | None = None
+    origin_https: bool = False
+    broker_settings: Mapping[str, str | int | float | bool] = attrs.field(factory=dict, repr=_setting_names)
+    allow_shared_identity: bool = False
+
     max_connections: int = attrs.field(default=10_000, validator=_between(1, 1_000_000))
     max_connections_per_ip: int = attrs.field(default=2_000, validator=_between(1, 1_000_000))
     max_request_bytes: int = attrs.field(default=100 << 20, validator=_between(1024, (1 << 31) - 1))
     max_in_flight: int = attrs.field(default=1_000, validator=_between(1, 100_000))
     connect_timeout: float = attrs.field(default=10.0, validator=_between(0.1, 600))
+    handshake_timeout: float = attrs.field(default=5.0, validator=_between(0.1, 600))
     first_request_timeout: float = attrs.field(default=10.0, validator=_between(0.1, 600))
     idle_timeout: float = attrs.field(default=600.0, validator=_between(1, 86_400))
 

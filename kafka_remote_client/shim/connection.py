@@ -3,12 +3,16 @@
 Bytes go through an :class:`~kafka_remote_client.shim.exchange.Exchange`. What is done here: connecting upstream while the
 client's first bytes wait, back-pressure (a side whose peer reads slowly is not read either), the strategy's answers as tasks,
 and one end for both: when either side closes, so does the other, after what was written to it has gone out.
+
+Where clients have to speak TLS, the handshake is done here and not by the listener, so that connections which never finish one
+are counted and bounded like all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -51,6 +55,8 @@ class Surroundings:
     strategy: BrokerStrategy
     counters: Counters
     clock: Clock
+    listener_tls: ssl.SSLContext | None = None
+    broker_tls: ssl.SSLContext | None = None
 
 
 class ClientConnection(asyncio.Protocol):
@@ -63,6 +69,7 @@ class ClientConnection(asyncio.Protocol):
         self._around = around
         self._owner = owner
         self._client: asyncio.Transport | None = None
+        self._handshaking = False
         self._broker = _BrokerSide(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._exchange = Exchange(
@@ -108,7 +115,7 @@ class ClientConnection(asyncio.Protocol):
         """Ends both sides after what was written to them has gone out."""
         self._begin_closing()
         for transport in (self._client, self._broker.transport):
-            if transport is not None:
+            if transport is not None and not transport.is_closing():
                 transport.close()
 
     def _begin_closing(self) -> None:
@@ -129,7 +136,12 @@ class ClientConnection(asyncio.Protocol):
         if not self._owner.opened(self):
             transport.abort()
             return
-        self._start(self._connect())
+        if self._around.listener_tls is None:
+            self._start(self._connect())
+        else:
+            self._handshaking = True
+            transport.pause_reading()
+            self._start(self._secure(transport, self._around.listener_tls))
 
     def data_received(self, data: bytes) -> None:
         self._feed(self._exchange.from_client, data)
@@ -187,7 +199,7 @@ class ClientConnection(asyncio.Protocol):
             self._broker.transport.write(data)
 
     def _read_client(self) -> None:
-        if self._client is None:
+        if self._client is None or self._handshaking:
             return
         # A client whose requests only wait is read on, up to a bound, so that its leaving is noticed.
         if self._broker_full or self._exchange.kept_back > _MAX_KEPT_BACK:
@@ -195,15 +207,43 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._client.resume_reading()
 
+    async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Replaces the client's transport by one that speaks TLS. Its first bytes may come before this goes on."""
+        self._client = None  # nobody is told of the end of a connection whose handshake has not ended
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=self._around.config.handshake_timeout
+            )
+        except OSError as error:  # also ssl.SSLError, and what a time-out raises
+            _LOG.info("closing the connection of %s: no TLS: %s", self.peer, error)
+            secured = None
+        if secured is None or secured.is_closing():
+            if secured is not None:
+                secured.abort()
+            self.drop("tls")
+            return
+        self._client = secured
+        self._handshaking = False
+        secured.set_write_buffer_limits(_MAX_UNWRITTEN)
+        self._read_client()
+        await self._connect()
+
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         around = self._around
         for host, port in around.listeners.upstream(self.node_id):
             try:
                 async with asyncio.timeout(around.config.connect_timeout):
-                    await loop.create_connection(lambda: self._broker, host, port)
+                    await loop.create_connection(lambda: self._broker, host, port, ssl=around.broker_tls)
             except OSError as error:  # also TimeoutError
-                _LOG.info("broker %s:%d cannot be reached: %s", host, port, error)
+                # What TLS refuses does not heal by itself, and is no client's fault.
+                _LOG.log(
+                    logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO,
+                    "broker %s:%d cannot be reached: %s",
+                    host,
+                    port,
+                    error,
+                )
             else:
                 self.upstream = host, port
                 self._release_connecting()
@@ -218,7 +258,8 @@ class ClientConnection(asyncio.Protocol):
 
     async def _work(self, request: ClientRequest) -> None:
         try:
-            result = await self._around.strategy.answer(request, self._ask)
+            secure = self._around.listener_tls is not None
+            result = await self._around.strategy.answer(attrs.evolve(request, secure=secure), self._ask)
         except DirectFetchError as error:
             _LOG.info("closing the connection of %s: %s", self.peer, error)
             self.drop("protocol")

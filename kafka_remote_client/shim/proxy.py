@@ -14,12 +14,16 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.tls import broker_context, listener_context
 
 __all__ = ["Proxy"]
 
 
 class Proxy:
-    """A Kafka-protocol proxy: listeners, and a pair of connections per client. Not thread safe."""
+    """A Kafka-protocol proxy: listeners, and a pair of connections per client. Not thread safe.
+
+    Raises ConfigurationError for TLS settings that cannot be followed.
+    """
 
     def __init__(self, config: ShimConfig, strategy: BrokerStrategy, counters: Counters, clock: Clock) -> None:
         self._config = config
@@ -30,7 +34,9 @@ class Proxy:
         self._emptied = asyncio.Event()
         self._sweeping: asyncio.TimerHandle | None = None
         self.listeners = Listeners(config, self._accept, self._moved)
-        self._around = Surroundings(config, self.listeners, strategy, counters, clock)
+        self._around = Surroundings(
+            config, self.listeners, strategy, counters, clock, listener_context(config), broker_context(config)
+        )
 
     def start(self) -> None:
         """Binds the listeners. Raises ConfigurationError when an address cannot be had."""

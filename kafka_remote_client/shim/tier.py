@@ -28,6 +28,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
+from kafka_remote_client.shim.tls import origin_context
 
 __all__ = ["ShimTier", "origin_metrics"]
 
@@ -56,7 +57,13 @@ class ShimTier:
         secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
         try:
             self._origin = ObjectOrigin(
-                self._objects, secret, host=host, port=port, advertised_url=config.origin_public_url, clock=clock
+                self._objects,
+                secret,
+                host=host,
+                port=port,
+                advertised_url=config.origin_public_url,
+                clock=clock,
+                ssl_context=origin_context(config),
             )
         except ValueError as error:
             raise ConfigurationError(f"the object origin: {error}") from None
@@ -113,7 +120,7 @@ class ShimTier:
 
 
 def _consumer(config: ShimConfig) -> Mapping[str, str | int | float | bool]:
-    return {"bootstrap.servers": config.bootstrap_servers, **config.metadata_consumer}
+    return {"bootstrap.servers": config.bootstrap_servers, **config.broker_settings, **config.metadata_consumer}
 
 
 def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:

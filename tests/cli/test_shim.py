@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.cli.shim import parse_settings
+from kafka_remote_client.cli.shim import parse_settings, read_secret
 from kafka_remote_client.errors import ConfigurationError
+from tests.support.certificates import Authority
 from tests.support.mock_cluster import mock_cluster
 
 pytestmark = pytest.mark.embedded
@@ -26,10 +27,30 @@ def test_a_setting_without_a_key_is_refused_and_not_shown(pair: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_a_secret_is_its_file_without_the_line_end(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b" word \r\n")
+    assert read_secret(str(tmp_path / "secret")) == " word "
+    assert read_secret(None) is None
+    (tmp_path / "secret").write_bytes(b"\xff")
+    with pytest.raises(ConfigurationError, match="not UTF-8"):
+        read_secret(str(tmp_path / "secret"))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
+    options: list[str] = []
+    trusting: dict[str, str] = {}
+    if tls:
+        authority = Authority()
+        (tmp_path / "password").write_text("secret\n")
+        authority.issue().write(tmp_path / "shim.pem", "secret")
+        options = ["--ssl-certificate", str(tmp_path / "shim.pem"), "--ssl-key-password-file", str(tmp_path / "password")]
+        options += ["--origin-https", "--broker-setting", "security.protocol=plaintext"]
+        trusting = {"security.protocol": "ssl", "ssl.ca.pem": authority.pem}
     with mock_cluster("orders", [b"one"]) as (host, port):
         command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim"]
         command += ["--bootstrap-servers", f"{host}:{port}", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
+        command += options
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             address = ""
@@ -37,8 +58,9 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
                 if "clients connect to" in line:
                     address = line.rsplit(" ", 1)[1].strip()
                 if "segments are served at" in line:
+                    assert line.rsplit(" ", 1)[1].startswith("https:" if tls else "http:")
                     break
-            producer = Producer({"bootstrap.servers": address, "log_level": 0})
+            producer = Producer({"bootstrap.servers": address, "log_level": 0, **trusting})
             assert producer.list_topics(timeout=30).brokers
             os.kill(process.pid, signal.SIGTERM)
             last = process.stderr.read()
@@ -55,6 +77,11 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "has no key prefix"),
         (["--listen", "127.0.0.1:0", "--layout", "aiven", "--encryption-key", "key1=/none"], "cannot be read"),
         (["--listen", "192.0.2.1:1"], "cannot listen"),
+        (["--listen", "127.0.0.1:0", "--broker-setting", "ssl.ca.location"], "--broker-setting takes KEY=VALUE"),
+        (["--listen", "127.0.0.1:0", "--broker-setting", "sasl.username=me"], "is no setting of the connections to brokers"),
+        (["--listen", "127.0.0.1:0", "--ssl-key-password-file", "/none"], "/none cannot be read: No such file"),
+        (["--listen", "127.0.0.1:0", "--ssl-certificate", "/none"], "the listener's certificate cannot be used"),
+        (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate"),
     ],
 )
 def test_wrong_use_is_told_with_status_2(

@@ -302,6 +302,9 @@ class FakeTransport(asyncio.Transport):
         super().__init__({"peername": ("192.0.2.1", 5)})
         self.events: list[str] = []
 
+    def is_closing(self) -> bool:
+        return "close" in self.events
+
     def close(self) -> None:
         self.events.append("close")
 

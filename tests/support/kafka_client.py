@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from typing import Self
 
@@ -13,10 +14,13 @@ __all__ = ["RawClient"]
 
 
 class RawClient:
-    """One connection to ``address`` (host:port). Reading waits at most ``seconds``."""
+    """One connection to ``address`` (host:port), over TLS where a context is given. Reading waits at most ``seconds``."""
 
-    def __init__(self, address: str, seconds: float = 20.0) -> None:
-        self.socket = socket.create_connection(parse_address(address), timeout=seconds)
+    def __init__(self, address: str, seconds: float = 20.0, tls: ssl.SSLContext | None = None) -> None:
+        host, port = parse_address(address)
+        self.socket = socket.create_connection((host, port), timeout=seconds)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._stream = self.socket.makefile("rb")
 
     def __enter__(self) -> Self:
@@ -38,7 +42,7 @@ class RawClient:
         try:
             front = self._stream.read(4)
             return self._stream.read(struct.unpack(">i", front)[0]) if front else b""
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             return b""
 
     def closed(self) -> bool:

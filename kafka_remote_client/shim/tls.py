@@ -1,0 +1,61 @@
+"""TLS on either side of a shim, out of its configuration.
+
+::
+
+    client ──(listener)── shim ──(brokers)── broker          fetcher ──(origin)── object origin
+
+A client's identity ends at the listener: a certificate that clients have to show (``ssl_client_ca``) opens the shim and is not
+seen by any broker. The other way round a certificate of the shim's own would make every client the shim, in the eyes of a
+broker that takes identities from certificates. It is refused unless ``allow_shared_identity`` says that brokers do not.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.protocol.tls import client_context, security_protocol, server_context
+from kafka_remote_client.shim.config import ShimConfig
+
+__all__ = ["broker_context", "listener_context", "origin_context"]
+
+_PROTOCOLS = {"plaintext": False, "sasl_plaintext": False, "ssl": True, "sasl_ssl": True}
+_IDENTITY = ("ssl.certificate.", "ssl.key.", "ssl.keystore.")
+
+
+def listener_context(config: ShimConfig) -> ssl.SSLContext | None:
+    """What clients are shown; ``None`` = the listeners speak plaintext. Raises ConfigurationError, as all here."""
+    return _server_context(config, client_ca=config.ssl_client_ca)
+
+
+def origin_context(config: ShimConfig) -> ssl.SSLContext | None:
+    """What fetchers are shown by the object origin: they have signed URLs, and need no certificate."""
+    return _server_context(config, client_ca=None) if config.origin_https else None
+
+
+def broker_context(config: ShimConfig) -> ssl.SSLContext | None:
+    """How brokers are verified; ``None`` = plaintext. SASL is the clients' own affair and passes through."""
+    settings = config.broker_settings
+    for name in settings:
+        if not name.startswith("ssl.") and name not in ("security.protocol", "enable.ssl.certificate.verification"):
+            raise ConfigurationError(f"{name} is no setting of the connections to brokers: TLS is, SASL passes through")
+        if name.startswith(_IDENTITY) and not config.allow_shared_identity:
+            raise ConfigurationError(f"{name} would make every client the shim in the brokers' eyes")
+    protocol = security_protocol(settings)
+    if protocol not in _PROTOCOLS:
+        raise ConfigurationError(f"no such security.protocol: {protocol}")
+    return client_context(settings) if _PROTOCOLS[protocol] else None
+
+
+def _server_context(config: ShimConfig, client_ca: str | None) -> ssl.SSLContext | None:
+    if config.ssl_certificate is None:
+        if config.ssl_key is not None or config.ssl_client_ca is not None or config.origin_https:
+            raise ConfigurationError("TLS needs a certificate")
+        return None
+    return server_context(
+        Path(config.ssl_certificate),
+        None if config.ssl_key is None else Path(config.ssl_key),
+        key_password=config.ssl_key_password,
+        client_ca=None if client_ca is None else Path(client_ca),
+    )
