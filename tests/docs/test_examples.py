@@ -1,7 +1,7 @@
 """Every example of the documents runs, against an embedded cluster with a topic ``orders`` of which most is tiered.
 
 Addresses stand for parts: ``localhost:9092`` the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its object origin,
-``file:///var/kafka-tier`` the tier. Of ``make`` and ``pip install`` it is checked that what they name exists.
+``file:///var/kafka-tier`` the tier; ``shim.pem`` and ``password`` are there. Of ``make`` and ``pip install`` it is checked that what they name exists.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.docs.documents import ROOT, Block, blocks
+from tests.support.certificates import Authority
 from tests.support.kafka_broker import HOST, free_ports
 
 pytestmark = [pytest.mark.embedded, pytest.mark.xdist_group("examples")]
@@ -93,6 +94,8 @@ def test_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path: 
 
 
 def _serves_until_told_to_stop(command: str, cluster: EmbeddedCluster, directory: Path) -> None:
+    (directory / "password").write_text("secret\n")
+    Authority().issue().write(directory / "shim.pem", "secret")
     # This shim is to listen itself, so its two addresses are free ones.
     for stand_in, port in zip(("localhost:9192", "localhost:9193"), free_ports(2), strict=True):
         command = command.replace(stand_in, f"{HOST}:{port}")
