@@ -6,24 +6,19 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, by_consume, by_poll, direct, plain, read_to_end, row, settings, total
 from tests.support.scenario import TransactionalTopic
 
 pytestmark = pytest.mark.broker
-
-PATIENCE_SECONDS = 60.0
-Row = tuple[Any, ...]
 
 
 @contextmanager
@@ -37,88 +32,6 @@ def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
 def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
     with shim_before(kafka_broker) as running:
         yield running
-
-
-def settings(bootstrap_servers: str, isolation: str, **more: object) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": bootstrap_servers,
-        "group.id": f"direct-{uuid4()}",
-        "auto.offset.reset": "earliest",
-        "isolation.level": isolation,
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "check.crcs": True,
-        "log_level": 0,
-        **more,
-    }
-
-
-def direct(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
-    origin = shim.origin_url
-    assert origin is not None
-    return settings(
-        shim.bootstrap_servers,
-        isolation,
-        **{
-            "fetch.remote.enabled": True,
-            "remote.storage.fetcher.class": "presigned",
-            "remote.storage.fetcher.allowed.hosts": origin.partition("//")[2],
-            "remote.storage.fetcher.allow.http": True,
-            "remote.storage.fetcher.allow.private.addresses": True,
-            **more,
-        },
-    )
-
-
-def row(message: Message) -> Row:
-    return (
-        message.offset(),
-        message.timestamp(),
-        message.leader_epoch(),
-        message.key(),
-        message.value(),
-        message.headers(),
-    )
-
-
-def by_poll(consumer: confluent_kafka.Consumer) -> list[Message]:
-    message = consumer.poll(1.0)
-    return [] if message is None else [message]
-
-
-def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:
-    return consumer.consume(500, 0.2)
-
-
-def read_to_end(consumer: confluent_kafka.Consumer, take: Callable[[confluent_kafka.Consumer], list[Message]]) -> list[Row]:
-    """Everything up to the end of the one assigned partition."""
-    rows: list[Row] = []
-    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
-    while not deadline.expired():
-        for message in take(consumer):
-            error = message.error()
-            if error is None:
-                rows.append(row(message))
-            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                return rows
-            else:
-                raise AssertionError(error)
-    raise AssertionError(f"no end after {len(rows)} records")
-
-
-def plain(broker: KafkaBroker, topic: str, isolation: str, start: int = OFFSET_BEGINNING) -> list[Row]:
-    consumer = confluent_kafka.Consumer(settings(broker.bootstrap_servers, isolation))
-    try:
-        consumer.assign([TopicPartition(topic, 0, start)])
-        return read_to_end(consumer, by_consume)
-    finally:
-        consumer.close()
-
-
-def total(metrics: dict[str, Any], name: str) -> int:
-    value = metrics[name]
-    assert isinstance(value, int)
-    return value
 
 
 @pytest.mark.parametrize("take", [by_poll, by_consume])

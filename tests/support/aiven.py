@@ -22,6 +22,7 @@ from tests.support.tier import LAYOUT
 DATA_KEY = bytes(range(100, 132))
 AAD = bytes(range(32))
 IV = b"not random  "
+_ATTRIBUTES_AT, _CODEC = 21, 0x07  # of a batch of magic 2
 _INDEXES = {
     "offset": ObjectKind.OFFSET_INDEX,
     "timestamp": ObjectKind.TIME_INDEX,
@@ -65,16 +66,22 @@ def stored_chunks(data: bytes, chunk_size: int, *, compressed: bool, encrypted: 
 
 @attrs.frozen
 class AivenWriter:
-    """``objects`` gives the three objects of a segment. Bytes are always the same, ``wrapped_key`` apart."""
+    """``objects`` gives the three objects of a segment. Bytes are always the same, ``wrapped_key`` apart.
+
+    ``heuristic``: a segment whose first batch its producer has compressed is not compressed again.
+    """
 
     prefix: str = ""
     chunk_size: int = 100
     compressed: bool = False
     encrypted: bool = False
+    heuristic: bool = False
 
     def objects(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> dict[str, bytes]:
         """By key, from a store in the other layout."""
         log = store.get(LAYOUT.object_key(segment, ObjectKind.LOG))
+        if self.heuristic and log[_ATTRIBUTES_AT + 1] & _CODEC:
+            return attrs.evolve(self, compressed=False, heuristic=False).objects(store, segment)
         chunks = stored_chunks(log, self.chunk_size, compressed=self.compressed, encrypted=self.encrypted)
         indexes, slices = self._indexes(store, segment)
         manifest = {
@@ -85,9 +92,7 @@ class AivenWriter:
             **self._encryption(),
             "remoteLogSegmentMetadata": described(segment),
         }
-        tip = segment.topic_id_partition
-        directory = f"{self.prefix}{tip.topic}-{uuid_to_text(tip.topic_id)}/{tip.partition}"
-        main = f"{directory}/{segment.start_offset:020d}-{uuid_to_text(segment.remote_log_segment_id.id)}"
+        main = self.prefix + main_path(segment)
         return {
             f"{main}.log": b"".join(chunks),
             f"{main}.indexes": indexes,
@@ -119,6 +124,13 @@ class AivenWriter:
             return {}
         wrapped = f"key1:{base64.b64encode(wrap(DATA_KEY)).decode()}"
         return {"encryption": {"dataKey": wrapped, "aad": base64.b64encode(AAD).decode()}}
+
+
+def main_path(segment: RemoteLogSegmentMetadata) -> str:
+    """The part that the keys of a segment's objects have in common, without the prefix."""
+    tip = segment.topic_id_partition
+    directory = f"{tip.topic}-{uuid_to_text(tip.topic_id)}/{tip.partition}"
+    return f"{directory}/{segment.start_offset:020d}-{uuid_to_text(segment.remote_log_segment_id.id)}"
 
 
 def described(segment: RemoteLogSegmentMetadata) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ transaction that holds the last stable offset, and tiering, below it although mo
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from confluent_kafka import Producer
 from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.waiting import wait_until
 
-__all__ = ["TransactionalTopic", "write_transactional_topic"]
+__all__ = ["TransactionalTopic", "write_transactional_topic", "write_wide_topic"]
 
 _FIRST_TIMESTAMP = 1_700_000_000_000
 _CODECS = {"plain": "none", "rdk-none": "none", "rdk-lz4": "lz4", "rdk-zstd": "zstd"}
@@ -200,6 +201,27 @@ def write_transactional_topic(broker: KafkaBroker, topic: str) -> TransactionalT
         leader_epochs=tuple(epochs),
         transactions=tuple(writer.transactions),
     )
+
+
+def write_wide_topic(broker: KafkaBroker, topic: str) -> None:
+    """Creates ``topic`` with segments of many ranges: large batches that shrink little, by turns in lz4 and as they are."""
+    broker.create_topic(topic, segment_bytes=400_000)
+    content = random.Random(7)
+    for codec in ("none", "lz4") * 3:
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "compression.type": codec,
+                "batch.num.messages": 20,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
+        for number in range(200):
+            value = content.randbytes(1500) + bytes(500)  # what does not shrink at all is sent as it is
+            producer.produce(topic, value, b"%s %d" % (codec.encode(), number), 0, timestamp=_FIRST_TIMESTAMP + number)
+        assert producer.flush(60) == 0, "the broker did not take all records"
+    broker.wait_until_tiered(topic)
 
 
 def _leader_epoch(broker: KafkaBroker, topic: str) -> int:

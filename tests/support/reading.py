@@ -1,0 +1,108 @@
+"""Reads a partition of the real broker to its end, with the plain consumer and with ours, as rows that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import confluent_kafka
+from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_broker import KafkaBroker
+
+__all__ = ["PATIENCE_SECONDS", "Row", "by_consume", "by_poll", "direct", "plain", "read_to_end", "row", "settings", "total"]
+
+PATIENCE_SECONDS = 60.0
+Row: TypeAlias = tuple[Any, ...]
+
+
+def settings(bootstrap_servers: str, isolation: str, **more: object) -> dict[str, Any]:
+    """Of a consumer that reads everything once and is told where partitions end."""
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": f"direct-{uuid4()}",
+        "auto.offset.reset": "earliest",
+        "isolation.level": isolation,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "log_level": 0,
+        **more,
+    }
+
+
+def direct(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
+    """The same for our consumer, which reads what the shim's own origin serves."""
+    origin = shim.origin_url
+    assert origin is not None
+    return settings(
+        shim.bootstrap_servers,
+        isolation,
+        **{
+            "fetch.remote.enabled": True,
+            "remote.storage.fetcher.class": "presigned",
+            "remote.storage.fetcher.allowed.hosts": origin.partition("//")[2],
+            "remote.storage.fetcher.allow.http": True,
+            "remote.storage.fetcher.allow.private.addresses": True,
+            **more,
+        },
+    )
+
+
+def row(message: Message) -> Row:
+    """All that a consumer tells of a record."""
+    return (
+        message.offset(),
+        message.timestamp(),
+        message.leader_epoch(),
+        message.key(),
+        message.value(),
+        message.headers(),
+    )
+
+
+def by_poll(consumer: confluent_kafka.Consumer) -> list[Message]:
+    message = consumer.poll(1.0)
+    return [] if message is None else [message]
+
+
+def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:
+    return consumer.consume(500, 0.2)
+
+
+def read_to_end(
+    consumer: confluent_kafka.Consumer, take: Callable[[confluent_kafka.Consumer], list[Message]] = by_consume
+) -> list[Row]:
+    """Everything up to the end of the one assigned partition."""
+    rows: list[Row] = []
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while not deadline.expired():
+        for message in take(consumer):
+            error = message.error()
+            if error is None:
+                rows.append(row(message))
+            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                return rows
+            else:
+                raise AssertionError(error)
+    raise AssertionError(f"no end after {len(rows)} records")
+
+
+def plain(broker: KafkaBroker, topic: str, isolation: str, start: int = OFFSET_BEGINNING) -> list[Row]:
+    """What confluent's own consumer gets straight from the broker."""
+    consumer = confluent_kafka.Consumer(settings(broker.bootstrap_servers, isolation))
+    try:
+        consumer.assign([TopicPartition(topic, 0, start)])
+        return read_to_end(consumer)
+    finally:
+        consumer.close()
+
+
+def total(metrics: dict[str, Any], name: str) -> int:
+    """A metric that counts."""
+    value = metrics[name]
+    assert isinstance(value, int)
+    return value
