@@ -18,10 +18,10 @@ SECONDS ?= 20
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench fuzz docs clean install artifacts s3-server
+.PHONY: help demo test test-fast lint format types bench fuzz kernel-coverage docs clean install artifacts store-servers
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.demo ## the whole system on this machine: broker, tier and consumer (FAULT=store-down|slow-store|expired-urls)
 	$(BIN)/kafka-remote demo $(if $(FAULT),--fault $(FAULT))
@@ -49,7 +49,10 @@ bench: $(VENV)/.test ## reads a real tiered topic through the broker and directl
 	$(BIN)/python -m tests.benchmarks.end_to_end $(ARGS)
 
 fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each target (ARGS=--sanitize)
-	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
+
+kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
+	$(BIN)/python -m tests.records.kernel_coverage
 
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py
@@ -66,8 +69,8 @@ install: $(VENV)/.test
 artifacts: $(VENV)/.test
 	$(BIN)/python -m tests.support.artifacts
 
-s3-server: $(VENV)/.test
-	$(BIN)/python -m tests.support.s3_server
+store-servers: $(VENV)/.test
+	$(BIN)/python -m tests.support.store_servers
 
 $(VENV)/.made: .ci/constraints.txt
 	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))

@@ -1,6 +1,6 @@
 # Part of _kernel.pyx: the codecs and the builder, the twin of columns.ColumnBuilder.
 
-cdef object decompression_error = cramjam.DecompressionError
+decompression_error = cramjam.DecompressionError
 cdef object gzip_into = cramjam.gzip.decompress_into
 cdef object snappy_into = cramjam.snappy.decompress_raw_into
 cdef object lz4_into = cramjam.lz4.decompress_into

@@ -72,8 +72,6 @@ cdef class Memory:
     cdef int grow(self, int64_t capacity) except -1:
         """Makes room for ``capacity`` bytes; what lies there already stays."""
         cdef uint8_t *grown
-        if capacity <= self.capacity:
-            return 0
         grown = take(&capacity) if capacity >= SPARE_LEAST else NULL
         if grown == NULL:
             grown = <uint8_t *>krm_allocate(capacity)
@@ -90,7 +88,7 @@ cdef class Memory:
         cdef void *fitted
         if self.size < self.capacity // 2 and self.size:
             fitted = realloc(self.data, self.size)
-            if fitted != NULL:
+            if fitted != NULL:  # no test: a smaller piece is never refused
                 self.data, self.capacity = <uint8_t *>fitted, self.size
 
 

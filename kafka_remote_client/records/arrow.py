@@ -15,14 +15,15 @@ from kafka_remote_client.records.columns import BinaryColumn, HeaderColumns
 
 __all__ = ["SPARK_KAFKA_SCHEMA", "record_batch"]
 
-_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_BINARY = pa.binary()
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", _BINARY)])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 SPARK_KAFKA_SCHEMA = pa.schema(
     [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
+        pa.field("key", _BINARY),
+        pa.field("value", _BINARY),
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
@@ -73,7 +74,7 @@ def _nothing(kind: pa.DataType, bits: int) -> pa.Array:
     return pa.repeat(pa.scalar([] if pa.types.is_list(kind) else None, kind), 1 << bits)
 
 
-def _binary(column: BinaryColumn | None, length: int, kind: pa.DataType = pa.binary()) -> pa.Array:
+def _binary(column: BinaryColumn | None, length: int, kind: pa.DataType = _BINARY) -> pa.Array:
     if column is None:
         return _nothing(kind, _bits(length)).slice(0, length)
     ends, data, validity, nulls = column

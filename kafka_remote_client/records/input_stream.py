@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.records._select import scan_batches
 from kafka_remote_client.records.batch import ANY_OFFSET, BatchHeader, BatchRules
 
@@ -15,11 +16,28 @@ class RemoteLogInputStream:
 
     A cut-off batch at the end is left out, as Kafka's class of this name does; ``consumed`` says where it begins and
     ``needed`` how many bytes it would have (0 when that is not known). With the default rules batches need only rise in
-    offset. Damage raises CorruptRecordError or UnsupportedFormatError after the good batches before it were given.
+    offset; ``expected_offset`` is where the first one has to begin, where that is known. Damage raises CorruptRecordError or
+    UnsupportedFormatError after the good batches before it were given.
     """
 
-    def __init__(self, data: memoryview | bytes | bytearray, rules: BatchRules | None = None) -> None:
-        self._batches = scan_batches(memoryview(data), ANY_OFFSET, rules or BatchRules())
+    def __init__(
+        self,
+        data: memoryview | bytes | bytearray,
+        rules: BatchRules | None = None,
+        *,
+        expected_offset: int = ANY_OFFSET,
+    ) -> None:
+        self._batches = scan_batches(memoryview(data), expected_offset, rules or BatchRules())
+
+    @property
+    def batches(self) -> Sequence[BatchHeader]:
+        """The whole, sound batches, for whoever does not want the exception."""
+        return self._batches
+
+    @property
+    def error(self) -> DirectFetchError | None:
+        """What iteration raises at its end: CorruptRecordError, UnsupportedFormatError, or None."""
+        return self._batches.error
 
     def __iter__(self) -> Iterator[BatchHeader]:
         yield from self._batches

@@ -1,31 +1,28 @@
 """Fuzzes the record decoders.
 
     make fuzz SECONDS=20                             # every target that long, on top of the corpus in the tree
-    python tests/fuzz/run.py --seconds 60 --target lz4 --keep
+    python -m tests.fuzz.run --seconds 60 --target lz4 --keep
     make fuzz SECONDS=20 ARGS=--sanitize             # the kernel built with AddressSanitizer and UBSan
 
 Ends with 1 when a target fails; the input that did it lies in ``.cache/fuzz/``. ``--keep`` adds what the fuzzer found
-interesting to the corpus. An input may take a second for a MiB, and the process two GiB. Needs atheris (group ``fuzz``).
+interesting to the corpus. The targets judge the time that an input takes (``targets.py``); the process may take two GiB.
+Needs atheris (group ``fuzz``).
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.kernel_build import ROOT, build, put_in_place
+
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 FOUND = ROOT / ".cache" / "fuzz"
 NAMES = [
@@ -34,21 +31,11 @@ NAMES = [
 ]  # fmt: skip
 
 
-class SanitizedKernel:
-    """Finds the sanitized build in place of the installed one."""
-
-    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        if name != "kafka_remote_client.records._kernel":
-            return None
-        return spec_from_file_location(name, os.environ["KERNEL_FILE"])
-
-
 def child(name: str, arguments: list[str]) -> None:
     """Runs one target in this process; never returns."""
     import atheris
 
-    if "KERNEL_FILE" in os.environ:
-        sys.meta_path.insert(0, SanitizedKernel())
+    put_in_place()
     with atheris.instrument_imports(include=["kafka_remote_client.records"]):
         from tests.fuzz.targets import TARGETS
     from kafka_remote_client.records import _kernel
@@ -61,16 +48,8 @@ def child(name: str, arguments: list[str]) -> None:
 
 def sanitized() -> dict[str, str]:
     """Builds the kernel with both sanitizers, once for the same sources; returns what a child needs in its environment."""
-    sources = ROOT / "kafka_remote_client" / "records"
-    inputs = sorted(path for path in sources.iterdir() if path.suffix in {".pyx", ".pxi", ".h"})
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in inputs)).hexdigest()
-    directory = FOUND / f"sanitized-{digest[:16]}"
-    directory.mkdir(parents=True, exist_ok=True)
-    target = directory / f"_kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
-    with (directory / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.exists():
-            _build_sanitized(sources, directory / "_kernel.c", target)
+    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    target = build(["-O1", "-g", "-fno-omit-frame-pointer", *sanitizers], FOUND)
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
     return {
         "KERNEL_FILE": str(target),
@@ -80,45 +59,34 @@ def sanitized() -> dict[str, str]:
     }
 
 
-def _build_sanitized(sources: Path, c_file: Path, target: Path) -> None:
-    subprocess.run([sys.executable, "-m", "cython", "-3", str(sources / "_kernel.pyx"), "-o", str(c_file)], check=True)
-    flags = [
-        "-O1",
-        "-g",
-        "-fPIC",
-        "-shared",
-        "-fno-omit-frame-pointer",
-        "-fsanitize=address,undefined",
-        "-fno-sanitize-recover=undefined",
-    ]
-    include = [f"-I{sysconfig.get_paths()['include']}", f"-I{sources}"]
-    unfinished = target.with_suffix(".unfinished")
-    subprocess.run(["gcc", *flags, *include, str(c_file), "-o", str(unfinished)], check=True)
-    unfinished.rename(target)
-
-
 def fuzz(name: str, seconds: int, environment: dict[str, str], keep: bool = False) -> str:
     """One target; returns how many runs in how many seconds found nothing. Raises RuntimeError with the target's output."""
     FOUND.mkdir(parents=True, exist_ok=True)
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
     with tempfile.TemporaryDirectory() as scratch:
         seeds = CORPUS / name
-        arguments = [scratch, str(seeds), f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-max_len=4096"]
+        arguments = [scratch, str(seeds), f"-max_total_time={seconds}", "-timeout=60", "-rss_limit_mb=2048", "-max_len=4096"]
         arguments.append(f"-artifact_prefix={FOUND}/{name}-")
-        done = subprocess.run(
-            [sys.executable, __file__, "--child", name, *arguments],
-            env=inherited | {"PYTHONPATH": str(ROOT)} | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        runs = re.search(r"Done (\d+) runs in (\d+)", done.stderr)
-        if done.returncode or runs is None:
-            raise RuntimeError(f"{name}: FAILED\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.fuzz.run", "--child", name, *arguments],
+                env=inherited | {"PYTHONPATH": str(ROOT)} | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            text = output.read()
+        runs = re.search(r"Done (\d+) runs in (\d+)", text)
+        if process.returncode or runs is None:
+            raise RuntimeError(f"{name}: FAILED\n{text[-8000:]}")
         if keep:
             for path in Path(scratch).iterdir():
                 shutil.copy(path, seeds / path.name)
-    return f"{name}: {int(runs[1]):,} runs in {runs[2]} s, nothing found"
+    processor = used.ru_utime + used.ru_stime
+    return f"{name}: {int(runs[1]):,} runs in {runs[2]} s ({processor:.0f} s of processor time), nothing found"
 
 
 def main() -> int:

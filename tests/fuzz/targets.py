@@ -1,19 +1,22 @@
 """What the fuzzer calls: each target turns any bytes into a case that gets past the checksums, and judges what comes out.
 
-A target fails on any exception that is not documented, and where the compiled decoder and its Python twin differ. Only the
-twin is instrumented; it runs first on the same input and so guides the fuzzer through the kernel as well.
+A target fails on any exception that is not documented, where the compiled decoder and its Python twin differ, and when either
+takes too long: 1 s for each MiB begun, of the processor's time and not the clock's, so that a loaded machine is no reason. That
+time includes reading every record three ways. What never comes back is left to the fuzzer's own time-out. Only the twin is
+instrumented; it runs first on the same input and so guides the fuzzer through the kernel as well.
 """
 
 from __future__ import annotations
 
 import contextlib
 import struct
+import time
 import zlib
 from collections.abc import Callable
 
 from kafka_remote_client.errors import CorruptRecordError, UnsupportedFormatError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records import compression
+from kafka_remote_client.records import arrow, compression
 from kafka_remote_client.records.faults import BatchFault
 from tests.support.batches import Rec, abort_marker, batch, commit_marker, control_batch, fix_crc
 from tests.support.decoders import IMPLEMENTATIONS, SEAM, outcome
@@ -21,6 +24,8 @@ from tests.support.decoders import IMPLEMENTATIONS, SEAM, outcome
 __all__ = ["TARGETS"]
 
 CAP = 1 << 20
+_SECONDS_PER_MIB = 1.0
+_loaded = arrow  # its import takes a second, for which no input is to blame
 
 
 def judge(data: bytes, level: int = 0, aborted: list[AbortedTransaction] | None = None, **options: object) -> None:
@@ -29,7 +34,11 @@ def judge(data: bytes, level: int = 0, aborted: list[AbortedTransaction] | None 
     for name, implementation in IMPLEMENTATIONS.items():
         for module, attribute in SEAM:
             setattr(module, attribute, getattr(implementation, attribute))
+        started = time.thread_time()
         seen[name] = outcome(data, IsolationLevel(level), aborted, max_decompressed_bytes=CAP, **options)
+        spent = time.thread_time() - started
+        if spent > _SECONDS_PER_MIB * (1 + (len(data) >> 20)):
+            raise AssertionError(f"{name} takes {spent:.1f} s of processor time for {len(data)} bytes")
     for name, found in seen.items():
         if found != seen["pure"]:
             raise AssertionError(f"{name} differs from pure: {found!r} {seen['pure']!r}")

@@ -143,6 +143,14 @@ def test_arrow_of_records_without_headers_has_empty_lists() -> None:
     assert found.column("headers").to_pylist() == [[], []]
 
 
+def test_arrow_columns_of_nothing_but_nulls() -> None:
+    found = read_batches(batch(0, [Rec(i, None, b"v", [(b"h", None)] * 2) for i in range(3)])).to_arrow("t", 0)
+    found.validate(full=True)
+    assert found.column("key").to_pylist() == [None] * 3
+    assert found.column("key").null_count == 3
+    assert found.column("headers").to_pylist() == [[{"key": "h", "value": None}] * 2] * 3
+
+
 def test_arrow_without_nulls_has_no_validity_bitmap() -> None:
     table = read_batches(batch(0, [Rec(0, b"k", b"v"), Rec(1, b"k", b"v")])).to_arrow("t", 0)
     assert table.column("key").buffers()[0] is None

@@ -5,6 +5,7 @@ from typing import Any
 
 import cramjam
 import pytest
+import xxhash
 
 from kafka_remote_client.errors import CorruptRecordError, UnsupportedFormatError
 from kafka_remote_client.records import compression, read_batches
@@ -227,6 +228,43 @@ def test_zstd_stored_blocks_and_runs_are_bounded_without_the_content_size() -> N
         decompress_into(ByteArena(), 4, memoryview(frame), 5002)
     with pytest.raises(CorruptRecordError):
         decoded(frame, 4)
+
+
+def lz4_with_dictionary(data: bytes) -> bytes:
+    """A stored frame that names a dictionary."""
+    descriptor = b"\x61\x40" + bytes(4)
+    checksum = xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF
+    return b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + struct.pack("<I", len(data) | 1 << 31) + data + bytes(4)
+
+
+def test_lz4_dictionary_is_skipped_where_no_block_needs_it() -> None:
+    raw = lz4_with_dictionary(record(Rec(0, value=b"stored")))
+    assert [row[5] for row in read_batches(batch(0, b"", payload=raw, count=1, last_delta=0, codec=3)).rows()] == [b"stored"]
+
+
+def zstd_frame(data: bytes, flags: int, fields: bytes, checksum: int) -> bytes:
+    """A stored frame with one byte of content size."""
+    content = (len(data) << 3 | 1).to_bytes(3, "little") + data + struct.pack("<I", checksum)
+    return b"\x28\xb5\x2f\xfd" + bytes([flags]) + fields + content
+
+
+def test_zstd_content_checksum_is_verified() -> None:
+    raw = record(Rec(0, value=b"checked"))
+    checksum = xxhash.xxh64_intdigest(raw) & 0xFFFFFFFF
+    options: dict[str, Any] = {"count": 1, "last_delta": 0, "codec": 4}
+    sound = batch(0, b"", payload=zstd_frame(raw, 0x24, bytes([len(raw)]), checksum), **options)
+    assert [row[5] for row in read_batches(sound).rows()] == [b"checked"]
+    wrong = batch(0, b"", payload=zstd_frame(raw, 0x24, bytes([len(raw)]), checksum ^ 1), **options)
+    with pytest.raises(CorruptRecordError):
+        read_batches(wrong)
+
+
+@pytest.mark.parametrize(("kind", "size"), [(1, 1), (2, 2), (3, 4)])
+def test_zstd_frame_that_needs_a_dictionary_is_damage(kind: int, size: int) -> None:
+    raw = record(Rec(0))
+    frame = zstd_frame(raw, 0x24 | kind, b"\7" * size + bytes([len(raw)]), xxhash.xxh64_intdigest(raw) & 0xFFFFFFFF)
+    with pytest.raises(CorruptRecordError):
+        read_batches(batch(0, b"", payload=frame, count=1, last_delta=0, codec=4))
 
 
 def test_empty_compressed_batch_is_damage_where_records_are_claimed() -> None:

@@ -1,0 +1,129 @@
+"""Which lines and branches of the compiled kernel its tests reach: ``make kernel-coverage``; ends with 1 below 100 %.
+
+The kernel is built without optimisation and with gcov's counters, the tests of ``records/`` run on that build, and gcov's
+figures for the C file are carried back to the sources by the comments that Cython leaves there.
+
+* A line counts that Cython makes statements of. It is reached when one of its statements ran.
+* A branch counts that stems from the source: each condition (the parts of ``and``, ``or`` and ``a <= b <= c`` alone) both ways,
+  a loop entered and left, each arm where Cython makes a ``switch``. What Cython adds does not count: whether a call failed or a
+  reference was the last one, and how arguments were passed.
+* A line that says ``no test:`` and why is left out.
+* The C headers beside the kernel count as they are. What the preprocessor leaves out on this machine is in no figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import attrs
+
+from tests.support.kernel_build import ROOT, SOURCES, build
+
+TESTS = ["tests/records"]
+
+_SOURCE = re.compile(r'^\s*/\* "kafka_remote_client/records/([\w.]+)":(\d+)$')
+_SECTION = "/* #### Code section: "
+_CONDITION = re.compile(
+    r"^\s*(\} else )?(if \((unlikely\()?!?__pyx_[tv]_\w+\)?\) (\{|break;)|for \(__pyx_t_\d+ = .*\{"
+    r"|switch \(__pyx_[vt]_\w+\) \{|if \(\S+ >=? \S+\) break;)"
+)
+
+
+@attrs.define
+class Count:
+    """Of one line of the sources: how often it ran, how often each branch was taken."""
+
+    hits: int = 0
+    branches: list[int] = attrs.field(factory=list)
+
+
+Lines = dict[tuple[str, int], Count]
+
+
+def measure(directory: Path) -> Lines:
+    """What gcov says about a kernel that was built and run in ``directory``, by (file, line)."""
+    command = ["gcov", "--json-format", "--branch-probabilities", "--stdout", "_kernel.o"]
+    files = json.loads(subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout)["files"]
+    text = (directory / "_kernel.c").read_text().split("\n")
+    places, excused = origins(text), excuses()
+    found: Lines = defaultdict(Count)
+    for file in files:
+        path = directory / file["file"]
+        for line in file["lines"]:
+            number = line["line_number"]
+            if path.name == "_kernel.c":
+                place = places.get(number)
+                counts = _CONDITION.match(text[number - 1]) is not None
+            else:
+                place = (path.name, number) if path.parent == SOURCES else None
+                counts = True
+            if place is not None and place not in excused:
+                found[place].hits = max(found[place].hits, line["count"])
+                if counts:
+                    found[place].branches += [branch["count"] for branch in line["branches"]]
+    return found
+
+
+def origins(text: list[str]) -> dict[int, tuple[str, int]]:
+    """For each line of the C file that stems from our sources, numbered from 1, the place there."""
+    places, current, inside = {}, None, False
+    for number, line in enumerate(text, 1):
+        if line.startswith(_SECTION):
+            inside, current = line.startswith(_SECTION + "module_code "), None
+        elif line.lstrip().startswith('/* "'):
+            named = _SOURCE.match(line)
+            current = (named[1], int(named[2])) if named else None
+        elif inside and current is not None:
+            places[number] = current
+    return places
+
+
+def excuses() -> set[tuple[str, int]]:
+    """Lines of our sources that no test can reach."""
+    return {
+        (path.name, number)
+        for path in SOURCES.glob("_*.p[yx][xi]")
+        for number, line in enumerate(path.read_text().split("\n"), 1)
+        if "# no test: " in line
+    }
+
+
+def report(lines: Lines) -> bool:
+    """Prints a table and what is missing; whether nothing is."""
+    print(f"{'file':26}{'lines':>8}{'missed':>8}{'branches':>10}{'missed':>8}")
+    complete = True
+    for name in sorted({name for name, _ in lines}):
+        counts = [count for (file, _), count in sorted(lines.items()) if file == name]
+        branches = [taken for count in counts for taken in count.branches]
+        missed, untaken = sum(not count.hits for count in counts), sum(not taken for taken in branches)
+        print(f"{name:26}{len(counts):8}{missed:8}{len(branches):10}{untaken:8}")
+        complete &= not missed and not untaken
+    for (name, number), count in sorted(lines.items()):
+        if not count.hits:
+            print(f"{name}:{number}: never ran")
+        elif not all(count.branches):
+            print(f"{name}:{number}: branches taken {count.branches}")
+    return complete
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tests", nargs="*", default=TESTS)
+    options = parser.parse_args()
+    kernel = build(["-O0", "--coverage"], ROOT / ".cache" / "kernel-coverage")
+    for old in kernel.parent.glob("*.gcda"):
+        old.unlink()
+    command = [sys.executable, "-X", "dev", "-m", "pytest", "-p", "tests.support.kernel_build", "-q", "--no-header"]
+    tests = subprocess.run([*command, *options.tests], cwd=ROOT, env=os.environ | {"KERNEL_FILE": str(kernel)}, check=False)
+    return tests.returncode or int(not report(measure(kernel.parent)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The kernel's own memory and exits, which no segment leads to. Everything else about it is in the tests of its twin."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.errors import CorruptRecordError
+from kafka_remote_client.records import read_batches
+from tests.support.batches import Rec, batch
+from tests.support.decoders import IMPLEMENTATIONS
+
+pytestmark = pytest.mark.skipif("compiled" not in IMPLEMENTATIONS, reason="the kernel is not built")
+kernel = IMPLEMENTATIONS.get("compiled")
+LARGE = 5 << 20  # beyond what one huge page holds
+
+
+@pytest.mark.parametrize("codec", [3, 4])
+def test_large_batches_share_memory_that_grows(codec: int) -> None:
+    value = bytes(range(256)) * (LARGE >> 8)
+    data = b"".join(batch(i, [Rec(0, value=value)], codec=codec) for i in range(3))
+    assert [row[5] == value for row in read_batches(data).rows()] == [True] * 3
+
+
+def test_no_room_is_made_for_records_that_cannot_be_there() -> None:
+    with pytest.raises(CorruptRecordError):
+        read_batches(batch(0, [Rec()], codec=3, count=2**31 - 1))
+
+
+def test_memory_that_is_refused_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        kernel.Arena().reserve(1 << 60)
+
+
+def test_error_that_is_no_damage_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernel, "copy_records", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_batches(batch(0, [Rec()], codec=4, payload=b"no zstd"))
+
+
+def test_only_the_codecs_own_error_sends_a_batch_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "decompression_error", KeyError)
+    with pytest.raises(Exception, match=r"invalid|corrupt|literal"):
+        read_batches(batch(0, [Rec()], codec=2, payload=b"\x40" + b"\xff" * 20))
