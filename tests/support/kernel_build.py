@@ -1,6 +1,6 @@
 """Builds of the record kernel that are not the installed one: with sanitizers, with counters for coverage.
 
-As a pytest plugin (``-p tests.support.kernel_build``) it puts the build that ``KERNEL_FILE`` names in place of the installed one.
+As a pytest plugin (``-p tests.support.kernel_build``) it puts the build named by ``KERNEL_FILE`` in place of the installed one.
 """
 
 from __future__ import annotations
