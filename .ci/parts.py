@@ -49,8 +49,8 @@ PARTS = (
     ("C compiler", compiler, "gcc libc6-dev python3-dev", "the compiled record decoder"),
     ("JDK >= 17", jdk, "default-jdk-headless", "the real Kafka broker"),
     ("Maven", commands("mvn"), "maven", "the real Kafka broker"),
-    ("Go", commands("go"), "golang-go", None),
-    ("Node.js", commands("node"), "nodejs", None),
+    ("Go", commands("go"), "golang-go", "S3 and GCS servers"),
+    ("Node.js", commands("node", "npm"), "nodejs npm", "the Azure server"),
     ("Chromium", commands("chromium"), "chromium", None),
 )
 

@@ -26,6 +26,7 @@ SUITES = {
     # cores; where a module's fixtures write topics, a module stays with one worker.
     "unit": (8, 2, "loadgroup"),
     "shim": (5, 4, "loadfile"),
+    "stores": (4, 2, "loadfile"),
     "broker": (8, 4, "loadfile"),
     "packaging-docs": (6, 2, "loadgroup"),
     "fuzz": (6, 2, "load"),
@@ -127,7 +128,9 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if shutil.which("mvn") and "broker" in chosen:
+    if {"broker", "stores"} & set(chosen):
+        steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
+    if shutil.which("mvn") and {"broker", "stores"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
     report.run("install", INSTALL_CEILING, steps, environment)
     if report.failed:

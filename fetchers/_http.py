@@ -10,6 +10,8 @@
     301 302 303 307 308                                  | ForbiddenLocationError: a redirect is never followed
     400 401 403 with the code or text of an expired URL  | LocationExpiredError
     401, 403; 400 AccessDenied or a signature code       | RemoteStorageAccessError
+    any with the code of a bucket elsewhere              | RemoteStorageError
+    404 whose code says that the whole bucket is gone    | RemoteStorageUnavailableError
     404, 410, 412                                        | SegmentNotFoundError: gone, or another version
     416                                                  | RangeNotSatisfiableError
     429, 503                                             | RemoteStorageThrottledError
@@ -62,6 +64,9 @@ _ACCESS_CODES = frozenset(
 _THROTTLED_CODES = frozenset({"SlowDown", "ServerBusy", "TooManyRequests", "Throttling", "RequestLimitExceeded"})
 _UNAVAILABLE_CODES = frozenset({"InternalError", "ServiceUnavailable", "OperationTimedOut", "RequestTimeout"})
 
+_ELSEWHERE_CODES = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
+_BUCKET_GONE_CODES = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"})
+
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 _MAX_RETRY_AFTER = 3600.0
@@ -92,12 +97,16 @@ class ErrorDocument:
 def classify(status: int, headers: Headers, document: ErrorDocument, host: str) -> RemoteStorageError:
     """The error of an answer that is not 206. ``host`` stands in its message;"""
     told = f"{host} answered {status}" + (f" {document.code}" if document.code else "")
+    if document.code in _ELSEWHERE_CODES:
+        return RemoteStorageError(f"{told}: the bucket is in another region")
     if 300 <= status < 400 and status != HTTPStatus.NOT_MODIFIED:
         return ForbiddenLocationError(f"{told}: redirects are not followed")
     if status in (400, 401, 403) and document.expired:
         return LocationExpiredError(told)
     if status in (401, 403) or (status == HTTPStatus.BAD_REQUEST and document.code in _ACCESS_CODES):
         return RemoteStorageAccessError(told)
+    if document.code in _BUCKET_GONE_CODES:
+        return RemoteStorageUnavailableError(told)
     if status in (404, 410, 412):
         return SegmentNotFoundError(told)
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["bool_setting", "int_setting", "text_setting"]
+__all__ = ["bool_setting", "int_setting", "store_options", "store_url", "text_setting"]
 
+_PREFIX = "remote.storage.fetcher."
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # as librdkafka reads them
 
 
@@ -46,3 +47,16 @@ def text_setting(configs: Mapping[str, object], name: str) -> str | None:
     if not isinstance(value, str):
         raise ConfigurationError(f"{name} must be a string")
     return value.strip() or None
+
+
+def store_options(configs: Mapping[str, object]) -> dict[str, object]:
+    """A fetcher's settings under the names that stores know them by: without their common prefix."""
+    return {name.removeprefix(_PREFIX): value for name, value in configs.items() if name.startswith(_PREFIX)}
+
+
+def store_url(configs: Mapping[str, object]) -> str:
+    """Where the tier lies, for a fetcher with access of its own. Raises ConfigurationError when nobody says."""
+    url = text_setting(configs, f"{_PREFIX}store.url") or text_setting(configs, "remote.storage.store.url")
+    if url is None:
+        raise ConfigurationError(f"{_PREFIX}store.url is not set")
+    return url

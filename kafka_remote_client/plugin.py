@@ -23,14 +23,16 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import attrs
 
 from kafka_remote_client.location_metadata import LocationMetadata
-from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 
 __all__ = [
     "LocationMetadata",
     "ObjectInfo",
+    "ObjectSigner",
     "ReadableStream",
     "RemoteObjectStore",
     "RemoteStorageFetcher",
+    "SignedUrl",
     "WritableBuffer",
 ]
 
@@ -102,3 +104,35 @@ class RemoteObjectStore(Protocol):
 
     def close(self) -> None:
         """Releases connections."""
+
+
+def _secret(value: object) -> str:
+    return "<redacted>" if value else repr(value)
+
+
+@attrs.frozen
+class SignedUrl:
+    """A URL that opens one object for a while, and the headers that its reader has to send with it, besides Range.
+
+    Both are bearer secrets and never shown.
+    """
+
+    url: str = attrs.field(repr=_secret)
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_secret)
+
+
+class ObjectSigner(Protocol):
+    """Signs URLs of a store's objects for clients that have no credentials: what a shim grants. Thread safe.
+
+    Found by URL scheme in the entry-point group ``kafka_remote_client.signers``, and built as the store of that URL is.
+    ``binds_ranges`` False: its URLs open the whole object whatever range they are signed for, which shows a client what
+    DeleteRecords and retention have hidden. Such URLs are granted only where that is permitted.
+    """
+
+    binds_ranges: bool
+
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
+        """Opens those bytes of that object, of the version ``etag`` where one is given, for ``ttl_seconds``.
+
+        Raises ValueError for what is no object key, RemoteStorageError kinds where nothing can be signed now.
+        """

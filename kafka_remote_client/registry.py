@@ -1,4 +1,4 @@
-"""From names to plugins: fetchers by ``remote.storage.fetcher.class``, object stores by URL scheme. Loaded when asked for.
+"""From names to plugins: fetchers by ``remote.storage.fetcher.class``, stores and signers by URL scheme. Loaded when asked for.
 
 A fetcher is named in one of two ways:
 
@@ -23,12 +23,24 @@ from typing import Any
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.plugin import RemoteObjectStore, RemoteStorageFetcher
+from kafka_remote_client.plugin import ObjectSigner, RemoteObjectStore, RemoteStorageFetcher
 
-__all__ = ["FETCHERS", "STORES", "MissingExtraError", "fetcher_names", "load_fetcher", "load_store", "store_schemes"]
+__all__ = [
+    "FETCHERS",
+    "SIGNERS",
+    "STORES",
+    "MissingExtraError",
+    "fetcher_names",
+    "load_fetcher",
+    "load_signer",
+    "load_store",
+    "signer_schemes",
+    "store_schemes",
+]
 
 FETCHERS = "kafka_remote_client.fetchers"
 STORES = "kafka_remote_client.stores"
+SIGNERS = "kafka_remote_client.signers"
 
 _CLASS = "remote.storage.fetcher.class"
 _ALLOWED_CLASSES = "remote.storage.fetcher.allowed.classes"
@@ -43,12 +55,17 @@ class MissingExtraError(ConfigurationError):
 
 def fetcher_names() -> list[str]:
     """The names that ``remote.storage.fetcher.class`` can take."""
-    return sorted({entry.name for entry in entry_points(group=FETCHERS)})
+    return _names(FETCHERS)
 
 
 def store_schemes() -> list[str]:
     """The URL schemes that ``--store`` can take."""
-    return sorted({entry.name for entry in entry_points(group=STORES)})
+    return _names(STORES)
+
+
+def signer_schemes() -> list[str]:
+    """The URL schemes of stores whose objects URLs can be signed for, besides those that the shim serves itself."""
+    return _names(SIGNERS)
 
 
 def load_fetcher(config: RemoteFetchConfig) -> RemoteStorageFetcher:
@@ -83,12 +100,27 @@ def load_store(url: str, options: Mapping[str, object] | None = None) -> RemoteO
 
     Raises ConfigurationError for an unknown scheme and what the store raises for its URL; MissingExtraError.
     """
-    scheme = _URL_SCHEME.match(url)
-    found = entry_points(group=STORES, name=scheme[1]) if scheme else None
-    if scheme is None or not found:
-        raise ConfigurationError(f"the store's URL begins with none of: {', '.join(f'{name}://' for name in store_schemes())}")
-    store: RemoteObjectStore = _build(_load_entry(_only(found, scheme[1])), scheme[1], url, dict(options or {}))
+    store: RemoteObjectStore = _load_by_scheme(STORES, url, options)
     return store
+
+
+def load_signer(url: str, options: Mapping[str, object] | None = None) -> ObjectSigner:
+    """What signs URLs of the objects of the store that a URL names. Takes and raises as :func:`load_store`."""
+    signer: ObjectSigner = _load_by_scheme(SIGNERS, url, options)
+    return signer
+
+
+def _load_by_scheme(group: str, url: str, options: Mapping[str, object] | None) -> Any:
+    scheme = _URL_SCHEME.match(url)
+    found = entry_points(group=group, name=scheme[1]) if scheme else None
+    if scheme is None or not found:
+        names = ", ".join(f"{name}://" for name in _names(group))
+        raise ConfigurationError(f"the store's URL begins with none of: {names}")
+    return _build(_load_entry(_only(found, scheme[1])), scheme[1], url, dict(options or {}))
+
+
+def _names(group: str) -> list[str]:
+    return sorted({entry.name for entry in entry_points(group=group)})
 
 
 def _check_permitted(name: str, config: RemoteFetchConfig) -> None:

@@ -10,20 +10,27 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.suites import SUITES, suite_of
+from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import MissingPartError, file_lock
+from tests.support.azure_server import AzureServer
+from tests.support.gcs_server import GcsServer
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.scenario import TransactionalTopic, write_transactional_topic
+from tests.support.s3_server import S3Server
+from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
+from tests.support.store_server import StoreServer
 
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
 
+_Server = TypeVar("_Server", bound=StoreServer)
 _OUR_RUN = pytest.StashKey[Path]()
 
 
@@ -50,8 +57,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if "running_broker" in getattr(item, "fixturenames", ()):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if "running_broker" in fixtures:
             item.add_marker("broker")
+        if fixtures & {"s3_server", "azure_server", "gcs_server"}:
+            item.add_marker("stores")
     wanted = config.getoption("--suite")
     if wanted:
         config.hook.pytest_deselected(items=[item for item in items if suite_of(item) != wanted])
@@ -130,3 +140,79 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
             with file_lock(run / "restart.lock"):
                 write_transactional_topic(running_broker, "transactional").save(facts)
     return TransactionalTopic.load(facts)
+
+
+@pytest.fixture(scope="session")
+def wide_topic(running_broker: KafkaBroker) -> str:
+    """A tiered topic whose segments take several ranges, written once per run (``tests.support.scenario``)."""
+    run, topic = _run_directory(), "wide"
+    with file_lock(run / "wide-topic.lock"):
+        if not (run / "wide-topic").exists():
+            with file_lock(run / "restart.lock", shared=True):
+                write_wide_topic(running_broker, topic)
+            (run / "wide-topic").touch()
+    return topic
+
+
+@pytest.fixture(scope="session")
+def aiven_tier(
+    running_broker: KafkaBroker, transactional_topic: TransactionalTopic, wide_topic: str
+) -> Callable[[str], AivenTier]:
+    """The tier of both topics in a mode of ``tests.support.aiven_tier``; each is written once per run."""
+    run, topics = _run_directory(), (transactional_topic.topic, wide_topic)
+
+    def written(mode: str) -> AivenTier:
+        facts = run / f"aiven-{mode}.json"
+        with file_lock(run / f"aiven-{mode}.lock"):
+            if not facts.exists():
+                with file_lock(run / "restart.lock", shared=True):
+                    directory = run / f"aiven-{mode}"
+                    write_aiven_tier(running_broker, topics, mode, directory).save(facts)
+        return AivenTier.load(facts)
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server. Tests take a bucket of their own from it."""
+    yield from _served(S3Server(tmp_path_factory.mktemp("s3")))
+
+
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """An Azure Blob server. Tests take a container of their own from it."""
+    yield from _served(AzureServer(tmp_path_factory.mktemp("azure")))
+
+
+@pytest.fixture(scope="session")
+def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
+    """A GCS server. Tests take a bucket of their own from it."""
+    yield from _served(GcsServer(tmp_path_factory.mktemp("gcs")))
+
+
+def _served(server: _Server) -> Iterator[_Server]:
+    try:
+        server.start()
+    except MissingPartError as error:
+        pytest.skip(f"no real store: {error}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, and its credentials where boto3 and obstore look for them."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
+
+
+@pytest.fixture
+def azure_environment(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> AzureServer:
+    """The server, and its account's key where obstore looks for it."""
+    for name, value in azure_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return azure_server

@@ -8,15 +8,18 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "broker", "packaging-docs", "fuzz")
+SUITES = ("unit", "shim", "stores", "broker", "packaging-docs", "fuzz")
 _TESTS = Path(__file__).resolve().parent
 
 
 def suite_of(item: pytest.Item) -> str:
-    """``broker``: needs the real broker. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the
-    embedded cluster or exercises the shim. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
+    """``stores``: needs a real object store server, with a broker or without. ``broker``: needs the real broker alone.
+    ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or exercises the shim.
+    ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
+    if item.get_closest_marker("stores"):
+        return "stores"
     if item.get_closest_marker("broker"):
         return "broker"
     if folder in {"packaging", "docs"}:

@@ -23,7 +23,6 @@ import hmac
 import re
 from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
 from urllib.parse import quote, unquote_to_bytes
 
 import attrs
@@ -31,6 +30,7 @@ import attrs
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import ObjectSigner, SignedUrl
 
 __all__ = ["ObjectSigner", "SignatureRefusal", "SignatureRefusedError", "SignedRequest", "SignedUrl", "UrlSigner"]
 
@@ -59,31 +59,6 @@ class SignatureRefusedError(Exception):
         self.reason = reason
 
 
-def _secret(value: object) -> str:
-    return "<redacted>" if value else repr(value)
-
-
-@attrs.frozen
-class SignedUrl:
-    """A URL that opens one object for a while, and the headers that its reader has to send with it as they are.
-
-    Both are bearer secrets and never shown.
-    """
-
-    url: str = attrs.field(repr=_secret)
-    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_secret)
-
-
-class ObjectSigner(Protocol):
-    """Signs URLs of a store's objects. Thread safe."""
-
-    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
-        """Opens those bytes of that object for at most ``ttl_seconds``, where the store can bind a URL to a range and to
-        the ``etag`` of one version. Raises ValueError for what is no object key, RemoteStorageError where nothing can be
-        signed now, as without valid credentials.
-        """
-
-
 @attrs.frozen
 class SignedRequest:
     """What a verified request may read."""
@@ -93,11 +68,14 @@ class SignedRequest:
 
 
 class UrlSigner:
-    """Signs and verifies. Instances with the same secret (16 bytes or more) accept each other's URLs.
+    """The ObjectSigner of the shim's own origin, which also verifies. Instances with the same secret (16 bytes or more) accept
+    each other's URLs.
 
     ``base_url`` is scheme, host and port as clients reach the origin. Raises ValueError for a short secret or a base URL with
     anything more in it.
     """
+
+    binds_ranges = True
 
     def __init__(self, secret: bytes, base_url: str, clock: Clock) -> None:
         if len(secret) < _MIN_SECRET:

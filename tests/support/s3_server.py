@@ -1,102 +1,108 @@
-"""A real S3 server for the tests: MinIO, built from source with Go into .cache/, run on loopback.
-
-A test tool only: it is never shipped and never a dependency. Building takes some minutes, so nothing builds it but
-``make s3-server`` and the first test that asks for it.
-"""
+"""A real S3 server for the tests: MinIO, built from source. It checks signatures, expiry and signed ranges."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import urllib.error
-import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from tests.support.artifacts import CACHE, MissingPartError, file_lock
-from tests.support.kafka_broker import HOST, free_ports
-from tests.support.waiting import wait_until
+import boto3
+from botocore.config import Config
+
+from tests.support.go_tools import go_program
+from tests.support.store_server import StoreServer
 
 __all__ = ["S3Server", "server_binary"]
 
-_MODULE = "github.com/minio/minio"
-_VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
-_KEEPER = Path(__file__).with_name("keeper.py")
+_PUTTERS = 4
 
 
 def server_binary() -> Path:
-    """The built server, built when it is not there yet. Raises MissingPartError without Go or when the build fails."""
-    target = CACHE / "go" / _VERSION / "minio"
-    with file_lock(CACHE / "go.lock"):
-        if not target.exists():
-            go = shutil.which("go")
-            if go is None:
-                raise MissingPartError("go is not on PATH")
-            environment = {**os.environ, "GOBIN": str(target.parent), "GOPATH": str(CACHE / "go" / "path")}
-            # A read-only module cache could not be removed with the checkout.
-            environment |= {"GOCACHE": str(CACHE / "go" / "build"), "GOFLAGS": "-modcacherw"}
-            command = [go, "install", f"{_MODULE}@{_VERSION}"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
-            if done.returncode:
-                raise MissingPartError(f"go cannot build the S3 server: {done.stderr.strip()[-2000:]}")
-            # Its sources and objects are two gigabytes and of no further use.
-            for leftover in ("path", "build"):
-                shutil.rmtree(CACHE / "go" / leftover, ignore_errors=True)
-    return target
+    """The built server. Raises MissingPartError."""
+    return go_program("github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c")
 
 
-class S3Server:
-    """One server process over ``directory``; it ends with the process that started it at the latest."""
+class S3Server(StoreServer):
+    """MinIO over a directory, with one pair of keys that may do all."""
 
-    access_key = "tests-access-key"
-    secret_key = "tests-secret-key"
     region = "us-east-1"
+    ready_path = "/minio/health/ready"
+    what = "the S3 server"
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._port = free_ports(1)[0]
-        self._pid: int | None = None
+    def __init__(self, directory: Path, *, access_key: str = "tests-access-key", secret_key: str = "tests-secret-key") -> None:
+        super().__init__(directory)
+        self.access_key = access_key
+        self.secret_key = secret_key
+        self._client: Any = None
 
-    @property
-    def endpoint(self) -> str:
-        return f"http://{HOST}:{self._port}"
-
-    def start(self) -> None:
-        """Starts the server and waits until it says that it is ready."""
+    def command(self) -> Sequence[str]:
         data = self._directory / "data"
-        data.mkdir(parents=True, exist_ok=True)
-        environment = {
-            **os.environ,
+        data.mkdir(exist_ok=True)
+        return [str(server_binary()), "server", "--quiet", "--address", self.authority, str(data)]
+
+    def variables(self) -> Mapping[str, str]:
+        return {
             "MINIO_SITE_REGION": self.region,
             "MINIO_UPDATE": "off",
             "MINIO_BROWSER": "off",
             "MINIO_ROOT_USER": self.access_key,
             "MINIO_ROOT_PASSWORD": self.secret_key,
         }
-        server = [str(server_binary()), "server", "--quiet", "--address", f"{HOST}:{self._port}", str(data)]
-        keeper = [sys.executable, str(_KEEPER), str(os.getpid()), str(self._directory), *server]
-        with (self._directory / "server.log").open("ab") as log:
-            started = subprocess.run(keeper, env=environment, stdout=subprocess.PIPE, stderr=log, check=True, timeout=30)
-        self._pid = int(started.stdout)
-        wait_until(self._ready, "the S3 server to be ready", seconds=30)
 
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
+    @property
+    def options(self) -> dict[str, object]:
+        """What a store of this server is built with, besides credentials."""
+        return {"s3.endpoint.url": self.endpoint, "s3.region": self.region, "s3.path.style": True, "allow.http": True}
+
+    @property
+    def fetcher_settings(self) -> dict[str, object]:
+        """The same for a fetcher."""
+        return {f"remote.storage.fetcher.{name}": value for name, value in self.options.items()}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables by which boto3 and obstore find this server's credentials, and no others."""
+        nowhere = os.devnull
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_CONFIG_FILE": nowhere,
+            "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    @property
+    def client(self) -> Any:
+        """A boto3 client with all rights."""
+        if self._client is None:
+            session = boto3.session.Session(self.access_key, self.secret_key, region_name=self.region)
+            config = Config(signature_version="s3v4", s3={"addressing_style": "path"}, max_pool_connections=_PUTTERS)
+            self._client = session.client("s3", endpoint_url=self.endpoint, config=config)
+        return self._client
+
+    def new_bucket(self, objects: Iterable[tuple[str, bytes]] = ()) -> str:
+        """A bucket of its own with these objects in it; its name."""
+        name = self.new_name()
+        self.client.create_bucket(Bucket=name)
+        self.put(name, objects)
+        return name
+
+    def put(self, bucket: str, objects: Iterable[tuple[str, bytes]]) -> None:
+        """Stores objects, over those of the same names."""
+        client = self.client
+        with ThreadPoolExecutor(_PUTTERS) as threads:
+            list(threads.map(lambda item: client.put_object(Bucket=bucket, Key=item[0], Body=item[1]), objects))
 
     def stop(self) -> None:
-        """Ends the server; its keeper reaps it."""
-        if self._pid is not None:
-            os.kill(self._pid, signal.SIGTERM)
-            gone = Path("/proc", str(self._pid))
-            wait_until(lambda: not gone.exists(), "the S3 server to end", seconds=30)
-            self._pid = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        super().stop()
 
-
-if __name__ == "__main__":
-    print(server_binary().relative_to(CACHE.parent))
+    def restart_as(self, access_key: str, secret_key: str) -> None:
+        """Comes back at the same address, with the same objects, and accepts these credentials in place of the former."""
+        self.stop()
+        self.access_key, self.secret_key = access_key, secret_key
+        self.start()

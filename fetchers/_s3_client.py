@@ -1,0 +1,203 @@
+"""boto3 clients of one bucket: credentials by boto3's own provider chain, or a role, and anew when they have been replaced.
+
+setting (of a store: without ``remote.storage.fetcher.``) | default        | meaning
+``remote.storage.fetcher.s3.region``            | boto3's own    | region of the bucket
+``remote.storage.fetcher.s3.endpoint.url``      | AWS            | ``https://host[:port]`` of another S3
+``remote.storage.fetcher.s3.path.style``        | false          | bucket in the path and not in the host name
+``remote.storage.fetcher.s3.profile``           | boto3's own    | profile of the shared configuration
+``remote.storage.fetcher.s3.role.arn``          | null           | role to take with the chain's credentials
+``remote.storage.fetcher.s3.role.session.name`` | kafka-remote   | how the role's sessions are called
+``remote.storage.fetcher.s3.external.id``       | null           | what the role's trust may ask for
+``remote.storage.fetcher.allow.http``           | false          | an endpoint of plain http
+``remote.storage.fetcher.ssl.ca.location``      | the system's   | PEM file of CAs
+
+boto3 reads a credentials file once. Where the store refuses what it read, a new session reads again, now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver, DeferredRefreshableCredentials
+from botocore.exceptions import BotoCoreError, ConfigNotFound, PartialCredentialsError, ProfileNotFound
+
+from fetchers._s3_errors import s3_guarded
+from fetchers._settings import bool_setting, text_setting
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import ConfigurationError
+
+__all__ = ["S3Client", "S3Clients", "S3Settings"]
+
+_KEYS = frozenset(
+    {"region", "endpoint.url", "path.style", "profile", "role.arn", "role.session.name", "external.id"},
+)
+_ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
+_RENEWAL_SECONDS = 10.0
+_POOL = 16
+
+
+@attrs.frozen
+class S3Settings:
+    """The table above."""
+
+    region: str | None = None
+    endpoint_url: str | None = None
+    path_style: bool = False
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session_name: str = "kafka-remote"
+    external_id: str | None = None
+    allow_http: bool = False
+    ca_file: str | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object]) -> S3Settings:
+        """Raises ConfigurationError for an ``s3.`` option that there is not, and for a value that cannot be."""
+        unknown = sorted(name for name in options if name.startswith("s3.") and name.removeprefix("s3.") not in _KEYS)
+        if unknown:
+            raise ConfigurationError(
+                f"no such setting: {unknown[0]}; there are: {', '.join(f's3.{key}' for key in sorted(_KEYS))}"
+            )
+        endpoint = text_setting(options, "s3.endpoint.url")
+        if endpoint is not None and not _ENDPOINT.fullmatch(endpoint):
+            raise ConfigurationError("s3.endpoint.url must be http(s)://host[:port]")
+        return cls(
+            region=text_setting(options, "s3.region"),
+            endpoint_url=endpoint,
+            path_style=bool_setting(options, "s3.path.style", default=False),
+            profile=text_setting(options, "s3.profile"),
+            role_arn=text_setting(options, "s3.role.arn"),
+            role_session_name=text_setting(options, "s3.role.session.name") or "kafka-remote",
+            external_id=text_setting(options, "s3.external.id"),
+            allow_http=bool_setting(options, "allow.http", default=False),
+            ca_file=text_setting(options, "ssl.ca.location"),
+        )
+
+    def config(self) -> Config:
+        """How a client talks: signature version 4, few and short attempts, no checksums that older stores do not know."""
+        return Config(
+            signature_version="s3v4",
+            connect_timeout=5,
+            read_timeout=10,
+            retries={"mode": "standard", "total_max_attempts": 3},
+            max_pool_connections=_POOL,
+            s3={"addressing_style": "path" if self.path_style else "auto"},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+
+
+@attrs.frozen
+class S3Client:
+    """A boto3 client, the credentials that it signs with (None: there are none), and its endpoint's host and port."""
+
+    boto: Any
+    credentials: Any
+    host: str
+
+    def may_wait(self) -> bool:
+        """Whether its next signature may have to ask for new credentials first, over the network."""
+        needed = getattr(self.credentials, "refresh_needed", None)
+        return needed is not None and bool(needed())
+
+
+class S3Clients:
+    """The current client, and a new one when its credentials are refused. Thread safe.
+
+    Raises ConfigurationError for a profile that does not exist, or an endpoint of plain http that is not allowed.
+    """
+
+    def __init__(self, settings: S3Settings, clock: Clock) -> None:
+        _keep_signatures_out_of_logs()
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._current = _made(settings)
+        self._renewed_at = float("-inf")
+
+    @property
+    def current(self) -> S3Client:
+        return self._current
+
+    def renew(self, refused: S3Client) -> S3Client | None:
+        """A client with credentials read anew, after those of ``refused`` were; None where that was done a moment ago.
+
+        Raises RemoteStorageError kinds.
+        """
+        with self._lock:
+            if self._current is not refused:
+                return self._current
+            now = self._clock.monotonic()
+            if now - self._renewed_at < _RENEWAL_SECONDS:
+                return None
+            self._renewed_at = now
+            self._current = s3_guarded(refused.host, _made, self._settings)
+            return self._current
+
+
+def _made(settings: S3Settings) -> S3Client:
+    try:
+        session = boto3.session.Session(profile_name=settings.profile, region_name=settings.region)
+        if settings.role_arn is not None:
+            session = _with_role(session, settings)
+        credentials = session.get_credentials()
+        client = session.client(
+            "s3", endpoint_url=settings.endpoint_url, config=settings.config(), verify=settings.ca_file or True
+        )
+    except (ProfileNotFound, ConfigNotFound):
+        raise ConfigurationError("s3.profile: there is no such profile") from None
+    except (BotoCoreError, ValueError) as error:
+        if isinstance(error, PartialCredentialsError):
+            raise ConfigurationError("boto3 finds half a pair of keys") from None
+        raise ConfigurationError(f"boto3 cannot make a client of these s3 settings ({type(error).__name__})") from None
+    endpoint = urlsplit(client.meta.endpoint_url)
+    if endpoint.scheme != "https" and not settings.allow_http:
+        raise ConfigurationError("the S3 endpoint is plain http, and allow.http is off")
+    return S3Client(client, credentials, endpoint.netloc)
+
+
+def _with_role(session: Any, settings: S3Settings) -> Any:
+    """A session whose credentials are those of the role, taken when they are needed and again before they end."""
+    source = session.get_credentials()
+    if source is None:
+        raise ConfigurationError("s3.role.arn: boto3 finds no credentials to take the role with")
+    inner = botocore.session.Session(profile=settings.profile)
+    if session.region_name is not None:
+        inner.set_config_variable("region", session.region_name)
+    inner.set_default_client_config(Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2}))
+    extra = {"RoleSessionName": settings.role_session_name}
+    if settings.external_id is not None:
+        extra["ExternalId"] = settings.external_id
+    taker = AssumeRoleCredentialFetcher(inner.create_client, source, settings.role_arn, extra_args=extra)
+    inner.register_component("credential_provider", CredentialResolver([_RoleProvider(taker)]))
+    return boto3.session.Session(botocore_session=inner)
+
+
+class _RoleProvider:
+    """The one provider of a session that has taken a role."""
+
+    METHOD = "assume-role"
+    CANONICAL_NAME = None
+
+    def __init__(self, taker: AssumeRoleCredentialFetcher) -> None:
+        self._taker = taker
+
+    def load(self) -> DeferredRefreshableCredentials:
+        return DeferredRefreshableCredentials(self._taker.fetch_credentials, self.METHOD)
+
+
+def _keep_signatures_out_of_logs() -> None:
+    """At DEBUG botocore logs what it signs and with what. It does so only where somebody asks botocore itself for it."""
+    for name in ("botocore", "boto3"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)

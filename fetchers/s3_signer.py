@@ -1,0 +1,66 @@
+"""Signs GETs of S3 objects with boto3: for the shim's grants, and for the fetcher ``s3`` itself.
+
+::
+
+    https://bucket.s3.region.amazonaws.com/key?X-Amz-…&X-Amz-SignedHeaders=host;if-match;range&X-Amz-Signature=…
+
+Signature version 4 as query parameters. Range is among the signed headers, and If-Match where the version is known: the URL
+opens those bytes of that version and nothing else. Signing needs no request, unless credentials have to be fetched first.
+
+References: AWS "Authenticating Requests: Using Query Parameters", KIP-1254 "Authentication".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from fetchers._range_client import quoted_etag
+from fetchers._s3_client import S3Client, S3Clients, S3Settings
+from fetchers._s3_errors import s3_guarded
+from fetchers._store_url import StoreUrl
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.confined import check_object_key
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import SignedUrl
+
+__all__ = ["S3Signer", "signed_get"]
+
+
+def signed_get(
+    client: S3Client, bucket: str, name: str, byte_range: str, *, ttl_seconds: float, etag: str | None = None
+) -> SignedUrl:
+    """A GET of one range. ``byte_range``: the value of its Range header. Raises RemoteStorageError kinds."""
+    parameters = {"Bucket": bucket, "Key": name, "Range": byte_range}
+    headers: tuple[tuple[str, str], ...] = ()
+    if etag is not None:
+        headers = (("if-match", quoted_etag(etag)),)
+        parameters["IfMatch"] = headers[0][1]
+    url = s3_guarded(
+        client.host,
+        client.boto.generate_presigned_url,
+        "get_object",
+        Params=parameters,
+        ExpiresIn=max(1, math.ceil(ttl_seconds)),
+    )
+    return SignedUrl(url, headers)
+
+
+class S3Signer:
+    """The signer of ``s3://BUCKET/PREFIX``. Options: :mod:`fetchers._s3_client`."""
+
+    binds_ranges = True
+
+    def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:
+        """Raises ConfigurationError for a URL or an option that cannot be."""
+        self._location = StoreUrl.parse(url, "s3")
+        self._clients = S3Clients(S3Settings.parse(options or {}), SystemClock())
+
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
+        check_object_key(object_key)
+        wanted = f"bytes={byte_range.start}-{byte_range.end - 1}"
+        name = self._location.name(object_key)
+        return signed_get(self._clients.current, self._location.bucket, name, wanted, ttl_seconds=ttl_seconds, etag=etag)
+
+    def __repr__(self) -> str:
+        return f"S3Signer({self._location.bucket!r})"

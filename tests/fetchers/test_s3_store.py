@@ -1,0 +1,172 @@
+"""The store over a real S3 server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from fetchers.s3_store import S3Store
+from kafka_remote_client.errors import (
+    ForbiddenLocationError,
+    InvalidStorageResponseError,
+    ObjectNotFoundError,
+    RemoteStorageAccessError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, texts_of
+from tests.support.clocks import TickingClock
+from tests.support.locations import ManualClock
+from tests.support.s3_server import S3Server
+
+DATA = bytes(range(256)) * 2048  # more than one piece
+
+
+@pytest.fixture
+def bucket(s3_environment: S3Server) -> str:
+    names = ["a.log", "dir/b c+é.index", "dir/empty", "dir2/c.log"]
+    objects = [(f"tier/{name}", b"" if name.endswith("empty") else DATA) for name in names]
+    return s3_environment.new_bucket([*objects, ("tier/folder/", b""), ("elsewhere/d.log", b"d")])
+
+
+@pytest.fixture
+def store(s3_environment: S3Server, bucket: str) -> Iterator[S3Store]:
+    store = S3Store(f"s3://{bucket}/tier", s3_environment.options)
+    yield store
+    store.close()
+
+
+def test_reads_objects_and_ranges_of_them(store: S3Store) -> None:
+    assert store.get("dir/b c+é.index") == DATA
+    assert store.get("dir/empty") == b""
+    assert store.get_range("a.log", 5, 300) == DATA[5:300]
+    assert store.get_range("a.log", len(DATA) - 3, len(DATA) + 10) == DATA[-3:], "cut at the object's end"
+    assert store.get_range("a.log", len(DATA), len(DATA) + 10) == b""
+    assert store.get_range("a.log", 7, 7) == b""
+    assert [store.size(key) for key in ("a.log", "dir/empty")] == [len(DATA), 0]
+    with pytest.raises(ValueError, match="not a byte range"):
+        store.get_range("a.log", 3, 2)
+
+
+def test_lists_keys_below_its_root_in_order(store: S3Store) -> None:
+    expected = [("a.log", len(DATA)), ("dir/b c+é.index", len(DATA)), ("dir/empty", 0), ("dir2/c.log", len(DATA))]
+    assert list(store.list("")) == [ObjectInfo(key, size) for key, size in expected]
+    assert [found.key for found in store.list("dir")] == ["dir/b c+é.index", "dir/empty", "dir2/c.log"]
+    assert [found.key for found in store.list("dir/e")] == ["dir/empty"]
+    assert list(store.list("nothing/")) == []
+
+
+def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
+    names = [f"topic.a-b_c-{number:05d}" for number in range(1005)]
+    bucket = s3_environment.new_bucket([(name, b"") for name in names])
+    store = load_store(f"s3://{bucket}", s3_environment.options)
+    assert [found.key for found in store.list("topic.a-b_c-")] == names
+    store.close()
+
+
+@pytest.mark.parametrize("key", ["absent.log", "folder"])
+def test_what_is_not_there_is_not_found(store: S3Store, key: str) -> None:
+    for ask in (store.get, store.size, lambda key: store.get_range(key, 0, 10)):
+        with pytest.raises(ObjectNotFoundError) as caught:
+            ask(key)
+        assert caught.value.key == key
+
+
+def test_a_bucket_that_is_gone_is_no_missing_object(s3_environment: S3Server) -> None:
+    """An index that is not there has a meaning; that of a store that is not there must not be mistaken for it."""
+    store = S3Store("s3://no-such-bucket", s3_environment.options)
+    for ask in (store.get, store.size, lambda prefix: list(store.list(prefix))):
+        with pytest.raises(RemoteStorageUnavailableError, match="NoSuchBucket"):
+            ask("a.log")
+    store.close()
+
+
+@pytest.mark.parametrize("key", ["../x", "/x", "a//b", ""])
+def test_keys_lead_nowhere_else(store: S3Store, key: str) -> None:
+    with pytest.raises(ForbiddenLocationError):
+        store.get(key)
+
+
+def test_refused_credentials_are_access_errors_and_show_nothing(
+    s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-secret-key")
+    store = S3Store(f"s3://{bucket}/tier", s3_environment.options)
+    with pytest.raises(RemoteStorageAccessError) as caught:
+        store.get("a.log")
+    assert not [text for text in texts_of(caught.value) if "canary" in text or "Signature=" in text or "tier/" in text]
+    store.close()
+
+
+def test_credentials_that_were_replaced_are_read_anew(
+    s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    file = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    good = f"[default]\naws_access_key_id = {s3_environment.access_key}\naws_secret_access_key = {s3_environment.secret_key}\n"
+    file.write_text(good.replace(s3_environment.access_key, "former-key"))
+    clock = ManualClock()
+    store = S3Store(f"s3://{bucket}/tier", s3_environment.options, clock)
+    with pytest.raises(RemoteStorageAccessError):
+        store.size("a.log")
+    file.write_text(good)
+    with pytest.raises(RemoteStorageAccessError):
+        store.size("a.log")  # they were read anew a moment ago
+    clock.now += 10
+    assert store.size("a.log") == len(DATA)
+    store.close()
+
+
+def scripted(origin: ScriptedOrigin, **options: object) -> S3Store:
+    given = {"s3.endpoint.url": f"http://{origin.authority}", "s3.path.style": True, "allow.http": True, **options}
+    return S3Store("s3://bucket", given)
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "canary")
+
+
+def test_an_answer_cut_short_is_unavailable(credentials: None) -> None:
+    with ScriptedOrigin(otherwise=Answer(ending=Ending.CUT, at=10)) as origin:
+        origin.objects["bucket/a.log"] = DATA
+        store = scripted(origin)
+        with pytest.raises(RemoteStorageUnavailableError):
+            store.get_range("a.log", 0, 1000)
+        store.close()
+
+
+def test_a_size_that_nobody_told_is_an_invalid_answer(credentials: None) -> None:
+    with ScriptedOrigin(otherwise=Answer(status=200, body=b"x")) as origin:
+        store = scripted(origin)
+        with pytest.raises(InvalidStorageResponseError):
+            store.size("a.log")
+        store.close()
+
+
+def test_one_object_has_a_deadline_as_a_whole(s3_environment: S3Server, bucket: str) -> None:
+    store = S3Store(f"s3://{bucket}/tier", s3_environment.options, TickingClock(40))
+    with pytest.raises(RemoteStorageTimeoutError):
+        store.get("a.log")
+    store.close()
+
+
+def test_a_store_that_says_nothing_times_out(s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = S3Store(f"s3://{bucket}/tier", s3_environment.options)
+
+    def silent(**_: object) -> None:
+        raise ReadTimeoutError(endpoint_url="http://canary")
+
+    monkeypatch.setattr(store._clients.current.boto, "get_object", silent)
+    with pytest.raises(RemoteStorageTimeoutError) as caught:
+        store.get("a.log")
+    assert not [text for text in texts_of(caught.value) if "canary" in text]
+    store.close()

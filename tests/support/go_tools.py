@@ -1,0 +1,35 @@
+"""Server programs for the tests, built from source with Go into .cache/: never shipped, never a dependency."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.support.artifacts import CACHE, MissingPartError, file_lock
+
+__all__ = ["go_program"]
+
+_BUILD_SECONDS = 540
+
+
+def go_program(module: str, version: str) -> Path:
+    """The program that ``module`` makes, built when it is not there yet. Raises MissingPartError when it cannot be built."""
+    target = CACHE / "go" / version / module.rpartition("/")[2]
+    with file_lock(CACHE / "go.lock"):
+        if not target.exists():
+            go = shutil.which("go")
+            if go is None:
+                raise MissingPartError("go is not on PATH")
+            environment = {**os.environ, "GOBIN": str(target.parent), "GOPATH": str(CACHE / "go" / "path")}
+            # A read-only module cache could not be removed with the checkout.
+            environment |= {"GOCACHE": str(CACHE / "go" / "build"), "GOFLAGS": "-modcacherw"}
+            command = [go, "install", f"{module}@{version}"]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
+            if done.returncode:
+                raise MissingPartError(f"go cannot build {module}: {done.stderr.strip()[-2000:]}")
+            # Sources and objects are gigabytes and of no further use.
+            for leftover in ("path", "build"):
+                shutil.rmtree(CACHE / "go" / leftover, ignore_errors=True)
+    return target

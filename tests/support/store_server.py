@@ -1,0 +1,82 @@
+"""A server process of an object store on loopback: what the S3, Azure and GCS servers of the tests have in common."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support.kafka_broker import HOST, free_ports
+from tests.support.waiting import wait_until
+
+__all__ = ["StoreServer"]
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+
+class StoreServer(ABC):
+    """One server process over ``directory``; it ends with the process that started it at the latest."""
+
+    ready_path = "/"
+    what = "the server"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._port = free_ports(1)[0]
+        self._pid: int | None = None
+        self._names = itertools.count(1)
+
+    @property
+    def authority(self) -> str:
+        return f"{HOST}:{self._port}"
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{self.authority}"
+
+    @abstractmethod
+    def command(self) -> Sequence[str]:
+        """The server's command line. Raises MissingPartError."""
+
+    def variables(self) -> Mapping[str, str]:
+        """What its environment has beside this process's."""
+        return {}
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        keeper = [sys.executable, str(_KEEPER), str(os.getpid()), str(self._directory), *self.command()]
+        environment = {**os.environ, **self.variables()}
+        with (self._directory / "server.log").open("ab") as log:
+            started = subprocess.run(keeper, env=environment, stdout=subprocess.PIPE, stderr=log, check=True, timeout=60)
+        self._pid = int(started.stdout)
+        wait_until(self._ready, f"{self.what} to be ready")
+
+    def stop(self) -> None:
+        """Ends the server; its keeper reaps it."""
+        if self._pid is not None:
+            os.kill(self._pid, signal.SIGTERM)
+            gone = Path("/proc", str(self._pid))
+            wait_until(lambda: not gone.exists(), f"{self.what} to end")
+            self._pid = None
+
+    def new_name(self) -> str:
+        """A bucket's name that no other has."""
+        return f"tier-{os.getpid()}-{next(self._names)}"
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(self.endpoint + self.ready_path, timeout=5) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return self.ready_path == "/"  # it answers, if only to refuse
+        except OSError:
+            return False
