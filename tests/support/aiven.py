@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -50,18 +50,53 @@ def wrap(data_key: bytes) -> bytes:
     return PKCS1_OAEP.new(RSA.import_key(public), hashAlgo=SHA3_512).encrypt(data_key)
 
 
-def encrypt(data: bytes, *, data_key: bytes = DATA_KEY, aad: bytes = AAD) -> bytes:
+def encrypt(data: bytes, *, data_key: bytes = DATA_KEY, aad: bytes = AAD, iv: bytes = IV) -> bytes:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    return IV + AESGCM(data_key).encrypt(IV, data, aad)
+    return iv + AESGCM(data_key).encrypt(iv, data, aad)
 
 
-def stored_chunks(data: bytes, chunk_size: int, *, compressed: bool, encrypted: bool) -> list[bytes]:
+@attrs.frozen
+class Envelope:
+    """What one segment is encrypted with. ``wrapped`` is the data key as the manifest has it, made here when it is not given.
+
+    ``ivs`` are taken one by one, the log's chunks first, then the indexes; none: the same one for all, which a plugin must
+    never do.
+    """
+
+    data_key: bytes = DATA_KEY
+    aad: bytes = AAD
+    wrapped: str | None = None
+    ivs: Iterator[bytes] | None = None
+
+    def seal(self, data: bytes) -> bytes:
+        return encrypt(data, data_key=self.data_key, aad=self.aad, iv=IV if self.ivs is None else next(self.ivs))
+
+    def described(self) -> dict[str, str]:
+        """The part ``encryption`` of a manifest."""
+        wrapped = self.wrapped or f"key1:{base64.b64encode(wrap(self.data_key)).decode()}"
+        return {"dataKey": wrapped, "aad": base64.b64encode(self.aad).decode()}
+
+
+def compress(chunk: bytes) -> bytes:
+    """One zstd frame of the library's default level."""
+    return bytes(cramjam.zstd.compress(chunk, level=3))
+
+
+def stored_chunks(
+    data: bytes,
+    chunk_size: int,
+    *,
+    compressed: bool,
+    encrypted: bool,
+    envelope: Envelope = Envelope(),
+    compress: Callable[[bytes], bytes] = compress,
+) -> list[bytes]:
     """A log's chunks as they are stored."""
     chunks = [data[at : at + chunk_size] for at in range(0, len(data), chunk_size)] or [b""]
     if compressed:
-        chunks = [bytes(cramjam.zstd.compress(chunk)) for chunk in chunks]
-    return [encrypt(chunk) for chunk in chunks] if encrypted else chunks
+        chunks = [compress(chunk) for chunk in chunks]
+    return [envelope.seal(chunk) for chunk in chunks] if encrypted else chunks
 
 
 @attrs.frozen
@@ -76,27 +111,36 @@ class AivenWriter:
     compressed: bool = False
     encrypted: bool = False
     heuristic: bool = False
+    envelope: Envelope = Envelope()
+    compress: Callable[[bytes], bytes] = compress
 
     def objects(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> dict[str, bytes]:
         """By key, from a store in the other layout."""
         log = store.get(LAYOUT.object_key(segment, ObjectKind.LOG))
         if self.heuristic and log[_ATTRIBUTES_AT + 1] & _CODEC:
             return attrs.evolve(self, compressed=False, heuristic=False).objects(store, segment)
-        chunks = stored_chunks(log, self.chunk_size, compressed=self.compressed, encrypted=self.encrypted)
+        chunks = stored_chunks(
+            log,
+            self.chunk_size,
+            compressed=self.compressed,
+            encrypted=self.encrypted,
+            envelope=self.envelope,
+            compress=self.compress,
+        )
         indexes, slices = self._indexes(store, segment)
         manifest = {
             "version": "1",
             "chunkIndex": self._chunk_index(chunks, len(log)),
             "segmentIndexes": slices,
             "compression": self.compressed,
-            **self._encryption(),
+            **({"encryption": self.envelope.described()} if self.encrypted else {}),
             "remoteLogSegmentMetadata": described(segment),
         }
         main = self.prefix + main_path(segment)
         return {
             f"{main}.log": b"".join(chunks),
             f"{main}.indexes": indexes,
-            f"{main}.rsm-manifest": json.dumps(manifest).encode(),
+            f"{main}.rsm-manifest": json.dumps(manifest, separators=(",", ":")).encode(),
         }
 
     def _chunk_index(self, chunks: list[bytes], size: int) -> dict[str, Any]:
@@ -114,16 +158,10 @@ class AivenWriter:
             except ObjectNotFoundError:
                 slices[name] = None
                 continue
-            stored = encrypt(data) if self.encrypted and data else data
+            stored = self.envelope.seal(data) if self.encrypted and data else data
             slices[name] = {"position": len(joined), "size": len(stored)}
             joined += stored
         return joined, slices
-
-    def _encryption(self) -> dict[str, Any]:
-        if not self.encrypted:
-            return {}
-        wrapped = f"key1:{base64.b64encode(wrap(DATA_KEY)).decode()}"
-        return {"encryption": {"dataKey": wrapped, "aad": base64.b64encode(AAD).decode()}}
 
 
 def main_path(segment: RemoteLogSegmentMetadata) -> str:
@@ -150,4 +188,5 @@ def described(segment: RemoteLogSegmentMetadata) -> Mapping[str, Any]:
         "brokerId": segment.broker_id,
         "eventTimestampMs": segment.event_timestamp_ms,
         "segmentLeaderEpochs": {str(entry.epoch): entry.start_offset for entry in segment.segment_leader_epochs},
+        "txnIdxEmpty": segment.txn_index_empty,
     }
