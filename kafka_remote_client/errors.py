@@ -17,6 +17,7 @@ The tree::
     ├── CorruptRecordError            retry once, then broker: bytes that are not what Kafka wrote
     ├── UnsupportedFormatError        broker: a format that this version cannot read
     ├── LocationError                 broker: where the offset lies could not be learnt
+    │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── ProtocolError                 bytes from the peer do not follow Kafka's protocol
     │   └── BrokerResponseError           the broker answered with an error code
     └── RemoteLogError                broker: what lies in the tier could not be understood
@@ -48,6 +49,7 @@ __all__ = [
     "InvalidStorageResponseError",
     "LocationError",
     "LocationExpiredError",
+    "LocationThrottledError",
     "ObjectNotFoundError",
     "ProtocolError",
     "RangeNotSatisfiableError",
@@ -185,6 +187,16 @@ class LocationError(DirectFetchError):
     """Where an offset lies could not be learnt: the peer is gone, slow, or makes no sense."""
 
     cause = "location-unavailable"
+
+
+class LocationThrottledError(LocationError):
+    """The broker has asked for a pause that is not over (KIP-219): nothing was sent. ``retry_after`` is in seconds."""
+
+    cause = "location-throttled"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ProtocolError(LocationError):

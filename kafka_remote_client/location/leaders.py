@@ -16,7 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import BrokerResponseError, DirectFetchError, LocationError, ProtocolError
+from kafka_remote_client.errors import (
+    BrokerResponseError,
+    DirectFetchError,
+    LocationError,
+    LocationThrottledError,
+    ProtocolError,
+)
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
 from kafka_remote_client.location.cluster import Address, ClusterMetadata, PartitionLeader
 from kafka_remote_client.location.tier_offsets import partition_offsets
@@ -132,7 +138,7 @@ class PartitionLeaders:
         session, used_before = peer.session(deadline)
         try:
             return _ask(session, ask)
-        except (ProtocolError, BrokerResponseError):
+        except (ProtocolError, BrokerResponseError, LocationThrottledError):
             raise
         except LocationError:
             if not used_before or self._closed or deadline.expired():
@@ -192,4 +198,4 @@ def _may_be_outdated(answer: object) -> bool:
     """Whether an answer may come of metadata that are no longer true."""
     if isinstance(answer, BrokerResponseError):
         return refreshes_metadata(answer.code)
-    return isinstance(answer, LocationError) and not isinstance(answer, ProtocolError)
+    return isinstance(answer, LocationError) and not isinstance(answer, LocationThrottledError | ProtocolError)

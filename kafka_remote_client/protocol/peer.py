@@ -32,6 +32,7 @@ from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVer
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.primitives import Reader
+from kafka_remote_client.protocol.throttle import Throttle, throttle_seconds
 
 __all__ = ["Backoff", "BrokerPeer", "PeerSession"]
 
@@ -79,10 +80,18 @@ class PeerSession:
 
     connection: BrokerConnection
     versions: ApiVersionsResponse
+    throttle: Throttle
 
     def call(self, api: Api, version: int, body: bytes, deadline: Deadline) -> memoryview:
-        """Sends a request; the body of its response. Raises LocationError or ProtocolError; then the connection is closed."""
-        return self.connection.send_receive(api.key, version, body, deadline)
+        """Sends a request, after the pause that an earlier answer has asked for; the body of its response.
+
+        Raises LocationThrottledError when that pause is longer than the deadline; LocationError or ProtocolError, and then the
+        connection is closed.
+        """
+        self.throttle.sit_out(deadline)
+        answer = self.connection.send_receive(api.key, version, body, deadline)
+        self.throttle.asked(throttle_seconds(api.key, version, answer))
+        return answer
 
     def best_version(self, api: Api, versions: range | None = None) -> int | None:
         """The highest version that both sides speak, of ``versions`` or of all that we do; ``None`` when there is none."""
@@ -102,6 +111,7 @@ class BrokerPeer:
         self._guard = threading.Lock()
         self._reconnect = Backoff(clock, *_RECONNECT_SECONDS)
         self._reprobe = Backoff(clock, *_REPROBE_SECONDS)
+        self._throttle = Throttle(name, clock)
         self._connection: BrokerConnection | None = None
         self._session: PeerSession | None = None
         self._closed = False
@@ -110,8 +120,10 @@ class BrokerPeer:
     def session(self, deadline: Deadline) -> tuple[PeerSession, bool]:
         """The session, and whether it is an old one, whose connection the peer may have closed since.
 
-        Raises LocationError when there is no connection to be had, at once while the peer is being left alone.
+        Raises LocationError when there is no connection to be had, at once while the peer is being left alone;
+        LocationThrottledError while that is its own wish.
         """
+        self._throttle.check()
         if not self._lock.acquire(timeout=deadline.remaining()):
             raise LocationError(f"connecting to {self._name} took until the deadline")
         try:
@@ -129,6 +141,7 @@ class BrokerPeer:
         with self._guard:
             self._closed = True
             connection = self._connection
+        self._throttle.close()
         if connection is not None:
             connection.close()
 
@@ -158,7 +171,7 @@ class BrokerPeer:
             self._reprobe.succeeded()
         else:
             self._reprobe.failed()
-        return PeerSession(connection, versions)
+        return PeerSession(connection, versions, self._throttle)
 
     def _complain(self, error: LocationError) -> None:
         """Says once that TLS is what fails: it does not heal by itself, and without a word it would look like slowness."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -8,8 +10,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
-from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.errors import BrokerResponseError, LocationError, LocationThrottledError, ProtocolError
 from kafka_remote_client.model import (
     IsolationLevel,
     NotRemote,
@@ -37,6 +38,22 @@ def setup() -> Any:
         setup.source.close()
 
 
+@contextmanager
+def led_by_two(setup: Setup) -> Iterator[tuple[FakeBroker, Setup]]:
+    """Another broker that leads partition 1, and a source that learns so."""
+    other = FakeBroker()
+    with ScriptedPeer(other.script()) as peer:
+        both = (MetadataBroker(1, *setup.broker.leader), MetadataBroker(2, peer.host, peer.port))
+        topic = MetadataTopic("t", (MetadataPartition(0, 1), MetadataPartition(1, 2)), topic_id=TOPIC_ID)
+        setup.broker._metadata = lambda header, _: metadata.encode_response(  # type: ignore[method-assign]
+            MetadataResponse(both, (topic,)), header.api_version
+        )
+        with ScriptedPeer(setup.broker.script()) as bootstrap:
+            mine = Setup(other, bootstrap)
+            yield other, mine
+            mine.source.close()
+
+
 def test_a_granted_location_is_handed_over(setup: Setup) -> None:
     setup.broker.throttle_time_ms = 250
     location = setup.locate()
@@ -44,6 +61,27 @@ def test_a_granted_location_is_handed_over(setup: Setup) -> None:
     assert location.metadata.remote_log_segment_id.id == GRANT.segment_id
     assert location.metadata.topic_id_partition.topic_id == TOPIC_ID
     assert (location.next_offset, location.throttle_time_ms) == (100, 250)
+
+
+def test_a_broker_that_throttles_is_left_alone_and_its_leaders_are_believed(setup: Setup) -> None:
+    setup.broker.throttle_time_ms = 600_000
+    assert isinstance(setup.locate(), SegmentLocation)
+    for ask in (setup.locate, setup.offsets, lambda: setup.locate(partition=1)):
+        with pytest.raises(LocationThrottledError) as told:
+            ask()
+        assert 0 < told.value.retry_after <= 600
+    assert (len(setup.broker.fetches), len(setup.broker.metadata_requests), setup.peer.accepted) == (1, 1, 1)
+
+
+def test_other_brokers_are_asked_while_one_throttles(setup: Setup) -> None:
+    setup.broker.throttle_time_ms = 600_000
+    with led_by_two(setup) as (other, mine):
+        assert isinstance(mine.locate(partition=0), SegmentLocation)
+        with pytest.raises(LocationThrottledError):
+            mine.locate(partition=0)
+        for _ in range(3):
+            assert isinstance(mine.locate(partition=1), SegmentLocation)
+    assert (len(setup.broker.fetches), len(other.fetches)) == (1, 3)
 
 
 def test_the_fetch_is_honest_and_asks_for_no_records(setup: Setup) -> None:
@@ -294,26 +332,14 @@ def test_partitions_of_different_leaders_do_not_wait_for_each_other(setup: Setup
         held.set()
         assert release.wait(30)
 
-    other = FakeBroker()
-    with ScriptedPeer(other.script()) as peer:
-        both = (MetadataBroker(1, *setup.broker.leader), MetadataBroker(2, peer.host, peer.port))
-        topic = MetadataTopic("t", (MetadataPartition(0, 1), MetadataPartition(1, 2)), topic_id=TOPIC_ID)
-        setup.broker._metadata = lambda header, _: metadata.encode_response(  # type: ignore[method-assign]
-            MetadataResponse(both, (topic,)), header.api_version
-        )
-        with ScriptedPeer(setup.broker.script()) as bootstrap:
-            source = BrokerLocationSource(bootstrap.address, client_id="me", clock=SystemClock(), connect_timeout=30)
-            setup.broker.before_fetch = hold
-            mine = Setup(other, bootstrap)
-            mine.source.close()
-            mine.source = source
-            slow = threading.Thread(target=mine.locate)
-            slow.start()
-            assert held.wait(30)
-            assert isinstance(mine.locate(partition=1), SegmentLocation)
-            release.set()
-            slow.join(30)
-            source.close()
+    setup.broker.before_fetch = hold
+    with led_by_two(setup) as (_, mine):
+        slow = threading.Thread(target=mine.locate)
+        slow.start()
+        assert held.wait(30)
+        assert isinstance(mine.locate(partition=1), SegmentLocation)
+        release.set()
+        slow.join(30)
 
 
 def test_close_ends_a_question_in_another_thread(setup: Setup) -> None:

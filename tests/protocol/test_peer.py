@@ -8,7 +8,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
+from kafka_remote_client.errors import BrokerResponseError, LocationError, LocationThrottledError, ProtocolError
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol import peer as peer_module
 from kafka_remote_client.protocol.api_keys import FETCH, METADATA, ApiKey
@@ -209,6 +209,29 @@ def test_closing_twice_and_before_use_is_fine(clock: ManualClock) -> None:
     peer.close()
     with pytest.raises(LocationError, match="was closed"):
         peer.session(ample())
+
+
+def test_a_peer_that_asks_to_be_left_alone_is(clock: ManualClock) -> None:
+    asked: list[bytes] = []
+
+    def fetch(_: RequestHeader, body: bytes) -> bytes:
+        asked.append(body)
+        return (30_000).to_bytes(4, "big") + body
+
+    scripted_answers = {ApiKey.API_VERSIONS: speaking(SHIM), ApiKey.FETCH: fetch}
+    with ScriptedPeer(broker_script(scripted_answers)) as scripted:
+        peer = peer_at(scripted.host, scripted.port, clock)
+        session, _ = peer.session(ample())
+        assert session.call(FETCH, 12, b"one", ample())[4:] == b"one"
+        with pytest.raises(LocationThrottledError, match="left alone for 30"):
+            peer.session(ample())
+        with pytest.raises(LocationThrottledError):
+            session.call(FETCH, 12, b"too soon", Deadline(SystemClock(), 20))
+        clock.now += 30
+        assert peer.session(ample()) == (session, True)
+        session.call(FETCH, 12, b"two", ample())
+        peer.close()
+    assert asked == [b"one", b"two"]
 
 
 def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
