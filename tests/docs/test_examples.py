@@ -1,7 +1,8 @@
 """Every example of the documents runs, against an embedded cluster with a topic ``orders`` of which most is tiered.
 
 Addresses stand for parts: ``localhost:9092`` the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its object origin,
-``file:///var/kafka-tier`` the tier; ``shim.pem`` and ``password`` are there. Of ``make`` and ``pip install`` it is checked that what they name exists.
+``file:///var/kafka-tier`` the tier; ``shim.pem`` and ``password`` are there. Of ``make`` and ``pip install`` it is checked that
+what they name exists.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import artifacts, kafka_wire
+from tests.support.certificates import Authority
 from tests.support.waiting import wait_until
 
 __all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets", "free_ports"]
@@ -41,8 +42,11 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners=PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT
+ssl.keystore.type=PEM
+ssl.keystore.location={directory}/broker.pem
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={directory}/log
@@ -128,6 +132,15 @@ class KafkaBroker:
         return f"{HOST}:{self.port}"
 
     @property
+    def tls_bootstrap_servers(self) -> str:
+        """Where it speaks TLS, as whom :attr:`authority` vouches for."""
+        return f"{HOST}:{self._ports['ssl_port']}"
+
+    @property
+    def authority(self) -> Path:
+        return self.directory / "ca.pem"
+
+    @property
     def store_directory(self) -> Path:
         """The root of the tier's ``file://`` store: LocalTieredStorage's ``dir``, which holds ``kafka-tiered-storage/``."""
         return self.directory / "remote"
@@ -185,8 +198,11 @@ class KafkaBroker:
     def _format(self, java: str, class_path: str, properties: Path) -> None:
         (self.directory / "remote").mkdir(parents=True)
         (self.directory / "latency-ms").write_text("0")
-        names = ("port", "controller_port", "jmx_port")
-        ports = dict(zip(names, free_ports(3), strict=True))
+        authority = Authority("The broker's authority")
+        authority.write(self.authority)
+        authority.issue().write(self.directory / "broker.pem")
+        names = ("port", "ssl_port", "controller_port", "jmx_port")
+        ports = dict(zip(names, free_ports(4), strict=True))
         (self.directory / "ports.json").write_text(json.dumps(ports))
         fields = {**ports, "host": HOST, "directory": self.directory, "storage_manager": self._storage_manager}
         properties.write_text(_PROPERTIES.format(**fields))

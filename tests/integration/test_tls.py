@@ -1,0 +1,143 @@
+"""TLS from the consumer to the shim, from the shim to a real broker and from the fetcher to the store: the same records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.certificates import Authority, Issued
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, by_consume, by_poll, direct, plain, read_to_end, settings, total
+from tests.support.scenario import TransactionalTopic
+
+pytestmark = pytest.mark.broker
+
+PASSWORD = "canary-of-a-password"
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority("The shim's authority")
+
+
+@contextmanager
+def shim_showing(issued: Issued, broker: KafkaBroker, directory: Path, **more: Any) -> Iterator[Shim]:
+    config = ShimConfig(
+        broker.tls_bootstrap_servers,
+        store=broker.store_url,
+        ssl_certificate=str(issued.write(directory / "shim.pem", PASSWORD)),
+        ssl_key_password=PASSWORD,
+        broker_settings={"security.protocol": "ssl", "ssl.ca.location": str(broker.authority)},
+        **more,
+    )
+    with Shim(config) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
+
+
+def tls(authority: Authority, **more: object) -> dict[str, object]:
+    return {"security.protocol": "ssl", "ssl.ca.pem": authority.pem, **more}
+
+
+@pytest.mark.parametrize("take", [by_poll, by_consume])
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_everything_over_tls_equals_the_broker_and_comes_from_the_store(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    authority: Authority,
+    tmp_path: Path,
+    isolation: str,
+    take: Callable[[confluent_kafka.Consumer], list[Message]],
+) -> None:
+    topic = transactional_topic.topic
+    store = {
+        "remote.storage.fetcher.allow.http": False,
+        "remote.storage.fetcher.ssl.ca.location": str(authority.write(tmp_path / "ca.pem")),
+    }
+    with (
+        shim_showing(authority.issue(), kafka_broker, tmp_path, origin_https=True) as shim,
+        Consumer(direct(shim, isolation, **store, **tls(authority))) as consumer,
+    ):
+        consumer.subscribe([topic])
+        rows = read_to_end(consumer, take)
+        metrics = consumer.metrics()
+    assert rows == plain(kafka_broker, topic, isolation)
+    local = kafka_broker.offsets(topic).earliest_local
+    assert total(metrics, "remote-fetch-records-total") >= sum(1 for offset, *_ in rows if offset < local)
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+
+
+def test_a_consumer_that_has_to_show_a_certificate_shows_the_one_of_its_keystore(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
+) -> None:
+    topic = transactional_topic.topic
+    keystore = tmp_path / "me.p12"
+    keystore.write_bytes(authority.issue().keystore(PASSWORD))
+    identity = {"ssl.keystore.location": str(keystore), "ssl.keystore.password": PASSWORD}
+    demanding = {"ssl_client_ca": str(authority.write(tmp_path / "ca.pem"))}
+    with (
+        shim_showing(authority.issue(), kafka_broker, tmp_path, **demanding) as shim,
+        Consumer(direct(shim, "read_committed", **identity, **tls(authority))) as consumer,
+    ):
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        rows = read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+    assert rows == plain(kafka_broker, topic, "read_committed")
+    assert total(metrics, "remote-fetch-records-total") > 1000
+
+
+def test_an_unmodified_consumer_works_through_a_shim_with_tls_on_both_sides(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
+) -> None:
+    topic = transactional_topic.topic
+    with shim_showing(authority.issue(), kafka_broker, tmp_path) as shim:
+        consumer = confluent_kafka.Consumer(settings(shim.bootstrap_servers, "read_committed", **tls(authority)))
+        try:
+            consumer.subscribe([topic])
+            assert read_to_end(consumer, by_consume) == plain(kafka_broker, topic, "read_committed")
+        finally:
+            consumer.close()
+
+
+@pytest.mark.parametrize("shown", ["wrong name", "wrong authority", "expired"])
+def test_a_shim_that_is_not_who_it_says_is_told_nothing_and_the_broker_serves(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    authority: Authority,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    shown: str,
+) -> None:
+    topic = transactional_topic.topic
+    issued = {
+        "wrong name": lambda: authority.issue("other.example"),
+        "wrong authority": lambda: Authority("A stranger").issue(),
+        "expired": lambda: authority.issue(expired=True),
+    }[shown]()
+    trusted = authority.pem + kafka_broker.authority.read_text()
+    with shim_showing(issued, kafka_broker, tmp_path) as shim, caplog.at_level(logging.WARNING):
+        changes = {
+            "security.protocol": "ssl",
+            "ssl.ca.pem": trusted,
+            "bootstrap.servers": kafka_broker.tls_bootstrap_servers,
+            "fetch.remote.bootstrap.servers": shim.bootstrap_servers,
+        }
+        with Consumer(direct(shim, "read_committed", **changes)) as consumer:
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+            rows = read_to_end(consumer, by_consume)
+            metrics = consumer.metrics()
+        assert shim.metrics().get("requests", 0) == 0
+    assert rows == plain(kafka_broker, topic, "read_committed")
+    assert total(metrics, "remote-fetch-records-total") == 0
+    said = [record.getMessage() for record in caplog.records if "certificate verify failed" in record.getMessage()]
+    assert len(said) == 1
