@@ -11,8 +11,9 @@ highest timestamp  the last entry of the time index
 ================== ==============================================================================================
 
 A segment that lacks an object, or whose log does not end with a whole batch, was not copied to its end or is being deleted:
-it is listed and never read. Which of two segments with the same offsets counts is decided as the broker decides it: they are
-fed to a :class:`RemoteLogMetadataCache` in the order in which leaders must have uploaded them.
+it is listed and never read. Only the producer snapshot may be missing: topics of old brokers have none, and what it tells can
+be found out by reading the log. Which of two segments with the same offsets counts is decided as the broker decides it: they
+are fed to a :class:`RemoteLogMetadataCache` in the order in which leaders must have uploaded them.
 
 What a listing cannot know: DeleteRecords (the log may start inside a segment), and what is still on the brokers' disks.
 """
@@ -21,7 +22,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
+
+import attrs
 
 from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError, RemoteLogError
 from kafka_remote_client.model import (
@@ -32,6 +37,7 @@ from kafka_remote_client.model import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     TopicIdPartition,
+    uuid_to_text,
 )
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log import offset_index, time_index
@@ -41,6 +47,7 @@ from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.segment_log import SegmentLog
+from kafka_remote_client.remote_log.tiered_log import TieredLog
 
 __all__ = ["TierListing"]
 
@@ -48,20 +55,49 @@ _log = logging.getLogger(__name__)
 _NO_BROKER = -1
 _NO_TIME = -1
 _ANY_END = 2**63 - 2
+_READERS = 8
+
+
+@attrs.frozen
+class _ReadSegment:
+    """A segment's metadata, and the leader epoch of its uploader; ``listed`` is what they were read for."""
+
+    listed: ListedSegment
+    metadata: RemoteLogSegmentMetadata
+    uploader_epoch: int
+
+
+@attrs.frozen
+class _Partition:
+    cache: RemoteLogMetadataCache
+    damaged: dict[RemoteLogSegmentId, str]
+    superseded: dict[RemoteLogSegmentId, str]
 
 
 class TierListing:
-    """One look at a store (at one topic of it). Thread safe; :meth:`cache` reads a partition when it is first asked for."""
+    """One look at a store (at one topic of it). Thread safe; :meth:`cache` reads a partition when it is first asked for.
 
-    def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, topic: str | None = None) -> None:
+    Several segments are read at a time, and partitions do not wait for each other. ``previous`` is an earlier look at the same
+    store: what it read of segments that have not changed is not read again.
+    """
+
+    def __init__(
+        self,
+        store: RemoteObjectStore,
+        layout: ObjectLayout,
+        topic: str | None = None,
+        *,
+        previous: TierListing | None = None,
+    ) -> None:
         """Lists the store. Raises what the store raises."""
         self._store = store
         self._layout = layout
+        self._read_before: dict[RemoteLogSegmentId, _ReadSegment] = {} if previous is None else previous.read_segments()
         self._segments: dict[TopicIdPartition, list[ListedSegment]] = {}
         for segment in layout.list_segments(store, topic):
             self._segments.setdefault(segment.topic_id_partition, []).append(segment)
-        self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
-        self._damaged: dict[RemoteLogSegmentId, str] = {}
+        self._loaded: dict[TopicIdPartition, _Partition] = {}
+        self._loading: dict[TopicIdPartition, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def partitions(self, topic: str | None = None) -> list[TopicIdPartition]:
@@ -78,45 +114,83 @@ class TierListing:
 
     def unreadable(self, topic_id_partition: TopicIdPartition) -> dict[RemoteLogSegmentId, str]:
         """The segments that :meth:`cache` leaves out, each with the reason."""
-        self.cache(topic_id_partition)
-        with self._lock:
-            return {i: why for i, why in self._damaged.items() if i.topic_id_partition == topic_id_partition}
+        return dict(self._partition(topic_id_partition).damaged)
+
+    def superseded(self, topic_id_partition: TopicIdPartition) -> dict[RemoteLogSegmentId, str]:
+        """The sound segments that no reader of the partition gets anything of, each with the reason."""
+        return dict(self._partition(topic_id_partition).superseded)
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache:
         """The readable segments of a partition, with metadata as far as it can be known. Raises what the store raises.
 
         Broker ids and event times are -1; the highest timestamp is -1 where there is no time index.
         """
+        return self._partition(topic_id_partition).cache
+
+    def read_segments(self) -> dict[RemoteLogSegmentId, _ReadSegment]:
+        """What was read so far, for the next look."""
         with self._lock:
-            known = self._caches.get(topic_id_partition)
+            return dict(self._read_before)
+
+    def _partition(self, tip: TopicIdPartition) -> _Partition:
+        with self._lock:
+            loading = self._loading.setdefault(tip, threading.Lock())
+        with loading:  # whoever asks for the same partition waits, for another one not
+            known = self._loaded.get(tip)
             if known is None:
-                known = self._caches[topic_id_partition] = self._load(topic_id_partition)
+                known = self._loaded[tip] = self._load(tip)
             return known
 
-    def _load(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
-        found: list[tuple[RemoteLogSegmentMetadata, int]] = []
-        for segment in self.segments(tip):
-            try:
-                found.append(self._read(segment))
-            except RemoteLogError as error:
-                self._damaged[segment.remote_log_segment_id] = str(error)
-                _log.warning("segment %s is left out: %s", segment.remote_log_segment_id, error)
-        # A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one.
-        found.sort(key=lambda pair: (pair[1], pair[0].end_offset, -pair[0].start_offset))
-        cache = RemoteLogMetadataCache(tip)
-        for metadata, _ in found:
-            cache.add_copy_in_progress_segment(metadata)
-            cache.update_remote_log_segment_metadata(
-                RemoteLogSegmentMetadataUpdate(
-                    metadata.remote_log_segment_id, _NO_BROKER, _NO_TIME, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-                )
-            )
-        return cache
+    def _load(self, tip: TopicIdPartition) -> _Partition:
+        segments = self.segments(tip)
+        if len(segments) > 1:
+            with ThreadPoolExecutor(min(_READERS, len(segments)), thread_name_prefix="kafka-remote-listing") as readers:
+                results = list(readers.map(self._try_read, segments))
+        else:
+            results = [self._try_read(segment) for segment in segments]
+        damaged: dict[RemoteLogSegmentId, str] = {}
+        for segment, result in zip(segments, results, strict=True):
+            if isinstance(result, RemoteLogError):
+                damaged[segment.remote_log_segment_id] = str(result)
+                _log.warning("segment %s is left out: %s", segment.remote_log_segment_id, result)
+        found = [result for result in results if isinstance(result, _ReadSegment)]
+        with self._lock:
+            self._read_before |= {one.listed.remote_log_segment_id: one for one in found}
+        cache = _cache_of(tip, found)
+        superseded = self._superseded(cache)
+        for segment_id, why in superseded.items():
+            _log.warning("segment %s is not read: %s", segment_id, why)
+        return _Partition(cache, damaged, superseded)
+
+    def _superseded(self, cache: RemoteLogMetadataCache) -> dict[RemoteLogSegmentId, str]:
+        segments = cache.list_all_remote_log_segments()
+        newest = cache.newest_segment()
+        if newest is None:
+            return {}
+        try:
+            checkpoint = self._layout.read_index(self._store, newest, ObjectKind.LEADER_EPOCH)
+            log = TieredLog(cache, parse_leader_epoch_checkpoint(checkpoint))
+        except RemoteLogError:  # a reader will be told why; who only lists needs no key
+            return {}
+        live = {one.metadata.remote_log_segment_id for one in log.all_segments()}
+        return {
+            dead.remote_log_segment_id: _why_not_read(log, dead) for dead in segments if dead.remote_log_segment_id not in live
+        }
+
+    def _try_read(self, segment: ListedSegment) -> _ReadSegment | RemoteLogError:
+        known = self._read_before.get(segment.remote_log_segment_id)
+        if known is not None and known.listed == segment:
+            return known
+        try:
+            return _ReadSegment(segment, *self._read(segment))
+        except RemoteLogError as error:
+            return error
 
     def _read(self, segment: ListedSegment) -> tuple[RemoteLogSegmentMetadata, int]:
         """The segment's metadata, and the leader epoch of its uploader."""
-        if segment.missing:
-            raise ObjectNotFoundError(f"{', '.join(sorted(kind.value for kind in segment.missing))} of the segment")
+        missing = segment.missing - {ObjectKind.PRODUCER_SNAPSHOT}
+        if missing:
+            raise ObjectNotFoundError(f"{', '.join(sorted(kind.value for kind in missing))} of the segment")
         stored = self._layout.stored_metadata(self._store, segment)
         if stored is not None:
             # The lineage of an upload ends where its segment does, so its last epoch is the uploader's.
@@ -159,6 +233,26 @@ class TierListing:
         if not size:
             return b""
         return self._store.get_range(self._layout.object_key(draft, kind), size - entry_size, size)
+
+
+def _cache_of(tip: TopicIdPartition, found: Sequence[_ReadSegment]) -> RemoteLogMetadataCache:
+    """A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one."""
+    cache = RemoteLogMetadataCache(tip)
+    for one in sorted(found, key=lambda one: (one.uploader_epoch, one.metadata.end_offset, -one.metadata.start_offset)):
+        cache.add_copy_in_progress_segment(one.metadata)
+        cache.update_remote_log_segment_metadata(
+            RemoteLogSegmentMetadataUpdate(
+                one.metadata.remote_log_segment_id, _NO_BROKER, _NO_TIME, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+            )
+        )
+    return cache
+
+
+def _why_not_read(log: TieredLog, dead: RemoteLogSegmentMetadata) -> str:
+    if log.lineage.agreed_end(dead, dead.start_offset) == dead.start_offset:
+        return "its leader epochs are not those of the newest segment's lineage"
+    other = log.segment_for_offset(dead.start_offset)
+    return "another copy is read" if other is None else f"{uuid_to_text(other.metadata.remote_log_segment_id.id)} is read"
 
 
 def _metadata(

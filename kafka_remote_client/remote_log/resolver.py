@@ -23,7 +23,7 @@ from kafka_remote_client.model import (
     RemoteLogSegmentMetadata,
 )
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions, undecided_transactions
+from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES, RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
@@ -31,6 +31,7 @@ from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.tiered_log import TieredLog
 from kafka_remote_client.remote_log.time_lookup import TimestampAndOffset, find_offset_by_timestamp
 from kafka_remote_client.remote_log.transaction_index import TransactionIndex
+from kafka_remote_client.remote_log.transaction_scan import open_transactions_at_end
 from kafka_remote_client.remote_log.window import plan_window
 
 __all__ = ["RemoteSegmentResolver", "ResolvedSegment"]
@@ -174,18 +175,15 @@ class RemoteSegmentResolver:
         """Where a reader of committed records must stop who cannot ask a broker; None = nowhere before the tier's end.
 
         The first offset of the oldest transaction that is open where the tier ends and not aborted in ``tail``. Where no
-        snapshot tells, the whole tier is undecided: its first offset.
+        snapshot tells, the log itself is read for it. Raises CorruptRecordError and UnsupportedFormatError as well, when that
+        cannot be done: then nobody knows.
         """
         log = self.log(cache, leader_epochs)
-        end = None if log is None else log.end_offset()
-        if log is None or end is None:
+        if log is None:
             return None
-        last = log.segment_for_offset(end - 1)
-        undecided = None if last is None else undecided_transactions(self.indexes, last)
-        if undecided is None:
-            return log.start_offset()
         decided = {entry.transaction for entry in tail or ()}
-        return min((t.first_offset for t in undecided if t not in decided), default=None)
+        still_open = open_transactions_at_end(self.indexes, log)
+        return min((one.first_offset for one in still_open if one not in decided), default=None)
 
     def lineage(self, cache: RemoteLogMetadataCache) -> LeaderEpochLineage | None:
         """The lineage that the newest readable segment carries; None when nothing is readable."""

@@ -97,7 +97,7 @@ def test_offsets_are_those_of_the_tier(tier):
 
 
 def test_a_partition_without_readable_segments_has_no_offsets(tier):
-    tier.remove(tier.add([batch(10, 10)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
+    tier.remove(tier.add([batch(10, 10)], number=1), ObjectKind.LEADER_EPOCH)
     source = ListingLocationSource(tier.store, LAYOUT)
     assert source.offsets("orders", 7, DEADLINE) == PartitionOffsets()
     assert locate(source, 10).reason == "nothing-tiered"

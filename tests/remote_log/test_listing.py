@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import threading
 from uuid import UUID
 
 import attrs
 import pytest
 
-from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
+from kafka_remote_client.errors import DataKeyError, RemoteStorageUnavailableError
+from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition, uuid_to_text
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions
 from tests.support.tier import (
     LAYOUT,
@@ -20,6 +23,8 @@ from tests.support.tier import (
     offset_entries,
     time_entries,
 )
+
+MAY_BE_MISSING = {ObjectKind.TRANSACTION_INDEX, ObjectKind.PRODUCER_SNAPSHOT}
 
 
 @pytest.fixture
@@ -72,7 +77,7 @@ def test_old_formats_have_an_end_too(tier):
     assert readable(tier) == [(1, 4, 9)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ObjectKind if kind is not ObjectKind.TRANSACTION_INDEX])
+@pytest.mark.parametrize("kind", [kind for kind in ObjectKind if kind not in MAY_BE_MISSING])
 def test_a_half_copied_segment_is_listed_and_left_out(tier, kind):
     tier.add([batch(0, 10)], number=1)
     half = tier.add([batch(10, 10)], number=2)
@@ -82,6 +87,11 @@ def test_a_half_copied_segment_is_listed_and_left_out(tier, kind):
     assert [s.remote_log_segment_id.id.int for s in listing.segments(TIP)] == [1, 2]
     assert list(listing.unreadable(TIP)) == [half.remote_log_segment_id]
     assert kind.value in listing.unreadable(TIP)[half.remote_log_segment_id]
+
+
+def test_a_segment_without_producer_snapshot_is_read(tier):
+    tier.remove(tier.add([batch(0, 10)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
+    assert readable(tier) == [(1, 0, 9)]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +161,99 @@ def test_what_an_election_cut_off_is_not_in_the_lineage(tier):
     assert (lookup(tier, 35, epoch=1), lookup(tier, 35, epoch=0)) == (2, 1)
     cache = TierListing(tier.store, LAYOUT).cache(TIP)
     assert cache.newest_segment().remote_log_segment_id.id.int == 2
+
+
+def superseded(tier):
+    listing = TierListing(tier.store, LAYOUT)
+    return {identity.id.int: why for identity, why in listing.superseded(TIP).items()}
+
+
+def test_copies_that_nobody_reads_are_named_with_the_reason_and_logged_once(tier, caplog):
+    tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
+    tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
+    assert superseded(tier) == {2: f"{uuid_to_text(UUID(int=1))} is read"}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "is not read" in caplog.text
+
+
+def test_what_an_election_cut_off_is_named_as_such(tier):
+    tier.add([batch(0, 30)], number=1, lineage=[(0, 0)])
+    tier.add([batch(30, 20)], number=2, lineage=[(0, 0)])
+    tier.add([batch(30, 10, epoch=1)], number=3, epochs=[(1, 30)], lineage=[(0, 0), (1, 30)])
+    assert list(superseded(tier)) == [2]
+    assert "lineage" in superseded(tier)[2]
+
+
+def test_every_segment_of_an_ordinary_log_is_read(tier):
+    tier.add([batch(0, 30)], number=1)
+    tier.add([batch(50, 20)], number=2)
+    assert superseded(tier) == {}
+    assert superseded(Tier()) == {}
+
+
+def test_a_copy_that_is_hidden_by_one_that_ends_before_it_is_named(tier):
+    tier.add([batch(0, 10), batch(10, 10)], number=1, lineage=[(0, 0)])
+    tier.add([batch(0, 10)], number=2, lineage=[(0, 0), (1, 20)])
+    assert lookup(tier, 15) is None
+    assert list(superseded(tier)) == [1]
+
+
+def test_without_a_lineage_nothing_is_called_superseded(tier):
+    class Locked(LocalTieredStorageLayout):
+        def stored_metadata(self, store, segment):
+            return metadata(0, 9)
+
+        def read_index(self, store, segment, kind):
+            raise DataKeyError("no key")
+
+    tier.add([batch(0, 10)], number=1)
+    assert TierListing(tier.store, Locked()).superseded(TIP) == {}
+
+
+def test_another_look_reads_only_what_is_new(tier):
+    tier.add([batch(0, 10)], number=1)
+    changed = tier.add([batch(10, 10)], number=2)
+    first = TierListing(tier.store, LAYOUT)
+    first.cache(TIP)
+    tier.put(changed, ObjectKind.LOG, batch(10, 10) + batch(20, 5))
+    tier.add([batch(25, 5)], number=3)
+    tier.store.calls.clear()
+    second = TierListing(tier.store, LAYOUT, previous=first)
+    ends = [m.end_offset for m in second.cache(TIP).list_all_remote_log_segments()]
+    assert ends == [9, 24, 29]
+    assert {key.split("/")[-1].split("-")[0] for _, key, _, _ in tier.store.calls} == {f"{10:020}", f"{25:020}"}
+
+
+def test_segments_are_read_side_by_side_and_partitions_do_not_wait(tier):
+    for number in range(4):
+        tier.add([batch(number * 10, 10)], number=number + 1)
+    together = threading.Barrier(4, timeout=60)
+    waited = threading.local()
+    get_range = tier.store.get_range
+
+    def slow(key, start, end):
+        if not hasattr(waited, "done"):
+            waited.done = True
+            together.wait()
+        return get_range(key, start, end)
+
+    tier.store.get_range = slow
+    assert len(readable(tier)) == 4
+
+
+def test_what_fails_once_is_tried_again(tier):
+    tier.add([batch(0, 10)], number=1)
+    listing = TierListing(tier.store, LAYOUT)
+    get_range = tier.store.get_range
+
+    def fails(key, start, end):
+        raise RemoteStorageUnavailableError("down")
+
+    tier.store.get_range = fails
+    with pytest.raises(RemoteStorageUnavailableError):
+        listing.cache(TIP)
+    tier.store.get_range = get_range
+    assert len(listing.cache(TIP).list_all_remote_log_segments()) == 1
 
 
 def test_partitions_and_ids_are_told_apart():

@@ -161,17 +161,18 @@ def test_first_undecided_is_the_oldest_open_transaction_at_the_tiers_end(tier, r
     assert resolver.first_undecided_offset(tier.cache, tail=tail) is None
 
 
-def test_without_a_snapshot_the_whole_tier_is_undecided(tier, resolver):
-    tier.remove(tier.add([batch(5, 10)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
-    assert resolver.first_undecided_offset(tier.cache) == 5
+def test_without_a_snapshot_the_log_tells_what_is_undecided(tier, resolver):
+    tier.remove(tier.add([batch(5, 10), batch(15, 5, producer_id=4)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
+    assert resolver.first_undecided_offset(tier.cache) == 15
 
 
-def test_where_the_end_itself_cannot_be_read_the_whole_tier_is_undecided(tier, resolver):
+def test_where_the_end_itself_cannot_be_read_nobody_knows_what_is_undecided(tier, resolver):
     # Epoch 0 ends at 15 in the lineage; its segment with 10..14 is gone, but was there once.
     tier.add([batch(0, 10)], number=1)
     gone = tier.add([batch(10, 10)], number=2)
     tier.cache.update_remote_log_segment_metadata(update(gone, RemoteLogSegmentState.DELETE_SEGMENT_STARTED))
-    assert resolver.first_undecided_offset(tier.cache) == 0
+    with pytest.raises(CorruptIndexError):
+        resolver.first_undecided_offset(tier.cache)
 
 
 def test_a_second_look_reads_nothing_from_the_store(tier, resolver):
