@@ -18,12 +18,15 @@ from kafka_remote_client.cli.ls import list_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.shim import parse_settings, read_secret, serve
 from kafka_remote_client.cli.tier import open_tier, parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.verify.verifier import VerifyRequest
 
 __all__ = ["app"]
 
@@ -35,7 +38,13 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Store = Annotated[str, typer.Option("--store", help="URL of the tier: file:///DIR", metavar="URL")]
+Store = Annotated[
+    str, typer.Option("--store", help="URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://…", metavar="URL")
+]
+StoreOptions = Annotated[
+    list[str] | None,
+    typer.Option("--store-option", help="How to reach the store; may be repeated (docs/stores.md).", metavar="KEY=VALUE"),
+]
 Layout = Annotated[str, typer.Option("--layout", help="How the tier names its objects.", metavar="NAME")]
 KeyPrefix = Annotated[
     str, typer.Option("--key-prefix", help="Put in front of every object's name as it is (aiven).", metavar="PREFIX")
@@ -60,6 +69,7 @@ class Isolation(StrEnum):
 def _dump(
     store: Store,
     topic: Annotated[str, typer.Option("--topic", help="Name of the topic.")],
+    store_option: StoreOptions = None,
     layout: Layout = "local-tiered-storage",
     key_prefix: KeyPrefix = "",
     encryption_key: EncryptionKeys = None,
@@ -79,7 +89,14 @@ def _dump(
     level = IsolationLevel[isolation_level.name]
     request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps)
     options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
-    with open_tier(store, layout, options, topic=topic, topic_id=parse_topic_id(topic_id)) as (opened, source):
+    with open_tier(
+        store,
+        layout,
+        options,
+        store_options=parse_settings(store_option or [], "--store-option"),
+        topic=topic,
+        topic_id=parse_topic_id(topic_id),
+    ) as (opened, source):
         for line in dump(request, opened, source, remark):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -88,6 +105,7 @@ def _dump(
 @app.command("ls")
 def _ls(
     store: Store,
+    store_option: StoreOptions = None,
     layout: Layout = "local-tiered-storage",
     key_prefix: KeyPrefix = "",
     encryption_key: EncryptionKeys = None,
@@ -97,7 +115,10 @@ def _ls(
 ) -> None:
     """Lists topics, partitions and segments of the tier."""
     options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
-    with open_tier(store, layout, options, topic=topic) as (_, source):
+    with open_tier(store, layout, options, store_options=parse_settings(store_option or [], "--store-option"), topic=topic) as (
+        _,
+        source,
+    ):
         show_segments(list_segments(source, topic, partition), output)
 
 
@@ -106,6 +127,7 @@ def _shim(
     bootstrap_servers: Annotated[str, typer.Option("--bootstrap-servers", help="The cluster behind.", metavar="HOST:PORT,…")],
     listen: Annotated[str, typer.Option("--listen", help="Where clients connect.", metavar="HOST:PORT")],
     store: Store,
+    store_option: StoreOptions = None,
     layout: Layout = "local-tiered-storage",
     key_prefix: KeyPrefix = "",
     encryption_key: EncryptionKeys = None,
@@ -123,6 +145,9 @@ def _shim(
     origin_public_url: Annotated[
         str | None, typer.Option("--origin-public-url", help="Where clients see that.", metavar="URL")
     ] = None,
+    whole_object_urls: Annotated[
+        bool, typer.Option("--whole-object-urls", help="Grant URLs that are not bound to a range (Azure has no others).")
+    ] = False,
     url_ttl: Annotated[float, typer.Option("--url-ttl", help="Life of a signed URL in seconds, 1 to 900.")] = 120.0,
     metadata_consumer: Annotated[
         list[str] | None,
@@ -154,6 +179,8 @@ def _shim(
         advertised_host=advertised_host,
         node_port_base=node_port_base,
         store=store,
+        store_options=parse_settings(store_option or [], "--store-option"),
+        whole_object_urls=whole_object_urls,
         layout=layout,
         key_prefix=key_prefix,
         encryption_keys=parse_encryption_keys(encryption_key or []),
@@ -194,6 +221,48 @@ def _demo(
     show_demo(result)
     if not result.worked:
         raise typer.Exit(1)
+
+
+@app.command("verify")
+def _verify(
+    store: Store,
+    topics: Annotated[list[str] | None, typer.Argument(help="Names of topics; none = all.", metavar="[TOPIC]...")] = None,
+    layout: Layout = "local-tiered-storage",
+    store_option: StoreOptions = None,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option("--bootstrap-server", help="A broker whose metadata topic is held against the store.", metavar="HOST:PORT,…"),
+    ] = None,
+    metadata_topic: Annotated[str, typer.Option("--metadata-topic", help="Its name.")] = METADATA_TOPIC,
+    metadata_consumer: Annotated[
+        list[str] | None,
+        typer.Option("--metadata-consumer", help="librdkafka setting for reading it.", metavar="KEY=VALUE"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Objects, sizes, manifests and indexes only: no record data.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Segments looked at side by side.")] = 4,
+    allow_offset_gaps: Annotated[
+        bool, typer.Option("--allow-offset-gaps", help="For topics that were once compacted.")
+    ] = False,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds for which a copy or deletion may be under way.")
+    ] = 900.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One object for each finding, then a summary.")] = False,
+) -> None:
+    """Looks for everything that is wrong with a tier. Exit status: 0 sound, 1 findings, 2 could not look."""
+    command = VerifyCommand(
+        store=store,
+        store_options=parse_settings(store_option or [], "--store-option"),
+        layout=layout,
+        layout_options=LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])),
+        request=VerifyRequest(tuple(topics or ()), quick, jobs, allow_offset_gaps, int(grace * 1000)),
+        bootstrap_servers=bootstrap_server,
+        metadata_topic=metadata_topic,
+        metadata_consumer=parse_settings(metadata_consumer or [], "--metadata-consumer"),
+        as_json=as_json,
+    )
+    raise typer.Exit(verify(command, remark))
 
 
 def _stop_signal() -> threading.Event:

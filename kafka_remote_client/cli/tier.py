@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -22,12 +22,13 @@ def open_tier(
     layout_name: str,
     options: LayoutOptions | None = None,
     *,
+    store_options: Mapping[str, object] | None = None,
     topic: str | None = None,
     topic_id: UUID | None = None,
 ) -> Iterator[tuple[RemoteObjectStore, ListingLocationSource]]:
     """The store and a listing of it (of one topic). Raises ConfigurationError for a store or layout that does not exist."""
     layout = layout_named(layout_name, options)
-    store = load_store(store_url)
+    store = load_store(store_url, store_options)
     try:
         yield store, ListingLocationSource(store, layout, topic=topic, topic_id=topic_id)
     finally:

@@ -67,8 +67,11 @@ class ShimConfig:
 
     ``advertised_host``: what clients are told in place of the listen host.
 
-    ``store``: URL of the tier, ``file:///DIR``; ``None`` gives a shim that grants nothing. Objects of a ``file:`` store are
-    served by the shim itself, on ``origin_listen``, under ``origin_public_url`` where clients see another address.
+    ``store``: URL of the tier; ``None`` gives a shim that grants nothing. ``store_options``: how to reach it, by the names of
+    the fetcher's settings without their prefix. URLs are signed for the store itself, with the shim's own credentials; only
+    objects of a ``file:`` store are served by the shim, on ``origin_listen``, under ``origin_public_url`` where clients see
+    another address. ``whole_object_urls``: grant from a store whose URLs cannot be bound to a range (Azure), though each opens
+    all of its segment to whoever may read a part.
 
     ``layout``: how the tier names and stores its objects. ``key_prefix`` and ``encryption_keys`` (files of private keys by key
     id) belong to the layout "aiven". ``allow_plaintext_data_keys``: give clients whose connection is not encrypted the keys of
@@ -95,6 +98,8 @@ class ShimConfig:
     node_ids: tuple[int, ...] = ()
 
     store: str | None = None
+    store_options: Mapping[str, object] = attrs.field(factory=dict, repr=_setting_names)
+    whole_object_urls: bool = False
     layout: str = "local-tiered-storage"
     key_prefix: str = ""
     encryption_keys: Mapping[str, str] = attrs.field(factory=dict)

@@ -4,7 +4,7 @@
 
     __remote_log_metadata ─► RemoteLogMetadataFollower ─► RemoteLogMetadataStore ─┐
                                           store (indexes) ─► RemoteSegmentResolver ├─► ResolvingTier ─► GrantingBroker
-                                       ObjectOrigin ◄─ the same store  UrlSigner ──┘
+                        ObjectOrigin ◄─ the same store (file:)      ObjectSigner ──┘
 
 The follower and the store are used under the shim's own principals, which need to read the metadata topic and the objects,
 and nothing else.
@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.registry import load_store
+from kafka_remote_client.plugin import ObjectSigner, RemoteObjectStore
+from kafka_remote_client.registry import load_signer, load_store, signer_schemes
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -46,27 +47,13 @@ class ShimTier:
     def __init__(self, config: ShimConfig, counters: Counters, clock: Clock) -> None:
         if config.store is None:
             raise ConfigurationError("a shim that grants locations needs a store")
-        if urlsplit(config.store).scheme not in _SERVED_SCHEMES:
-            raise ConfigurationError(f"URLs can be signed for these stores only: {', '.join(_SERVED_SCHEMES)}")
         self._config = config
-        self._objects = load_store(config.store)
+        self._signer = _signer(config.store, config)
+        self._objects = load_store(config.store, config.store_options)
         self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
         self._metadata = RemoteLogMetadataStore()
         self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, topic=config.metadata_topic, clock=clock)
-        host, port = parse_address(config.origin_listen)
-        secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
-        try:
-            self._origin = ObjectOrigin(
-                self._objects,
-                secret,
-                host=host,
-                port=port,
-                advertised_url=config.origin_public_url,
-                clock=clock,
-                ssl_context=origin_context(config),
-            )
-        except ValueError as error:
-            raise ConfigurationError(f"the object origin: {error}") from None
+        self._origin = _origin(self._objects, config, clock) if self._signer is None else None
         self._counters = counters
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-resolver")
         self._resolving: ResolvingTier | None = None
@@ -75,16 +62,20 @@ class ShimTier:
     def start(self) -> None:
         """Starts serving objects and following metadata. Raises ConfigurationError when the origin's address is taken."""
         config = self._config
-        try:
-            self._origin.start()
-        except OSError as error:
-            raise ConfigurationError(f"cannot listen on {config.origin_listen}: {error.strerror}") from None
+        signer = self._signer
+        if self._origin is not None:
+            try:
+                self._origin.start()
+            except OSError as error:
+                raise ConfigurationError(f"cannot listen on {config.origin_listen}: {error.strerror}") from None
+            signer = self._origin.signer
+        assert signer is not None
         self._follower.start()
         self._resolving = ResolvingTier(
             self._metadata,
             self._objects,
             self._layout,
-            self._origin.signer,
+            signer,
             url_ttl=config.url_ttl,
             ready=self._follower.ready,
         )
@@ -99,9 +90,9 @@ class ShimTier:
         return self._strategy
 
     @property
-    def origin_url(self) -> str:
-        """Where signed URLs lead."""
-        return self._origin.url
+    def origin_url(self) -> str | None:
+        """Where the shim serves objects itself; ``None`` when signed URLs lead to the store."""
+        return None if self._origin is None else self._origin.url
 
     def wait_ready(self, seconds: float) -> bool:
         """Waits until all tiered metadata that there was at the start has been read; False when time ran out."""
@@ -109,14 +100,47 @@ class ShimTier:
 
     def metrics(self) -> dict[str, int]:
         """What the object origin and the caches have done."""
-        return origin_metrics(self._origin) | ({} if self._resolving is None else self._resolving.metrics())
+        served = {} if self._origin is None else origin_metrics(self._origin)
+        return served | ({} if self._resolving is None else self._resolving.metrics())
 
     def close(self) -> None:
         """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""
         self._follower.close()
-        self._origin.stop()
+        if self._origin is not None:
+            self._origin.stop()
         self._workers.shutdown(cancel_futures=True)
         self._objects.close()
+
+
+def _signer(store: str, config: ShimConfig) -> ObjectSigner | None:
+    """What signs URLs of the store; None where the shim serves its objects."""
+    scheme = urlsplit(store).scheme
+    if scheme in _SERVED_SCHEMES:
+        return None
+    if scheme not in signer_schemes():
+        schemes = ", ".join(sorted({*_SERVED_SCHEMES, *signer_schemes()}))
+        raise ConfigurationError(f"URLs can be signed for these stores only: {schemes}")
+    signer = load_signer(store, config.store_options)
+    if not (signer.binds_ranges or config.whole_object_urls):
+        raise ConfigurationError(f"URLs of a {scheme}:// store open whole objects, which --whole-object-urls has to permit")
+    return signer
+
+
+def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> ObjectOrigin:
+    host, port = parse_address(config.origin_listen)
+    secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
+    try:
+        return ObjectOrigin(
+            objects,
+            secret,
+            host=host,
+            port=port,
+            advertised_url=config.origin_public_url,
+            clock=clock,
+            ssl_context=origin_context(config),
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"the object origin: {error}") from None
 
 
 def _consumer(config: ShimConfig) -> Mapping[str, str | int | float | bool]:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import kafka_remote_client.shim.tier as tier_module
+from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import SignedUrl
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.tier import ShimTier
@@ -26,7 +30,7 @@ def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Pat
         _ = tier.strategy
     tier.start()
     try:
-        assert tier.origin_url.startswith("http://127.0.0.1:")
+        assert (tier.origin_url or "").startswith("http://127.0.0.1:")
         assert tier.strategy.api_versions == {}
         assert not tier.wait_ready(0.1)
         caches = {f"{one}_cache_{what}" for one in ("index", "manifest") for what in ("hits", "misses", "evictions", "bytes")}
@@ -44,11 +48,39 @@ def test_clients_may_see_the_origin_at_another_address(tmp_path: Path) -> None:
         tier.close()
 
 
+class WholeObjects:
+    """A signer that cannot bind a range."""
+
+    binds_ranges = False
+
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
+        return SignedUrl(f"https://store.example/{object_key}")
+
+
+def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(tier_module, "signer_schemes", lambda: ["tape"])
+    monkeypatch.setattr(tier_module, "load_signer", lambda *told: asked.append(told) or WholeObjects())
+    monkeypatch.setattr(tier_module, "load_store", lambda *told: asked.append(told) or DirectoryStore(tmp_path))
+    told = {"store": "tape://library", "store_options": {"tape.drive": "3"}}
+    with pytest.raises(ConfigurationError, match="--whole-object-urls"):
+        made(**told)
+    tier = made(**told, whole_object_urls=True)
+    tier.start()
+    try:
+        assert tier.origin_url is None
+        assert "origin_requests" not in tier.metrics()
+    finally:
+        tier.close()
+    assert asked[-2:] == [("tape://library", {"tape.drive": "3"})] * 2
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({}, "needs a store"),
-        ({"store": "s3://bucket"}, "these stores only: file"),
+        ({"store": "tape://library"}, "these stores only: .*file.*s3"),
+        ({"store": "s3://bucket", "store_options": {"s3.colour": "red"}}, "no such setting: s3.colour"),
         ({"store": "file:///no/such/directory"}, "director"),
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
         ({"store": "HERE", "signing_key": b"short"}, "object origin"),
