@@ -134,6 +134,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Where locations are asked: the shim. Not set: bootstrap.servers.",
     ),
     Setting(
+        "fetch.remote.topics",
+        str,
+        None,
+        "",
+        "Topics that may be read directly, separated by commas: names, and regular expressions that begin with ^. Not set: all.",
+    ),
+    Setting(
         "fetch.remote.location.timeout.ms",
         int,
         1000,
@@ -168,6 +175,24 @@ SETTINGS: tuple[Setting, ...] = (
         "Largest range of one GET. Higher means fewer GETs and more memory; it is halved by itself when a range times out.",
         64 * 1024,
         256 * _MIB,
+    ),
+    Setting(
+        "fetch.remote.max.bytes.per.second",
+        int,
+        None,
+        "bytes/s",
+        "Bytes asked of the store per second, by all partitions together. They wait and do not fall back. Not set: no limit.",
+        64 * 1024,
+        1024 * 1024 * _MIB,
+    ),
+    Setting(
+        "fetch.remote.max.requests.per.second",
+        int,
+        None,
+        "1/s",
+        "Ranges (GETs) asked of the store per second, by all partitions together. Lower is slower. Not set: no limit.",
+        1,
+        1_000_000,
     ),
     Setting(
         "fetch.remote.retries",
@@ -253,10 +278,13 @@ class RemoteFetchConfig:
     connect_timeout_ms: int = 1000
     read_timeout_ms: int = 5000
     bootstrap_servers: str | None = None
+    topics: str | None = None
     location_timeout_ms: int = 1000
     buffer_memory: int = 128 * _MIB
     max_in_flight: int = 8
     range_bytes: int = 8 * _MIB
+    max_bytes_per_second: int | None = None
+    max_requests_per_second: int | None = None
     retries: int = 2
     fallback_backoff_ms: int = 1000
     recheck_interval_ms: int = 10_000

@@ -9,6 +9,7 @@ the tier has no more for it, so that it does not flap where both hold the data.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
 import attrs
@@ -18,6 +19,7 @@ from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from kafka_remote_client.consumer.topic_filter import TopicFilter
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
@@ -29,6 +31,7 @@ __all__ = ["InnerConsumer", "Routing"]
 _log = logging.getLogger(__name__)
 
 _RECHECK_TICK_SECONDS = 0.1
+_NEVER = math.inf
 
 
 @attrs.frozen
@@ -62,14 +65,16 @@ class Routing:
         self._isolation_level = isolation_level
         self._clock = clock
         self._metrics = metrics
+        self._topics = TopicFilter(config.topics)
         self._next_tick = 0.0
 
     def learn_offsets(self, flows: list[PartitionFlow]) -> None:
         """Asks where the tiers of newly assigned or sought partitions begin and end, all within one location time-out.
 
-        Those that nobody can tell of start on the broker path and are looked at again soon.
+        Those that nobody can tell of start on the broker path and are looked at again soon; those of topics that may not be
+        read directly stay there.
         """
-        asked = [flow for flow in flows if flow.may_be_tiered]
+        asked = [flow for flow in flows if flow.may_be_tiered and self._topics.allows(flow.topic)]
         deadline = Deadline(self._clock, self._config.location_timeout_ms / 1000)
         answers = self._engine.offsets([flow.key for flow in asked], deadline) if asked else {}
         for flow in asked:
@@ -162,6 +167,9 @@ class Routing:
                     self._look_again(flow, now)
 
     def _look_again(self, flow: PartitionFlow, now: float) -> None:
+        if not self._topics.allows(flow.topic):
+            flow.recheck_at = _NEVER
+            return
         (inner,) = self._inner.position([flow.bare])
         if inner.offset >= 0:
             flow.gathered_to(inner.offset, UNKNOWN_EPOCH if inner.leader_epoch is None else inner.leader_epoch)

@@ -60,7 +60,7 @@ class FakeEngine:
 
 
 class Rig:
-    def __init__(self) -> None:
+    def __init__(self, topics: str | None = None) -> None:
         self.calls: list[tuple[str, int]] = []
         self.refuse: list[int] = []
         self.inner_position = OFFSET_INVALID
@@ -77,7 +77,7 @@ class Rig:
             ),
             self.engine,  # type: ignore[arg-type]
             self.flows,
-            RemoteFetchConfig(enabled=True),
+            RemoteFetchConfig(enabled=True, topics=topics),
             isolation_level=IsolationLevel.READ_COMMITTED,
             clock=self.clock,
             metrics=self.metrics,
@@ -123,6 +123,22 @@ def test_what_is_local_stays_with_the_inner_consumer(rig: Rig, offset: int) -> N
     flow = rig.adopted(offset)
     assert (flow.route, rig.calls, rig.engine.readers) == (Route.BROKER, [], [])
     assert flow.inner_start.offset == offset
+
+
+@pytest.mark.parametrize("offset", [20, OFFSET_BEGINNING])
+def test_a_topic_that_is_not_on_the_list_stays_with_the_inner_consumer(offset: int) -> None:
+    rig = Rig(topics="orders,^other")
+    flow = rig.adopted(offset)
+    assert (flow.route, flow.next_offset, rig.calls, rig.engine.readers) == (Route.BROKER, offset, [], [])
+    rig.inner_position, rig.engine.watched = 20, BOUNDS
+    for _ in range(3):
+        rig.clock.now += 100
+        rig.routing.recheck()
+    assert (flow.route, rig.engine.readers, rig.fallbacks) == (Route.BROKER, [], {})
+
+
+def test_a_topic_on_the_list_is_read_directly() -> None:
+    assert Rig(topics="orders,^[st]").adopted(20).route is Route.REMOTE
 
 
 def test_the_beginning_is_the_logs_start(rig: Rig) -> None:

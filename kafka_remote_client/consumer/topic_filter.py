@@ -1,0 +1,34 @@
+"""Which topics may be read directly (``fetch.remote.topics``). Pure."""
+
+from __future__ import annotations
+
+import re
+
+from kafka_remote_client.errors import ConfigurationError
+
+__all__ = ["TopicFilter"]
+
+
+class TopicFilter:
+    """Names and regular expressions, separated by commas: as in librdkafka what begins with ``^`` is an expression.
+
+    An expression has to match the name's beginning only, and cannot hold a comma. ``None`` or nothing: every topic. Raises
+    ConfigurationError for an expression that is none.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        entries = [entry.strip() for entry in (text or "").split(",") if entry.strip()]
+        self._names = frozenset(entry for entry in entries if not entry.startswith("^"))
+        self._expressions = [_expression(entry) for entry in entries if entry.startswith("^")]
+        self._every = not entries
+
+    def allows(self, topic: str) -> bool:
+        """Whether records of ``topic`` may come from the store."""
+        return self._every or topic in self._names or any(expression.match(topic) for expression in self._expressions)
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ConfigurationError(f"fetch.remote.topics: {text!r} is no regular expression: {error}") from None

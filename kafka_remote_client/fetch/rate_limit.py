@@ -1,0 +1,67 @@
+"""The client's own limits of bytes and GETs per second. Pure: the caller tells the time.
+
+Theory of operation. A bucket holds at most what one second allows and fills at that rate. Whatever is left in it, be it one
+token, lets the next range go; the range then pays in full, and the bucket may owe. So a range larger than the bucket is not
+stuck, the mean rate is kept exactly, and what can go out at once is one second's allowance and one range.
+
+A range that may not go yet waits like one for which there is no memory: nothing of it has been asked, so no time-out runs, and
+the partition stays where it is.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RateLimits", "TokenBucket"]
+
+
+class TokenBucket:
+    """``per_second`` tokens a second. ``now`` is always monotonic seconds."""
+
+    def __init__(self, per_second: float) -> None:
+        self._rate = per_second
+        self._tokens = max(1.0, per_second)
+        self._at: float | None = None
+
+    def delay(self, now: float) -> float:
+        """Seconds until something may be taken; 0 = now."""
+        self._fill(now)
+        return 0.0 if self._tokens > 0 else (_LEAST_TOKENS - self._tokens) / self._rate
+
+    def take(self, amount: float, now: float) -> None:
+        """Takes ``amount``, whatever there is."""
+        self._fill(now)
+        self._tokens -= amount
+
+    def _fill(self, now: float) -> None:
+        if self._at is not None:
+            self._tokens = min(max(1.0, self._rate), self._tokens + self._rate * max(0.0, now - self._at))
+        self._at = now
+
+
+_LEAST_TOKENS = 1e-6
+"""What there is to be had after a delay: more than nothing, whichever way its sum is rounded."""
+
+
+class RateLimits:
+    """Both limits of one consumer, and how long they held it back. ``None`` = no limit."""
+
+    def __init__(self, bytes_per_second: int | None, requests_per_second: int | None) -> None:
+        self._bytes = None if bytes_per_second is None else TokenBucket(bytes_per_second)
+        self._requests = None if requests_per_second is None else TokenBucket(requests_per_second)
+        self._held_since: float | None = None
+
+    def delay(self, now: float) -> float:
+        """Seconds until the next range may be asked for; 0 = now. To be called when one is wanted."""
+        delay = max((bucket.delay(now) for bucket in (self._bytes, self._requests) if bucket is not None), default=0.0)
+        if delay > 0 and self._held_since is None:
+            self._held_since = now
+        return delay
+
+    def take(self, size: int, now: float) -> float:
+        """A range of ``size`` bytes is asked for. The seconds for which it, or the one it goes instead of, was held back."""
+        if self._bytes is not None:
+            self._bytes.take(size, now)
+        if self._requests is not None:
+            self._requests.take(1, now)
+        held = 0.0 if self._held_since is None else max(0.0, now - self._held_since)
+        self._held_since = None
+        return held
