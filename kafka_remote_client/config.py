@@ -138,7 +138,7 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         None,
         "",
-        "Topics that may be read directly, separated by commas: names, and regular expressions that begin with ^. Not set: all.",
+        "Topics that may be read directly, separated by commas: names, or regular expressions that begin with ^. Not set: all.",
     ),
     Setting(
         "fetch.remote.location.timeout.ms",
