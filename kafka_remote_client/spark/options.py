@@ -1,0 +1,304 @@
+"""The options of ``format("kafka-remote")``: those of ``format("kafka")``, and ours under ``remote.``. Pure.
+
+Spark folds the names of options to lower case; messages name them in their canonical spelling. As in Spark an option that
+nobody knows is ignored, here with a warning; a misspelt one under ``remote.`` or ``fetch.remote.`` is refused.
+
+References: Spark's KafkaSourceProvider, "Structured Streaming + Kafka Integration Guide".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+import attrs
+
+from kafka_remote_client.config import PREFIX as FETCH_PREFIX
+from kafka_remote_client.config import RemoteFetchConfig, split_config
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark import offsets
+from kafka_remote_client.spark.client_options import ClientOptions, whole_number
+from kafka_remote_client.spark.java_options import JAVA_PREFIX, translate
+from kafka_remote_client.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    GlobalTimestamp,
+    NoMatch,
+    OffsetBound,
+    OffsetName,
+    SpecificOffsets,
+    SpecificTimestamps,
+    TopicPartition,
+)
+from kafka_remote_client.spark.planning import DEFAULT_SPLIT_BYTES
+
+__all__ = ["OPTIONS", "Option", "Scope", "SourceOptions", "Subscription", "parse_options"]
+
+_STORAGE_PREFIX = "remote.storage."
+_LIBRDKAFKA_PREFIX = "remote.librdkafka."
+_OURS_PREFIX = "remote."
+_PASSED_ON = (JAVA_PREFIX, FETCH_PREFIX, _STORAGE_PREFIX, _LIBRDKAFKA_PREFIX)
+_DEFAULT_FETCHER = {"fetch.remote.enabled": "true", "remote.storage.fetcher.class": "presigned"}
+
+
+class Scope(Enum):
+    """In which queries an option has a meaning."""
+
+    BOTH = "batch and streaming"
+    BATCH = "batch"
+    STREAMING = "streaming"
+
+
+@attrs.frozen
+class Option:
+    """One line of the table of options. ``default``: as text, empty = none."""
+
+    name: str
+    scope: Scope
+    default: str
+    doc: str
+
+
+OPTIONS = tuple(
+    Option(name, scope, default, doc)
+    for name, scope, default, doc in (
+        ("assign", Scope.BOTH, "", 'The partitions to read, as JSON: {"topicA":[0,1]}. One of the three.'),
+        ("subscribe", Scope.BOTH, "", "The topics to read, with commas between. One of the three."),
+        ("subscribePattern", Scope.BOTH, "", "A regular expression for the topics to read. One of the three."),
+        (
+            "startingTimestamp",
+            Scope.BOTH,
+            "",
+            "Begin at the first record as young as this, in milliseconds, in all partitions.",
+        ),
+        ("startingOffsetsByTimestamp", Scope.BOTH, "", "The same for each partition, as JSON."),
+        ("startingOffsets", Scope.BOTH, "earliest; streaming: latest", "earliest, latest (streaming), or offsets as JSON."),
+        ("startingOffsetsByTimestampStrategy", Scope.BOTH, "error", "error or latest: where no record is as young."),
+        (
+            "endingTimestamp",
+            Scope.BATCH,
+            "",
+            "End before the first record as young as this, in milliseconds, in all partitions.",
+        ),
+        ("endingOffsetsByTimestamp", Scope.BATCH, "", "The same for each partition, as JSON."),
+        ("endingOffsets", Scope.BATCH, "latest", "latest, or offsets as JSON; exclusive."),
+        ("failOnDataLoss", Scope.BOTH, "true", "Fail when records to be read are gone. false: say so in the log and go on."),
+        ("includeHeaders", Scope.BOTH, "false", "Whether there is a column with the headers."),
+        ("minPartitions", Scope.BOTH, "", "At least so many splits, if there are so many offsets."),
+        ("maxRecordsPerPartition", Scope.BOTH, "", "At most so many offsets in a split."),
+        ("kafkaConsumer.pollTimeoutMs", Scope.BOTH, "120000", "How long a task waits for the next records."),
+        ("fetchOffset.numRetries", Scope.BOTH, "3", "How often the driver repeats a question about offsets."),
+        ("fetchOffset.retryIntervalMs", Scope.BOTH, "1000", "Pause before it does."),
+        (
+            "groupIdPrefix",
+            Scope.BOTH,
+            "spark-kafka-relation; streaming: spark-kafka-source",
+            "Begin of the consumers' group ids.",
+        ),
+        ("maxOffsetsPerTrigger", Scope.STREAMING, "", "At most so many offsets in a micro-batch."),
+        ("minOffsetsPerTrigger", Scope.STREAMING, "", "At least so many offsets in a micro-batch."),
+        ("maxTriggerDelay", Scope.STREAMING, "15m", "How long minOffsetsPerTrigger may hold records back."),
+        ("remote.splitBytes", Scope.BOTH, str(DEFAULT_SPLIT_BYTES), "Segments that are smaller share a split up to this size."),
+        ("remote.includeKey", Scope.BOTH, "true", "Whether there is a column with the key."),
+        ("remote.includeValue", Scope.BOTH, "true", "Whether there is a column with the value."),
+    )
+)
+
+_CANONICAL = {option.name.lower(): option for option in OPTIONS}
+
+
+@attrs.frozen
+class Subscription:
+    """What is read: ``partitions``, ``topics``, or the topics that ``pattern`` matches whole. One of them is given."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+
+@attrs.frozen
+class SourceOptions:
+    """All options of one source. Times are in milliseconds, sizes in bytes.
+
+    ``warnings`` are to be said once: what was ignored and why. ``client`` and ``remote`` keep secrets out of their ``repr``.
+    """
+
+    subscription: Subscription
+    start: OffsetBound
+    end: OffsetBound
+    client: ClientOptions
+    remote: RemoteFetchConfig
+    no_match: NoMatch = NoMatch.ERROR
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    include_key: bool = True
+    include_value: bool = True
+    min_partitions: int | None = None
+    max_records: int | None = None
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    poll_timeout_ms: int = 120_000
+    offset_retries: int = 3
+    offset_retry_interval_ms: int = 1000
+    group_id_prefix: str = "spark-kafka-relation"
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def start_option(self) -> str:
+        """The option that ``start`` comes from, for messages."""
+        return _bound_option(self.start, "starting")
+
+    @property
+    def end_option(self) -> str:
+        """The option that ``end`` comes from, for messages."""
+        return _bound_option(self.end, "ending")
+
+
+def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
+    """Reads all options; names in any case. Raises ConfigurationError, which names the option in its canonical spelling."""
+    folded = {name.lower(): value for name, value in options.items()}
+    known = {_CANONICAL[name].name: value for name, value in folded.items() if name in _CANONICAL}
+    left_out, warnings = _strangers(folded, streaming=streaming)
+    reader = _Reader({name: value for name, value in known.items() if name not in left_out})
+    client = translate(folded)
+    client = attrs.evolve(client, settings={**client.settings, **_with_prefix(folded, _LIBRDKAFKA_PREFIX)})
+    if client.ignored:
+        warnings.append(f"ignored, as nothing here corresponds to them: {', '.join(client.ignored)}")
+    start = reader.bound("starting", OffsetName.LATEST if streaming else OffsetName.EARLIEST)
+    end = reader.bound("ending", OffsetName.LATEST)
+    if not streaming:
+        _check_batch(start, end)
+    return SourceOptions(
+        subscription=_subscription(known),
+        start=start,
+        end=end,
+        client=client,
+        remote=_remote(folded),
+        no_match=offsets.parse_strategy(*reader.text("startingOffsetsByTimestampStrategy", "error")),
+        fail_on_data_loss=reader.switch("failOnDataLoss", default=True),
+        include_headers=reader.switch("includeHeaders", default=False),
+        include_key=reader.switch("remote.includeKey", default=True),
+        include_value=reader.switch("remote.includeValue", default=True),
+        min_partitions=reader.optional_number("minPartitions"),
+        max_records=reader.optional_number("maxRecordsPerPartition"),
+        split_bytes=reader.number("remote.splitBytes", DEFAULT_SPLIT_BYTES, minimum=1),
+        poll_timeout_ms=reader.number("kafkaConsumer.pollTimeoutMs", 120_000, minimum=1),
+        offset_retries=reader.number("fetchOffset.numRetries", 3, minimum=0),
+        offset_retry_interval_ms=reader.number("fetchOffset.retryIntervalMs", 1000, minimum=0),
+        group_id_prefix=reader.text("groupIdPrefix", "spark-kafka-source" if streaming else "spark-kafka-relation")[1],
+        warnings=tuple(warnings),
+    )
+
+
+@attrs.frozen
+class _Reader:
+    """Values by the canonical names of their options."""
+
+    values: Mapping[str, str]
+
+    def text(self, name: str, default: str) -> tuple[str, str]:
+        """The name, for messages, and the value."""
+        return name, self.values.get(name, default)
+
+    def switch(self, name: str, *, default: bool) -> bool:
+        text = self.values.get(name, str(default)).strip().lower()
+        if text not in {"true", "false"}:
+            raise ConfigurationError(f"{name} must be true or false")
+        return text == "true"
+
+    def number(self, name: str, default: int, *, minimum: int) -> int:
+        number = whole_number(self.values.get(name, str(default)))
+        if number is None or number < minimum:
+            raise ConfigurationError(f"{name} must be a whole number, at least {minimum}")
+        return number
+
+    def optional_number(self, name: str) -> int | None:
+        return self.number(name, 1, minimum=1) if name in self.values else None
+
+    def bound(self, side: str, default: OffsetName) -> OffsetBound:
+        """Spark's order: one timestamp for all, timestamps for each, offsets."""
+        for name in (f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"):
+            if name in self.values:
+                return _BOUNDS[name.removeprefix(side)](name, self.values[name])
+        return default
+
+
+def _global_timestamp(name: str, text: str) -> OffsetBound:
+    return GlobalTimestamp(offsets.parse_timestamp(name, text))
+
+
+def _specific_timestamps(name: str, text: str) -> OffsetBound:
+    return SpecificTimestamps(offsets.parse_timestamps(name, text))
+
+
+_BOUNDS: Mapping[str, Callable[[str, str], OffsetBound]] = {
+    "Timestamp": _global_timestamp,
+    "OffsetsByTimestamp": _specific_timestamps,
+    "Offsets": offsets.parse_bound,
+}
+
+
+def _bound_option(bound: OffsetBound, side: str) -> str:
+    if isinstance(bound, GlobalTimestamp):
+        return f"{side}Timestamp"
+    return f"{side}OffsetsByTimestamp" if isinstance(bound, SpecificTimestamps) else f"{side}Offsets"
+
+
+def _strangers(folded: Mapping[str, str], *, streaming: bool) -> tuple[set[str], list[str]]:
+    """Options of the other kind of query, and a warning for each group of those that are ignored."""
+    elsewhere = Scope.BATCH if streaming else Scope.STREAMING
+    misplaced = {option.name for name, option in _CANONICAL.items() if name in folded and option.scope is elsewhere}
+    if misplaced and streaming:
+        raise ConfigurationError(f"not valid in streaming queries: {', '.join(sorted(misplaced))}")
+    warnings = [f"ignored in batch queries: {', '.join(sorted(misplaced))}"] if misplaced else []
+    unknown = sorted(name for name in folded if name not in _CANONICAL and not name.startswith(_PASSED_ON))
+    ours = [name for name in unknown if name.startswith(_OURS_PREFIX)]
+    if ours:
+        raise ConfigurationError(f"no such option: {', '.join(ours)}")
+    if unknown:
+        warnings.append(f"ignored, as no such option is known: {', '.join(unknown)}")
+    return misplaced, warnings
+
+
+def _subscription(known: Mapping[str, str]) -> Subscription:
+    given = [name for name in ("assign", "subscribe", "subscribePattern") if name in known]
+    if len(given) != 1:
+        found = f"and these are: {', '.join(given)}" if given else "and none is"
+        raise ConfigurationError(f"exactly one of assign, subscribe and subscribePattern must be set, {found}")
+    name, text = given[0], known[given[0]]
+    if name == "assign":
+        return Subscription(partitions=offsets.parse_assignment(name, text))
+    if name == "subscribe":
+        topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
+        if not topics:
+            raise ConfigurationError("subscribe names no topic")
+        return Subscription(topics=topics)
+    if not text.strip():
+        raise ConfigurationError("subscribePattern is empty")
+    try:
+        return Subscription(pattern=re.compile(text.strip()))
+    except (re.error, OverflowError) as error:
+        raise ConfigurationError(f"subscribePattern is no regular expression that Python reads: {error}") from None
+
+
+def _check_batch(start: OffsetBound, end: OffsetBound) -> None:
+    if start is OffsetName.LATEST:
+        raise ConfigurationError("startingOffsets: a batch query cannot begin at latest")
+    if isinstance(start, SpecificOffsets) and LATEST in start.offsets.values():
+        raise ConfigurationError("startingOffsets: a batch query cannot begin at latest (-1) in any partition")
+    if end is OffsetName.EARLIEST:
+        raise ConfigurationError("endingOffsets: a query cannot end at earliest")
+    if isinstance(end, SpecificOffsets) and EARLIEST in end.offsets.values():
+        raise ConfigurationError("endingOffsets: a query cannot end at earliest (-2) in any partition")
+
+
+def _with_prefix(folded: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in folded.items() if name.startswith(prefix)}
+
+
+def _remote(folded: Mapping[str, str]) -> RemoteFetchConfig:
+    given = {name: value for name, value in folded.items() if name.startswith((FETCH_PREFIX, _STORAGE_PREFIX))}
+    remote, unknown = split_config(_DEFAULT_FETCHER | given)
+    if unknown:
+        raise ConfigurationError(f"no such setting: {', '.join(sorted(unknown))}")
+    return remote

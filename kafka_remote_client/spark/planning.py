@@ -1,0 +1,148 @@
+"""Cuts offset ranges into splits, one task each: on segment bounds, sized by bytes, across both tiers. Pure.
+
+::
+
+    segments    |----s1----|--s2--|-----s3-----|--s4--|........ local tail
+    range            [-----------------------------------)
+    splits           [------------|------------|---------)      each about split_bytes, cut where a segment ends
+
+Between segment bounds a split is cut only where ``min_partitions`` or ``max_records`` ask for more splits than there are
+segments. Sizes of parts of segments, and of offsets that no segment is known for (the local tail), are estimated by the bytes
+per offset of what is known.
+
+References: Spark's KafkaOffsetRangeCalculator (minPartitions, maxRecordsPerPartition).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from kafka_remote_client.spark.offsets import TopicPartition
+
+__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "SegmentSpan", "Split", "plan_splits"]
+
+DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
+_ASSUMED_BYTES_PER_OFFSET = 1024.0
+
+
+@attrs.frozen
+class SegmentSpan:
+    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that need not be told apart."""
+
+    start: int
+    end: int
+    size_in_bytes: int
+
+
+@attrs.frozen
+class OffsetRange:
+    """The offsets ``[start, end)`` of a partition that are to be read, and the segments known in it, in order."""
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    segments: Sequence[SegmentSpan] = ()
+
+
+@attrs.frozen
+class Split:
+    """What one task reads: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes."""
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    size_in_bytes: int
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it spans; there may be fewer records."""
+        return self.end - self.start
+
+
+def plan_splits(
+    ranges: Iterable[OffsetRange],
+    *,
+    split_bytes: int = DEFAULT_SPLIT_BYTES,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+) -> list[Split]:
+    """Splits that tile the ranges, in their order. An empty range gives none.
+
+    ``min_partitions`` is reached unless there are fewer offsets; no split spans more than ``max_records`` offsets.
+    """
+    wanted = [found for found in ranges if found.start < found.end]
+    density = _density(span for found in wanted for span in found.segments)
+    cells = [list(_cells(found, density)) for found in wanted]
+    total = sum(cell.size_in_bytes for tiled in cells for cell in tiled)
+    target = split_bytes if min_partitions is None else min(split_bytes, total // min_partitions + 1)
+    splits = [split for tiled in cells for split in _packed(tiled, target, max_records)]
+    parts = [1 if max_records is None else -(-split.offsets // max_records) for split in splits]
+    if min_partitions is not None:
+        parts = _more_parts(splits, parts, min_partitions)
+    return [piece for split, count in zip(splits, parts, strict=True) for piece in _divided(split, count)]
+
+
+def _density(spans: Iterable[SegmentSpan]) -> float:
+    """Bytes per offset of all that is known."""
+    offsets = size = 0
+    for span in spans:
+        offsets += span.end - span.start
+        size += span.size_in_bytes
+    return size / offsets if offsets else _ASSUMED_BYTES_PER_OFFSET
+
+
+def _cells(found: OffsetRange, elsewhere: float) -> Iterator[Split]:
+    """Tiles a range with its segments, cut to it, and with what lies between and after them."""
+    density = _density(found.segments) if found.segments else elsewhere
+    at = found.start
+    for span in found.segments:
+        start, end = max(at, span.start), min(span.end, found.end)
+        if start >= end:
+            continue
+        if at < start:
+            yield Split(found.topic_partition, at, start, int((start - at) * density))
+        yield Split(found.topic_partition, start, end, span.size_in_bytes * (end - start) // (span.end - span.start))
+        at = end
+    if at < found.end:
+        yield Split(found.topic_partition, at, found.end, int((found.end - at) * density))
+
+
+def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Iterator[Split]:
+    """Joins neighbours as long as they stay within both bounds."""
+    joined = cells[0]
+    for cell in cells[1:]:
+        size = joined.size_in_bytes + cell.size_in_bytes
+        if size > target or (max_records is not None and cell.end - joined.start > max_records):
+            yield joined
+            joined = cell
+        else:
+            joined = Split(joined.topic_partition, joined.start, cell.end, size)
+    yield joined
+
+
+def _more_parts(splits: Sequence[Split], parts: Sequence[int], wanted: int) -> list[int]:
+    """Into how many parts to cut each split so that there are ``wanted``: always the one whose parts are the largest."""
+    counts = list(parts)
+    heap = [(-(split.size_in_bytes + 1) / counts[i], i) for i, split in enumerate(splits) if counts[i] < split.offsets]
+    heapq.heapify(heap)
+    missing = wanted - sum(counts)
+    while missing > 0 and heap:
+        _, index = heap[0]
+        counts[index] += 1
+        missing -= 1
+        if counts[index] < splits[index].offsets:
+            heapq.heapreplace(heap, (-(splits[index].size_in_bytes + 1) / counts[index], index))
+        else:
+            heapq.heappop(heap)
+    return counts
+
+
+def _divided(split: Split, count: int) -> Iterator[Split]:
+    """``count`` parts with the same number of offsets, give or take one."""
+    bounds = [split.start + split.offsets * n // count for n in range(count + 1)]
+    sizes = [split.size_in_bytes * n // count for n in range(count + 1)]
+    for n in range(count):
+        yield Split(split.topic_partition, bounds[n], bounds[n + 1], sizes[n + 1] - sizes[n])

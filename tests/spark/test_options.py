@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.offsets import (
+    GlobalTimestamp,
+    NoMatch,
+    OffsetName,
+    SpecificOffsets,
+    SpecificTimestamps,
+    TopicPartition,
+)
+from kafka_remote_client.spark.options import OPTIONS, SourceOptions, parse_options
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+BASE = SERVERS | {"subscribe": "t"}
+T0 = TopicPartition("t", 0)
+
+
+def parsed(more: dict[str, str] | None = None, *, streaming: bool = False) -> SourceOptions:
+    return parse_options(BASE | (more or {}), streaming=streaming)
+
+
+def refusal(options: dict[str, str], *, streaming: bool = False) -> str:
+    with pytest.raises(ConfigurationError) as raised:
+        parse_options(options, streaming=streaming)
+    return str(raised.value)
+
+
+def test_defaults_are_those_of_spark_s_own_source() -> None:
+    found = parsed()
+    assert found.subscription.topics == ("t",)
+    assert (found.start, found.end) == (OffsetName.EARLIEST, OffsetName.LATEST)
+    assert found.fail_on_data_loss
+    assert not found.include_headers
+    assert (found.include_key, found.include_value) == (True, True)
+    assert (found.min_partitions, found.max_records) == (None, None)
+    assert (found.poll_timeout_ms, found.offset_retries, found.offset_retry_interval_ms) == (120_000, 3, 1000)
+    assert found.group_id_prefix == "spark-kafka-relation"
+    assert found.warnings == ()
+    assert found.remote.enabled
+    assert found.remote.fetcher_class == "presigned"
+
+
+def test_streaming_begins_at_the_end() -> None:
+    found = parsed(streaming=True)
+    assert found.start is OffsetName.LATEST
+    assert found.group_id_prefix == "spark-kafka-source"
+
+
+def test_names_are_read_in_any_case() -> None:
+    found = parsed(
+        {"INCLUDEHEADERS": "TRUE", "minpartitions": " 7 ", "remote.includevalue": "false", "maxRecordsPerPartition": "9"}
+    )
+    assert found.include_headers
+    assert found.min_partitions == 7
+    assert found.max_records == 9
+    assert not found.include_value
+
+
+def test_subscriptions() -> None:
+    assert parse_options(SERVERS | {"subscribe": " b , a,, b"}).subscription.topics == ("b", "a")
+    assert parse_options(SERVERS | {"assign": '{"t":[0]}'}).subscription.partitions == (T0,)
+    pattern = parse_options(SERVERS | {"subscribepattern": "t[0-9]"}).subscription.pattern
+    assert pattern is not None
+    assert pattern.fullmatch("t5")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({}, "exactly one of assign, subscribe and subscribePattern must be set, and none is"),
+        ({"assign": "{}", "subscribePattern": "x"}, "and these are: assign, subscribePattern"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"subscribepattern": " "}, "subscribePattern is empty"),
+        ({"subscribepattern": "("}, "subscribePattern is no regular expression that Python reads: missing"),
+    ],
+)
+def test_other_subscriptions_are_refused(options: dict[str, str], complaint: str) -> None:
+    assert complaint in refusal(SERVERS | options)
+
+
+@pytest.mark.parametrize("side", ["starting", "ending"])
+def test_one_timestamp_goes_before_many_and_those_before_offsets(side: str) -> None:
+    given = {f"{side}Offsets": '{"t":{"0":5}}'}
+    field = "start" if side == "starting" else "end"
+    found = parsed(given)
+    assert getattr(found, field) == SpecificOffsets({T0: 5})
+    assert getattr(found, f"{field}_option") == f"{side}Offsets"
+    given |= {f"{side}OffsetsByTimestamp": '{"t":{"0":6}}'}
+    found = parsed(given)
+    assert getattr(found, field) == SpecificTimestamps({T0: 6})
+    assert getattr(found, f"{field}_option") == f"{side}OffsetsByTimestamp"
+    found = parsed(given | {f"{side}Timestamp": "7"})
+    assert getattr(found, field) == GlobalTimestamp(7)
+    assert getattr(found, f"{field}_option") == f"{side}Timestamp"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"startingoffsets": "latest"}, "startingOffsets: a batch query cannot begin at latest"),
+        ({"startingoffsets": '{"t":{"0":-1}}'}, "startingOffsets: a batch query cannot begin at latest (-1)"),
+        ({"endingoffsets": "earliest"}, "endingOffsets: a query cannot end at earliest"),
+        ({"endingoffsets": '{"t":{"0":-2}}'}, "endingOffsets: a query cannot end at earliest (-2)"),
+        ({"startingoffsets": "soon"}, "startingOffsets must be JSON like"),
+        ({"startingtimestamp": "soon"}, "startingTimestamp must be a timestamp"),
+        ({"startingoffsetsbytimestampstrategy": "x"}, "startingOffsetsByTimestampStrategy must be error or latest"),
+        ({"failondataloss": "maybe"}, "failOnDataLoss must be true or false"),
+        ({"minpartitions": "0"}, "minPartitions must be a whole number, at least 1"),
+        ({"maxrecordsperpartition": "x"}, "maxRecordsPerPartition must be a whole number, at least 1"),
+        ({"remote.splitbytes": "0"}, "remote.splitBytes must be a whole number, at least 1"),
+        ({"fetchoffset.numretries": "-1"}, "fetchOffset.numRetries must be a whole number, at least 0"),
+        ({"remote.splitsize": "5"}, "no such option: remote.splitsize"),
+        ({"fetch.remote.misspelt": "5"}, "no such setting: fetch.remote.misspelt"),
+        ({"remote.storage.misspelt": "5"}, "no such setting: remote.storage.misspelt"),
+        ({"fetch.remote.retries": "many"}, "fetch.remote.retries must be an integer"),
+        ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset is not supported"),
+    ],
+)
+def test_bad_values_are_refused_by_the_canonical_name(options: dict[str, str], complaint: str) -> None:
+    assert complaint in refusal(BASE | options)
+
+
+def test_streaming_may_begin_anywhere() -> None:
+    assert parsed({"startingOffsets": '{"t":{"0":-1}}'}, streaming=True).start == SpecificOffsets({T0: -1})
+    assert parsed({"startingOffsetsByTimestampStrategy": "latest"}, streaming=True).no_match is NoMatch.LATEST
+
+
+def test_an_end_is_not_valid_in_streaming_queries() -> None:
+    assert "endingOffsets, endingTimestamp" in refusal(
+        BASE | {"endingtimestamp": "1", "endingoffsets": "latest"}, streaming=True
+    )
+
+
+def test_what_is_ignored_is_said() -> None:
+    found = parsed({"maxOffsetsPerTrigger": "5", "path": "x", "kafka.max.poll.records": "5"})
+    assert found.warnings == (
+        "ignored in batch queries: maxOffsetsPerTrigger",
+        "ignored, as no such option is known: path",
+        "ignored, as nothing here corresponds to them: kafka.max.poll.records",
+    )
+
+
+def test_settings_of_direct_fetch_and_of_librdkafka_are_passed_on() -> None:
+    found = parsed(
+        {
+            "fetch.remote.max.in.flight": "3",
+            "remote.storage.fetcher.allowed.hosts": "store:9000",
+            "remote.storage.fetcher.class": "s3",
+            "fetch.remote.enabled": "false",
+            "remote.librdkafka.ssl.cipher.suites": "X",
+        }
+    )
+    assert found.remote.max_in_flight == 3
+    assert found.remote.fetcher_class == "s3"
+    assert not found.remote.enabled
+    assert found.remote.fetcher_options == {"remote.storage.fetcher.allowed.hosts": "store:9000"}
+    assert found.client.settings["ssl.cipher.suites"] == "X"
+
+
+def test_no_secret_is_in_a_repr() -> None:
+    shown = repr(
+        parsed(
+            {
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": 'a.PlainLoginModule required username="u" password="canary1";',
+                "remote.librdkafka.ssl.key.password": "canary2",
+                "remote.storage.fetcher.some.secret": "canary3",
+            }
+        )
+    )
+    assert "canary" not in shown
+
+
+def test_every_option_has_a_line_and_every_name_is_distinct() -> None:
+    assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)
+    assert all(option.doc.endswith(".") for option in OPTIONS)
