@@ -10,7 +10,7 @@ It stands directly on a plain fetcher, below whatever meters or retries, so thos
 location without a chunk table is one of a log as Kafka wrote it and is passed on untouched.
 
 Memory: one chunk as it is stored and one restored, whatever the range; a chunk that is wanted whole is restored in the caller's
-buffer.
+buffer. Beyond 8 MiB a chunk table's word is not enough to take memory: what has come is at most doubled.
 
 References: docs/design.md; docs/aiven.md.
 """
@@ -42,6 +42,7 @@ CHUNKED_FORMATS = (ORIGINAL_FORMAT, CHUNKED_FORMAT)
 """The storage formats that can be read through a ChunkedFetcher."""
 
 _TO_THE_END = -1
+_FIRST_BYTES = 8 * 1024 * 1024
 
 
 class ChunkedFetcher:
@@ -139,13 +140,14 @@ class _ChunkedStream:
             raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
 
     def _read(self, size: int) -> bytearray:
-        data = bytearray(size)
+        data = bytearray(min(size, _FIRST_BYTES))
         filled = 0
-        with memoryview(data) as view:
-            while filled < size:
-                with view[filled:] as free:
-                    count = self._stored.readinto(free)
-                if not 0 < count <= size - filled:
-                    raise RemoteStorageUnavailableError(f"the store sent {filled} of {size} bytes of a chunk")
-                filled += count
+        while filled < size:
+            if filled == len(data):
+                data.extend(bytes(min(filled, size - filled)))
+            with memoryview(data) as view, view[filled:] as free:
+                count = self._stored.readinto(free)
+            if not 0 < count <= len(data) - filled:
+                raise RemoteStorageUnavailableError(f"the store sent {filled} of {size} bytes of a chunk")
+            filled += count
         return data

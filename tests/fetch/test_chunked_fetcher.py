@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import sys
+import tracemalloc
 from collections.abc import Mapping
+from contextlib import closing
 
 import pytest
 
@@ -201,10 +204,36 @@ class _EndsEarly(RecordingFetcher):
         return super().fetch_log_segment(metadata, start, end - 1)
 
 
+class _GivesLess(RecordingFetcher):
+    def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        return super().fetch_log_segment(metadata, 0, len(DATA))
+
+
 def test_a_store_that_ends_early_is_unavailable():
     stored, table = in_chunks(DATA, 100, BOTH)
     with pytest.raises(RemoteStorageUnavailableError, match="bytes of a chunk"):
         read(_EndsEarly({"a.log": stored}), location("a.log", table), 0, 500)
+
+
+def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
+    data = random.Random(3).randbytes(20_000_000)
+    stored, table = in_chunks(data, 19_000_000, BOTH)
+    fetcher = ChunkedFetcher(RecordingFetcher({"a.log": stored}, piece=3_000_000))
+    with closing(fetcher.fetch_log_segment(segment_metadata(location("a.log", table), len(data)), 0, -1)) as stream:
+        assert read_all(stream, 1 << 20) == data
+
+
+def test_a_table_that_promises_more_than_comes_costs_no_more_memory_than_comes():
+    index = ChunkIndex.of_sizes(ZSTD, [64 << 20], chunk_size=64 << 20, original_start=0, original_end=64 << 20)
+    custom = LocationMetadata(object_key="a.log", chunk_table=ChunkTable(index, ZSTD).encode()).encode()
+    stream = ChunkedFetcher(_GivesLess({"a.log": DATA})).fetch_log_segment(segment_metadata(custom, 64 << 20), 0, -1)
+    tracemalloc.start()
+    with pytest.raises(RemoteStorageUnavailableError, match="bytes of a chunk"):
+        stream.readinto(bytearray(100))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    stream.close()
+    assert peak < 9 << 20
 
 
 def test_a_missing_package_is_no_reason_to_try_again(monkeypatch):

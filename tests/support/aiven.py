@@ -114,6 +114,12 @@ class AivenWriter:
     envelope: Envelope = Envelope()
     compress: Callable[[bytes], bytes] = compress
 
+    def __str__(self) -> str:
+        return "-".join(name for name in ("zstd", "heuristic", "aes") if self._does(name)) or "plain"
+
+    def _does(self, name: str) -> bool:
+        return {"zstd": self.compressed, "heuristic": self.heuristic, "aes": self.encrypted}[name]
+
     def objects(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> dict[str, bytes]:
         """By key, from a store in the other layout."""
         log = store.get(LAYOUT.object_key(segment, ObjectKind.LOG))

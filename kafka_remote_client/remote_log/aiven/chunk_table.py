@@ -25,18 +25,29 @@ from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkInd
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
 from kafka_remote_client.remote_log.flexible import FlexibleReader, FlexibleWriter
 
-__all__ = ["ChunkTable"]
+__all__ = ["MAX_CHUNK_BYTES", "ChunkTable"]
+
+MAX_CHUNK_BYTES = 64 * 1024 * 1024
+"""Original bytes of a chunk that a reader takes on: it has to hold whole ones. The plugin's makers recommend 4 MiB."""
 
 _COMPRESSED, _ENCRYPTED = 1, 2
 
 
 @attrs.frozen
 class ChunkTable:
-    """Chunks, and all that is public about how to restore them."""
+    """Chunks, and all that is public about how to restore them.
+
+    Raises RemoteLogMetadataError for chunks of more than MAX_CHUNK_BYTES.
+    """
 
     chunks: ChunkIndex
     form: ChunkForm
     aad: bytes | None = None
+
+    def __attrs_post_init__(self) -> None:
+        largest = min(self.chunks.chunk_size, self.chunks.original_end - self.chunks.original_start)
+        if largest > MAX_CHUNK_BYTES:
+            raise RemoteLogMetadataError(f"a segment is kept in chunks of {largest} bytes, more than {MAX_CHUNK_BYTES}")
 
     def encode(self) -> bytes:
         """The bytes of the module's table."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.errors import DataKeyError, RemoteLogMetadataError
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
-from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.chunk_table import MAX_CHUNK_BYTES, ChunkTable
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
 
 BOTH = ChunkForm(compressed=True, encrypted=True)
@@ -91,3 +91,17 @@ def test_an_encrypted_table_needs_a_data_key():
     for data_key in (None, b"", bytes(31)):
         with pytest.raises(DataKeyError):
             table.transform(data_key)
+
+
+def test_a_reader_takes_on_chunks_of_a_bounded_size():
+    form = ChunkForm(compressed=True)
+
+    def table(chunk_size: int, size: int) -> ChunkTable:
+        sizes = [100_000] * -(-size // chunk_size)
+        return ChunkTable(ChunkIndex.of_sizes(form, sizes, chunk_size=chunk_size, original_start=0, original_end=size), form)
+
+    largest = table(MAX_CHUNK_BYTES, 2 * MAX_CHUNK_BYTES)
+    assert ChunkTable.decode(largest.encode()) == largest
+    assert table(2**31 - 1, MAX_CHUNK_BYTES).chunks.chunk_size == 2**31 - 1
+    with pytest.raises(RemoteLogMetadataError, match="in chunks of 67108865 bytes"):
+        table(MAX_CHUNK_BYTES + 1, 2 * MAX_CHUNK_BYTES)
