@@ -69,14 +69,21 @@ def _constants(topic: str, partition: int, bits: int) -> tuple[pa.Array, pa.Arra
 
 
 @lru_cache(maxsize=8)
-def _nothing(kind: pa.DataType, bits: int) -> pa.Array:
-    """``2 ** bits`` nulls, or empty lists, made once: all blocks share them."""
-    return pa.repeat(pa.scalar([] if pa.types.is_list(kind) else None, kind), 1 << bits)
+def _nulls(kind: pa.DataType, bits: int) -> pa.Array:
+    """``2 ** bits`` nulls, made once: all blocks share them."""
+    return pa.nulls(1 << bits, kind)
+
+
+@lru_cache(maxsize=8)
+def _empty_lists(bits: int) -> pa.Array:
+    """``2 ** bits`` empty lists of headers, made once: all blocks share them."""
+    ends = pa.py_buffer(bytes(4 * ((1 << bits) + 1)))
+    return pa.Array.from_buffers(_HEADERS, 1 << bits, [None, ends], children=[pa.array([], _HEADER)])
 
 
 def _binary(column: BinaryColumn | None, length: int, kind: pa.DataType = _BINARY) -> pa.Array:
     if column is None:
-        return _nothing(kind, _bits(length)).slice(0, length)
+        return _nulls(kind, _bits(length)).slice(0, length)
     ends, data, validity, nulls = column
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, length, buffers, nulls)
@@ -84,7 +91,7 @@ def _binary(column: BinaryColumn | None, length: int, kind: pa.DataType = _BINAR
 
 def _headers(columns: HeaderColumns | None, length: int) -> pa.Array:
     if columns is None:
-        return _nothing(_HEADERS, _bits(length)).slice(0, length)
+        return _empty_lists(_bits(length)).slice(0, length)
     ends, count, names, values = columns
     headers = pa.StructArray.from_arrays([_names(names, count), _binary(values, count)], fields=list(_HEADER))
     return pa.Array.from_buffers(_HEADERS, length, [None, pa.py_buffer(ends)], children=[headers])

@@ -2,12 +2,18 @@
 
     python tests/benchmarks/decode.py [--json] [--mib 16] [--rounds 5] [--only none,lz4]
 
-Each cell is the best of the rounds; within a round all readers take turns over the same segment, on one core. ``columns`` and
-``arrow`` read the whole segment in one call; ``message`` makes ``confluent_kafka.Message`` in lists of 500, as the consumer
-does; the rivals iterate over all records and verify the checksum of each batch. ``codec`` is cramjam alone over the same
-batches, ``memcpy`` a copy of the same bytes. ``binding`` = (codec alone + uncompressed decode) / columns: 1 means that nothing
-is lost around the codec. ``threads`` = what two threads get together, over one, for columns; beside it the same for SHA-256 of
-memory (``control``), because the other core of a shared machine may not be there.
+Each cell is the best of the rounds; within a round all readers take turns over the same segment, on one core.
+
+* ``columns`` and ``arrow`` read the whole segment in one call; ``message`` makes ``confluent_kafka.Message`` in lists of 500,
+  as the consumer does; the rivals iterate over all records and verify the checksum of each batch.
+* ``codec`` is cramjam alone over the same batches, ``memcpy`` a copy of the same bytes to fresh memory, ``copy of values`` one
+  of as many bytes as there are values, to memory that is there.
+* ``binding`` = (codec alone + uncompressed decode) / columns: 1 means that nothing is lost around the codec.
+* ``arrow ceiling`` = columns / (columns + copy of values): what ``arrow over columns`` can be at most, because Arrow has values
+  side by side and segments have not.
+* ``threads`` = what two threads get together, over one, for columns; beside it the same for SHA-256 of memory (``control``),
+  because the other core of a shared machine may not be there.
+* ``MiB``: by how much a process of its own grows at most when it reads the segment once and keeps the result (Linux only).
 """
 
 from __future__ import annotations
@@ -18,11 +24,13 @@ import json
 import os
 import platform
 import random
-import resource
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import cramjam
@@ -33,7 +41,7 @@ from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 from kafka_remote_client.records import read_batches
 from kafka_remote_client.records._select import KERNEL
 
-KAFKA_PYTHON_SHARE = 8  # it reads that part of a segment only, and its time is multiplied
+KAFKA_PYTHON_SHARE = 8  # it reads about that part of a segment only, and its time is multiplied
 CODECS = {"none": 0, "lz4": 3, "snappy": 2, "zstd": 4, "gzip": 1}
 DECOMPRESS: dict[int, Callable[..., int]] = {
     1: cramjam.gzip.decompress_into,
@@ -109,6 +117,14 @@ def rival(records: Callable[[bytes], Any], segment: bytes) -> int:
     return count
 
 
+def front(segment: bytes) -> bytes:
+    """Whole batches of about a share of a segment, which is enough of kafka-python."""
+    at = 0
+    while at < len(segment) // KAFKA_PYTHON_SHARE:
+        at += 12 + int.from_bytes(segment[at + 8 : at + 12], "big")
+    return segment[:at]
+
+
 def messages(segment: bytes) -> int:
     block = read_batches(segment)
     return sum(len(block.messages("topic", 0, at, at + 500)) for at in range(0, len(block), 500))
@@ -174,15 +190,48 @@ def control(rounds: int) -> float:
     return two_threads(job, in_turns({"job": job}, rounds)["job"], rounds)
 
 
-def jobs_for(segment: bytes, codec: int, record_bytes: int) -> dict[str, Callable[[], object]]:
+def peak(name: str) -> None:
+    """In a process of its own: prints by how many KiB it grows at most while it reads the segment from its input."""
+    segment = sys.stdin.buffer.read()
+    read_batches(b"").to_arrow("topic", 0)  # what has to be loaded
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
+    before = resident("VmRSS:")
+    result = PEAKS[name](segment)
+    print(resident("VmHWM:") - before)
+    del result
+
+
+def resident(field: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.split("\n") if line.startswith(field)).split()[1])
+
+
+def peak_mib(name: str, segment: bytes) -> float | None:
+    if not Path("/proc/self/clear_refs").exists():
+        return None
+    done = subprocess.run([sys.executable, __file__, "--peak", name], input=segment, stdout=subprocess.PIPE, check=True)
+    return round(int(done.stdout) / 1024, 1)
+
+
+def copy_of(size: int) -> Callable[[], None]:
+    source, target = bytes(size), memoryview(bytearray(size))
+
+    def run() -> None:
+        target[:] = source
+
+    return run
+
+
+def jobs_for(segment: bytes, codec: int, record_bytes: int, count: int) -> dict[str, Callable[[], object]]:
     jobs: dict[str, Callable[[], object]] = {
         "columns": lambda: read_batches(segment),
         "arrow": lambda: read_batches(segment).to_arrow("topic", 0),
         "message": only_messages(segment),
         "columns + message": lambda: messages(segment),
         "aiokafka": lambda: rival(AiokafkaRecords, segment),
-        "kafka-python": lambda: rival(KafkaPythonRecords, segment[: len(segment) // KAFKA_PYTHON_SHARE]),
+        "kafka-python": lambda: rival(KafkaPythonRecords, front(segment)),
         "memcpy": lambda: bytearray(segment),
+        "copy of values": copy_of(count * record_bytes),
     }
     if codec:
         jobs["codec"] = raw_codec(payloads(segment, record_bytes), DECOMPRESS[codec])
@@ -193,8 +242,8 @@ def cells(codecs: list[str], total: int, rounds: int) -> Iterator[dict[str, Any]
     plain: dict[tuple[int, int], float] = {}
     for codec, record_bytes, batch_bytes in product(codecs, (100, 1000), (16 * 1024, 1024 * 1024)):
         segment, count = build(record_bytes, batch_bytes, CODECS[codec], total)
-        best = in_turns(jobs_for(segment, CODECS[codec], record_bytes), rounds)
-        best["kafka-python"] *= KAFKA_PYTHON_SHARE
+        best = in_turns(jobs_for(segment, CODECS[codec], record_bytes, count), rounds)
+        best["kafka-python"] *= count / rival(KafkaPythonRecords, front(segment))
         cell = {
             "codec": codec,
             "record bytes": record_bytes,
@@ -202,15 +251,15 @@ def cells(codecs: list[str], total: int, rounds: int) -> Iterator[dict[str, Any]
             "records": count,
             "segment bytes": len(segment),
             "M records/s": {name: round(count / seconds / 1e6, 3) for name, seconds in best.items()},
-            "GB/s of values": round(count * record_bytes / best["columns"] / 1e9, 2),
+            "GB/s of values": {name: round(count * record_bytes / seconds / 1e9, 2) for name, seconds in best.items()},
             "columns over aiokafka": round(best["aiokafka"] / best["columns"], 2),
             "columns over kafka-python": round(best["kafka-python"] / best["columns"], 1),
             "arrow over columns": round(best["columns"] / best["arrow"], 2),
-            "arrow GB/s of values": round(count * record_bytes / best["arrow"] / 1e9, 2),
+            "arrow ceiling": round(best["columns"] / (best["columns"] + best["copy of values"]), 2),
             "columns over memcpy": round(best["memcpy"] / best["columns"], 2),
             "threads": round(two_threads(lambda segment=segment: read_batches(segment), best["columns"], rounds), 2),
             "threads, control": round(control(rounds), 2),
-            "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            "peak MiB": {name: peak_mib(name, segment) for name in PEAKS},
         }
         if codec == "none":
             plain[record_bytes, batch_bytes] = best["columns"]
@@ -221,13 +270,38 @@ def cells(codecs: list[str], total: int, rounds: int) -> Iterator[dict[str, Any]
 
 
 COLUMNS = ("columns", "arrow", "message", "aiokafka", "kafka-python")
-RATIOS = ("columns over aiokafka", "arrow over columns", "columns over memcpy", "binding", "threads", "threads, control")
+BYTES = ("columns", "memcpy", "codec")
+PEAKS: dict[str, Callable[[bytes], object]] = {
+    "columns": read_batches,
+    "arrow": lambda segment: read_batches(segment).to_arrow("topic", 0),
+    "aiokafka": lambda segment: rival(AiokafkaRecords, segment),
+}
+RATIOS = (
+    "columns over aiokafka",
+    "arrow over columns",
+    "arrow ceiling",
+    "columns over memcpy",
+    "binding",
+    "threads",
+    "threads, control",
+)
+
+
+def heading() -> str:
+    rates = "".join(f"  {name}" for name in COLUMNS)
+    speeds = "".join(f"  {name} GB/s" for name in BYTES)
+    peaks = "".join(f"  {name} MiB" for name in PEAKS)
+    return " " * 24 + rates + "  " + speeds + "  " + "".join(f"  {name}" for name in RATIOS) + "  " + peaks
 
 
 def line(cell: dict[str, Any]) -> str:
     rates = "".join(f"{cell['M records/s'][name]:{len(name) + 2}.2f}" for name in COLUMNS)
+    speeds = "".join(f"{cell['GB/s of values'].get(name, '-'):>{len(name) + 7}}" for name in BYTES)
     ratios = "".join(f"{cell.get(name, '-'):>{len(name) + 2}}" for name in RATIOS)
-    return f"{cell['codec']:8}{cell['record bytes']:6}{cell['batch bytes']:9} |{rates} |{ratios}"
+    peaks = "".join(
+        f"{cell['peak MiB'][name] if cell['peak MiB'][name] is not None else '-':>{len(name) + 6}}" for name in PEAKS
+    )
+    return f"{cell['codec']:8}{cell['record bytes']:6}{cell['batch bytes']:9} |{rates} |{speeds} |{ratios} |{peaks}"
 
 
 def main() -> None:
@@ -236,12 +310,16 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=16, help="values in each segment")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default=",".join(CODECS), help="codecs, comma separated")
+    parser.add_argument("--peak", choices=PEAKS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.peak:
+        peak(options.peak)
+        return
     about = {"kernel": KERNEL, "python": platform.python_version(), "machine": platform.machine()}
     results = []
     if not options.json:
-        print(about, "M records/s, then ratios")
-        print(" " * 24 + "".join(f"  {name}" for name in COLUMNS) + "  " + "".join(f"  {name}" for name in RATIOS))
+        print(about, "M records/s, GB/s of values, ratios, peak")
+        print(heading())
     for cell in cells(options.only.split(","), options.mib << 20, options.rounds):
         results.append(cell)
         if not options.json:
