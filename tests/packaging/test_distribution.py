@@ -57,7 +57,7 @@ def test_wheel_holds_both_packages_their_types_and_the_licence_and_no_tests(buil
 
 def test_wheel_names_its_extras_and_licence(built: _Built) -> None:
     metadata = HeaderParser().parsestr(_read(built.wheel, "METADATA"))
-    assert {"aiven", "all", "arrow", "cli", "shim"} <= set(metadata.get_all("Provides-Extra", []))
+    assert {"aiven", "all", "arrow", "cli", "shim", "tls"} <= set(metadata.get_all("Provides-Extra", []))
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
 

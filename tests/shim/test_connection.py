@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import CorruptIndexError, ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
@@ -23,6 +27,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.scripted_peer import CERTIFICATE
 from tests.support.waiting import wait_until
 
 HEARTBEAT = 12
@@ -57,6 +62,22 @@ def heartbeat(number: int, body: bytes = b"") -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
+@attrs.frozen
+class Spoken:
+    """What clients speak to the shim, on either side."""
+
+    listener: dict[str, Any] = attrs.field(factory=dict)
+    client: ssl.SSLContext | None = None
+
+
+@pytest.fixture(params=["plaintext", "tls"])
+def spoken(request: pytest.FixtureRequest) -> Spoken:
+    if request.param == "plaintext":
+        return Spoken()
+    trusting = client_context({"ssl.ca.location": str(CERTIFICATE), "ssl.endpoint.identification.algorithm": "none"})
+    return Spoken({"ssl_certificate": str(CERTIFICATE)}, trusting)
+
+
 def test_bytes_pass_both_ways_unchanged() -> None:
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
         for number in range(3):
@@ -68,8 +89,12 @@ def test_bytes_pass_both_ways_unchanged() -> None:
         assert b"".join(request.body for request in broker.requests[3:5]) == heartbeat(10, b"10")[4:] + heartbeat(11, b"11")[4:]
 
 
-def test_one_byte_at_a_time_will_do() -> None:
-    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+def test_one_byte_at_a_time_will_do(spoken: Spoken) -> None:
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
+    ):
         client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in heartbeat(1, b"slow") + heartbeat(2, b"slower"):
             client.send(bytes([byte]))
@@ -108,7 +133,7 @@ def test_what_is_no_answer_ends_the_connection() -> None:
         assert shim.metrics()["connections_dropped.protocol"] == 1
 
 
-def test_a_broker_that_hangs_up_takes_its_client_along_after_its_last_words() -> None:
+def test_a_broker_that_hangs_up_takes_its_client_along_after_its_last_words(spoken: Spoken) -> None:
     def last_words(request: ReceivedRequest) -> bytes | None:
         if request.correlation_id == 2:
             return None
@@ -116,17 +141,17 @@ def test_a_broker_that_hangs_up_takes_its_client_along_after_its_last_words() ->
 
     with (
         ScriptedBroker(last_words) as broker,
-        Shim(ShimConfig(broker.address)) as shim,
-        RawClient(shim.bootstrap_servers) as client,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
     ):
         client.send(heartbeat(1) + heartbeat(2))
         assert client.read().endswith(b"last words")
         assert client.closed()
 
 
-def test_a_client_that_hangs_up_takes_its_broker_connection_along() -> None:
-    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim:
-        with RawClient(shim.bootstrap_servers) as client:
+def test_a_client_that_hangs_up_takes_its_broker_connection_along(spoken: Spoken) -> None:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, **spoken.listener)) as shim:
+        with RawClient(shim.bootstrap_servers, tls=spoken.client) as client:
             client.send(heartbeat(1))
             client.read()
         (request,) = broker.requests
@@ -154,7 +179,7 @@ def test_the_next_bootstrap_server_is_tried() -> None:
         assert client.read().endswith(b"hello")
 
 
-def test_a_claimed_request_is_answered_while_others_wait() -> None:
+def test_a_claimed_request_is_answered_while_others_wait(spoken: Spoken) -> None:
     async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
         told = await ask(ApiKey.FETCH, 12, b"probe")
         return b"granted after " + bytes(told)
@@ -162,8 +187,11 @@ def test_a_claimed_request_is_answered_while_others_wait() -> None:
     def reply(request: ReceivedRequest) -> bytes:
         return request.answer(b"\0numbers") if request.api_key == ApiKey.FETCH else echo(request)
 
-    with ScriptedBroker(reply) as broker, Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim:
-        with RawClient(shim.bootstrap_servers) as client:
+    with (
+        ScriptedBroker(reply) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener), strategy=Strategy(answer)) as shim,
+    ):
+        with RawClient(shim.bootstrap_servers, tls=spoken.client) as client:
             client.send(heartbeat(1) + client.request(ApiKey.FETCH, 12, 2, b"claim") + heartbeat(3))
             assert client.read()[:4] == struct.pack(">i", 1)
             assert client.read() == struct.pack(">i", 2) + b"\0granted after numbers"
@@ -192,7 +220,7 @@ def test_a_strategy_that_fails_ends_the_connection_and_nothing_else(error: Excep
         assert other.read().endswith(b"still here")
 
 
-def test_a_client_that_leaves_while_its_answer_is_made_is_forgotten() -> None:
+def test_a_client_that_leaves_while_its_answer_is_made_is_forgotten(spoken: Spoken) -> None:
     began = threading.Event()
     ended = threading.Event()
 
@@ -205,14 +233,17 @@ def test_a_client_that_leaves_while_its_answer_is_made_is_forgotten() -> None:
             ended.set()
         raise AssertionError
 
-    with ScriptedBroker(lambda _request: b"") as broker, Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim:
-        with RawClient(shim.bootstrap_servers) as client:
+    with (
+        ScriptedBroker(lambda _request: b"") as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener), strategy=Strategy(answer)) as shim,
+    ):
+        with RawClient(shim.bootstrap_servers, tls=spoken.client) as client:
             client.send(client.request(ApiKey.FETCH, 12, 2, b"claim"))
             assert began.wait(20)
         assert ended.wait(20)
 
 
-def test_a_reader_that_does_not_read_stops_the_broker() -> None:
+def test_a_reader_that_does_not_read_stops_the_broker(spoken: Spoken) -> None:
     sent = [0]
     body = bytes(1 << 20)
 
@@ -220,7 +251,11 @@ def test_a_reader_that_does_not_read_stops_the_broker() -> None:
         sent[0] += 1
         return request.answer(body)
 
-    with ScriptedBroker(reply) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+    with (
+        ScriptedBroker(reply) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
+    ):
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
         client.send(b"".join(heartbeat(number) for number in range(200)))
         stable = [-1]
@@ -235,14 +270,18 @@ def test_a_reader_that_does_not_read_stops_the_broker() -> None:
             assert client.read()[:4] == struct.pack(">i", number)
 
 
-def test_a_broker_that_does_not_read_stops_the_client() -> None:
+def test_a_broker_that_does_not_read_stops_the_client(spoken: Spoken) -> None:
     release = threading.Event()
 
     def reply(request: ReceivedRequest) -> bytes:
         release.wait(30)
         return request.answer(b"")
 
-    with ScriptedBroker(reply) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
+    with (
+        ScriptedBroker(reply) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
+    ):
         big = heartbeat(1, bytes(1 << 20))
         client.socket.settimeout(1.0)
         sent = _send_until_stuck(client, big, at_most=200)
@@ -250,7 +289,7 @@ def test_a_broker_that_does_not_read_stops_the_client() -> None:
         assert sent < 100
 
 
-def test_a_client_that_sends_on_while_its_answer_is_made_is_kept_waiting() -> None:
+def test_a_client_that_sends_on_while_its_answer_is_made_is_kept_waiting(spoken: Spoken) -> None:
     release = threading.Event()
 
     async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
@@ -259,8 +298,8 @@ def test_a_client_that_sends_on_while_its_answer_is_made_is_kept_waiting() -> No
 
     with (
         ScriptedBroker(echo) as broker,
-        Shim(ShimConfig(broker.address), strategy=Strategy(answer)) as shim,
-        RawClient(shim.bootstrap_servers) as client,
+        Shim(ShimConfig(broker.address, **spoken.listener), strategy=Strategy(answer)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
     ):
         client.socket.settimeout(1.0)
         client.send(client.request(ApiKey.FETCH, 12, 2, b"claim"))
