@@ -10,7 +10,6 @@
     301 302 303 307 308                                  | ForbiddenLocationError: a redirect is never followed
     400 401 403 with the code or text of an expired URL  | LocationExpiredError
     401, 403; 400 AccessDenied or a signature code       | RemoteStorageAccessError
-    any with the code of a bucket elsewhere              | RemoteStorageError
     404 whose code says that the whole bucket is gone    | RemoteStorageUnavailableError
     404, 410, 412                                        | SegmentNotFoundError: gone, or another version
     416                                                  | RangeNotSatisfiableError
@@ -64,7 +63,7 @@ _ACCESS_CODES = frozenset(
 _THROTTLED_CODES = frozenset({"SlowDown", "ServerBusy", "TooManyRequests", "Throttling", "RequestLimitExceeded"})
 _UNAVAILABLE_CODES = frozenset({"InternalError", "ServiceUnavailable", "OperationTimedOut", "RequestTimeout"})
 
-_ELSEWHERE_CODES = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
+_ELSEWHERE_CODES = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})
 _BUCKET_GONE_CODES = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"})
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.ASCII)
@@ -98,7 +97,7 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
     """The error of an answer that is not 206. ``host`` stands in its message;"""
     told = f"{host} answered {status}" + (f" {document.code}" if document.code else "")
     if document.code in _ELSEWHERE_CODES:
-        return RemoteStorageError(f"{told}: the bucket is in another region")
+        told += ", the bucket may be in another region"
     if 300 <= status < 400 and status != HTTPStatus.NOT_MODIFIED:
         return ForbiddenLocationError(f"{told}: redirects are not followed")
     if status in (400, 401, 403) and document.expired:

@@ -16,6 +16,7 @@ boto3 reads a credentials file once. Where the store refuses what it read, a new
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
@@ -28,7 +29,8 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, CredentialResolver, DeferredRefreshableCredentials
-from botocore.exceptions import BotoCoreError, ConfigNotFound, PartialCredentialsError, ProfileNotFound
+from botocore.exceptions import BotoCoreError, PartialCredentialsError, ProfileNotFound
+from botocore.loaders import create_loader
 
 from fetchers._s3_errors import s3_guarded
 from fetchers._settings import bool_setting, text_setting
@@ -43,6 +45,8 @@ _KEYS = frozenset(
 _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
 _RENEWAL_SECONDS = 10.0
 _POOL = 16
+_DESCRIPTIONS = create_loader()
+"""Of AWS's services: megabytes of JSON that botocore would read again for each session."""
 
 
 @attrs.frozen
@@ -84,13 +88,15 @@ class S3Settings:
 
     def config(self) -> Config:
         """How a client talks: signature version 4, few and short attempts, no checksums that older stores do not know."""
+        # "auto" would sign URLs for the one host of all regions, which newer regions answer with a redirect.
+        own_host = "auto" if self.endpoint_url else "virtual"
         return Config(
             signature_version="s3v4",
             connect_timeout=5,
             read_timeout=10,
             retries={"mode": "standard", "total_max_attempts": 3},
             max_pool_connections=_POOL,
-            s3={"addressing_style": "path" if self.path_style else "auto"},
+            s3={"addressing_style": "path" if self.path_style else own_host},
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
@@ -146,18 +152,18 @@ class S3Clients:
 
 def _made(settings: S3Settings) -> S3Client:
     try:
-        session = boto3.session.Session(profile_name=settings.profile, region_name=settings.region)
+        session = _session(settings)
         if settings.role_arn is not None:
             session = _with_role(session, settings)
         credentials = session.get_credentials()
         client = session.client(
             "s3", endpoint_url=settings.endpoint_url, config=settings.config(), verify=settings.ca_file or True
         )
-    except (ProfileNotFound, ConfigNotFound):
+    except ProfileNotFound:
         raise ConfigurationError("s3.profile: there is no such profile") from None
-    except (BotoCoreError, ValueError) as error:
-        if isinstance(error, PartialCredentialsError):
-            raise ConfigurationError("boto3 finds half a pair of keys") from None
+    except PartialCredentialsError:
+        raise ConfigurationError("boto3 finds half a pair of keys") from None
+    except BotoCoreError as error:
         raise ConfigurationError(f"boto3 cannot make a client of these s3 settings ({type(error).__name__})") from None
     endpoint = urlsplit(client.meta.endpoint_url)
     if endpoint.scheme != "https" and not settings.allow_http:
@@ -165,21 +171,28 @@ def _made(settings: S3Settings) -> S3Client:
     return S3Client(client, credentials, endpoint.netloc)
 
 
+def _session(settings: S3Settings) -> Any:
+    """A session that has read the configuration and credentials of this moment, and shares what never changes."""
+    inner = botocore.session.Session(profile=settings.profile)
+    inner.register_component("data_loader", _DESCRIPTIONS)
+    return boto3.session.Session(botocore_session=inner, region_name=settings.region)
+
+
 def _with_role(session: Any, settings: S3Settings) -> Any:
     """A session whose credentials are those of the role, taken when they are needed and again before they end."""
     source = session.get_credentials()
     if source is None:
         raise ConfigurationError("s3.role.arn: boto3 finds no credentials to take the role with")
-    inner = botocore.session.Session(profile=settings.profile)
-    if session.region_name is not None:
-        inner.set_config_variable("region", session.region_name)
-    inner.set_default_client_config(Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2}))
     extra = {"RoleSessionName": settings.role_session_name}
     if settings.external_id is not None:
         extra["ExternalId"] = settings.external_id
-    taker = AssumeRoleCredentialFetcher(inner.create_client, source, settings.role_arn, extra_args=extra)
-    inner.register_component("credential_provider", CredentialResolver([_RoleProvider(taker)]))
-    return boto3.session.Session(botocore_session=inner)
+    impatient = Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
+    ask = functools.partial(session.client, config=impatient)
+    taker = AssumeRoleCredentialFetcher(ask, source, settings.role_arn, extra_args=extra)
+    taken = botocore.session.Session(profile=settings.profile)
+    taken.register_component("data_loader", _DESCRIPTIONS)
+    taken.register_component("credential_provider", CredentialResolver([_RoleProvider(taker)]))
+    return boto3.session.Session(botocore_session=taken, region_name=session.region_name)
 
 
 class _RoleProvider:

@@ -42,7 +42,7 @@ _NO_CREDENTIALS = (
     boto.MetadataRetrievalError,
 )
 _TIMEOUTS = (boto.ConnectTimeoutError, boto.ReadTimeoutError)
-_CUT = (boto.HTTPClientError, boto.IncompleteReadError, boto.ResponseStreamingError, HTTPError, OSError)
+_CUT = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError, boto.ResponseStreamingError, HTTPError, OSError)
 
 
 def s3_guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

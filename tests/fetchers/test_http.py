@@ -78,6 +78,9 @@ def kind(status: int, body: bytes = b"", **headers: str) -> type[RemoteStorageEr
         (200, "InternalError", "", RemoteStorageUnavailableError),
         (200, "SlowDown", "", RemoteStorageThrottledError),
         (200, "Whatever", "", InvalidStorageResponseError),
+        # the bucket and not the object
+        (404, "NoSuchBucket", "", RemoteStorageUnavailableError),
+        (404, "ContainerNotFound", "", RemoteStorageUnavailableError),
         # F12
         (301, "PermanentRedirect", "", ForbiddenLocationError),
         (302, None, "", ForbiddenLocationError),
@@ -217,3 +220,8 @@ def test_any_head_gives_the_length_or_an_error_of_ours(content_range: str, lengt
     except RemoteStorageError:
         return
     assert found == 10
+
+
+def test_a_bucket_elsewhere_is_said() -> None:
+    document = ErrorDocument.parse(error_body("AuthorizationHeaderMalformed", ""))
+    assert "may be in another region" in str(classify(400, {}, document, "store.example"))

@@ -62,8 +62,9 @@ def test_lists_keys_below_its_root_in_order(store: S3Store) -> None:
 
 
 def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
-    names = [f"topic.a-b_c-{number:05d}" for number in range(1005)]
-    bucket = s3_environment.new_bucket([(name, b"") for name in names])
+    names = [f"topic.a-b_c-{number:05d}" for number in range(2005)]
+    bucket = s3_environment.new_bucket()
+    s3_environment.put_empty(bucket, names)
     store = load_store(f"s3://{bucket}", s3_environment.options)
     assert [found.key for found in store.list("topic.a-b_c-")] == names
     store.close()

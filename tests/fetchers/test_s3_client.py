@@ -1,0 +1,102 @@
+"""Which settings a client takes, and which it refuses; no store is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fetchers._s3_client import S3Clients, S3Settings
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from tests.support.locations import ManualClock
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "somebody")
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    return tmp_path
+
+
+def made(**options: object) -> S3Clients:
+    return S3Clients(S3Settings.parse({name.replace("_", "."): value for name, value in options.items()}), SystemClock())
+
+
+def url(clients: S3Clients) -> str:
+    client = clients.current.boto
+    return str(client.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "key"})).partition("?")[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "leads_to"),
+    [
+        ({"s3_region": "eu-west-1"}, "https://bucket.s3.eu-west-1.amazonaws.com/key"),
+        ({"s3_region": "eu-west-1", "s3_path_style": "true"}, "https://s3.eu-west-1.amazonaws.com/bucket/key"),
+        ({"s3_endpoint_url": "https://store.example:9000", "s3_path_style": True}, "https://store.example:9000/bucket/key"),
+        ({"s3_endpoint_url": "http://127.0.0.1:9", "allow_http": "true"}, "http://127.0.0.1:9/bucket/key"),
+    ],
+)
+def test_region_endpoint_and_path_style_decide_where_a_url_leads(options: dict[str, object], leads_to: str) -> None:
+    assert url(made(**options)) == leads_to
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"s3_colour": "red"}, r"no such setting: s3\.colour; there are: s3\.endpoint\.url, .*s3\.region"),
+        ({"s3_endpoint_url": "store.example"}, "must be http"),
+        ({"s3_endpoint_url": "https://user:secret@store.example/x"}, "must be http"),
+        ({"s3_endpoint_url": "http://store.example"}, "plain http, and allow.http is off"),
+        ({"s3_path_style": "maybe"}, "must be true or false"),
+        ({"s3_profile": "nobody"}, "no such profile"),
+        ({"s3_region": "no region"}, "boto3 cannot make a client"),
+    ],
+)
+def test_refuses_what_cannot_be_and_shows_no_value(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        made(**options)
+    assert "secret" not in str(caught.value)
+
+
+def test_half_a_pair_of_keys_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(ConfigurationError, match="half a pair"):
+        made()
+
+
+def test_a_role_needs_credentials_to_be_taken_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(ConfigurationError, match="no credentials to take the role with"):
+        made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1")
+
+
+def test_a_region_is_the_roles_too() -> None:
+    clients = made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1")
+    assert clients.current.boto.meta.region_name == "eu-west-1"
+
+
+def test_settings_of_the_shared_configuration_count(environment: Path) -> None:
+    keys = "aws_access_key_id = somebody\naws_secret_access_key = somebody\n"
+    (environment / "config").write_text(f"[profile tier]\nregion = eu-north-1\n{keys}")
+    assert url(made(s3_profile="tier")) == "https://bucket.s3.eu-north-1.amazonaws.com/key"
+
+
+def test_a_client_is_renewed_now_and_then_and_once_for_all_who_were_refused() -> None:
+    clock = ManualClock()
+    clients = S3Clients(S3Settings.parse({}), clock)
+    first = clients.current
+    second = clients.renew(first)
+    assert second is not None
+    assert second is not first
+    assert clients.renew(first) is second
+    assert clients.renew(second) is None
+    clock.now += 10
+    third = clients.renew(second)
+    assert third not in (None, second)

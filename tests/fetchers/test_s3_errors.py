@@ -1,0 +1,75 @@
+"""What boto3 raises, as our kinds."""
+
+from __future__ import annotations
+
+import pytest
+from botocore import exceptions as boto
+
+from fetchers._s3_errors import s3_guarded
+from kafka_remote_client.errors import (
+    ForbiddenLocationError,
+    LocationExpiredError,
+    RemoteStorageAccessError,
+    RemoteStorageError,
+    RemoteStorageThrottledError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+)
+from kafka_remote_client.testing import texts_of
+
+URL = "https://canary.example/key?X-Amz-Signature=canary"
+
+
+def answered(status: int, code: str, message: str = "canary", **headers: str) -> boto.ClientError:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    told = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": named}}
+    return boto.ClientError(told, "GetObject")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (answered(404, "NoSuchKey"), SegmentNotFoundError),
+        (answered(404, "NoSuchBucket"), RemoteStorageUnavailableError),
+        (answered(403, "AccessDenied"), RemoteStorageAccessError),
+        (answered(403, "AccessDenied", "Request has expired"), LocationExpiredError),
+        (answered(400, "ExpiredToken"), LocationExpiredError),
+        (answered(503, "SlowDown", retry_after="7"), RemoteStorageThrottledError),
+        (answered(301, "PermanentRedirect"), ForbiddenLocationError),
+        (boto.ClientError({}, "GetObject"), RemoteStorageUnavailableError),
+        (boto.NoCredentialsError(), RemoteStorageAccessError),
+        (boto.CredentialRetrievalError(provider="canary", error_msg="canary"), RemoteStorageAccessError),
+        (boto.ReadTimeoutError(endpoint_url=URL), RemoteStorageTimeoutError),
+        (boto.ConnectTimeoutError(endpoint_url=URL), RemoteStorageTimeoutError),
+        (boto.SSLError(endpoint_url=URL, error="canary"), RemoteStorageError),
+        (boto.EndpointConnectionError(endpoint_url=URL), RemoteStorageUnavailableError),
+        (boto.IncompleteReadError(actual_bytes=1, expected_bytes=2), RemoteStorageUnavailableError),
+        (ConnectionResetError("canary"), RemoteStorageUnavailableError),
+        (boto.ParamValidationError(report="canary"), RemoteStorageError),
+    ],
+)
+def test_each_has_its_kind_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
+    def fail() -> None:
+        raise raised
+
+    with pytest.raises(RemoteStorageError) as caught:
+        s3_guarded("store.example", fail)
+    assert type(caught.value) is kind
+    assert "store.example" in str(caught.value)
+    assert not [text for text in texts_of(caught.value) if "canary" in text]
+
+
+def test_how_long_to_wait_is_told() -> None:
+    def fail() -> None:
+        raise answered(503, "SlowDown", retry_after="7")
+
+    with pytest.raises(RemoteStorageThrottledError) as caught:
+        s3_guarded("store.example", fail)
+    assert caught.value.retry_after == 7
+
+
+def test_what_boto3_did_not_raise_passes() -> None:
+    assert s3_guarded("store.example", int, "3") == 3
+    with pytest.raises(ValueError, match="invalid literal"):
+        s3_guarded("store.example", int, "x")
