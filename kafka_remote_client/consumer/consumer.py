@@ -17,7 +17,7 @@ import confluent_kafka
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
-from kafka_remote_client.consumer.assemble import build_engine
+from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.metrics import FetchMetrics
 
 __all__ = ["Consumer"]

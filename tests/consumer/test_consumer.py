@@ -77,8 +77,8 @@ def test_off_no_engine_is_built_and_no_connection_of_ours_opened(monkeypatch: py
         raise AssertionError("a connection from Python")
 
     monkeypatch.setattr(socket, "create_connection", never)
-    monkeypatch.setattr("kafka_remote_client.consumer.assemble.FetchEngine", never)
-    monkeypatch.setattr("kafka_remote_client.consumer.assemble.load_fetcher", never)
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.FetchEngine", never)
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.load_fetcher", never)
     consumer = Consumer(OFF)
     consumer.assign([TopicPartition("t", 0, 0)])
     assert consumer.poll(0.05) is None

@@ -310,7 +310,7 @@ def test_a_fetcher_whose_extra_is_missing_leaves_the_broker_path_untouched(
     def load_fetcher(_: object) -> None:
         raise registry.MissingExtraError('the plugin s3 needs boto3: pip install "kafka-remote-client[s3]"')
 
-    monkeypatch.setattr("kafka_remote_client.consumer.assemble.load_fetcher", load_fetcher)
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.load_fetcher", load_fetcher)
     with caplog.at_level(logging.WARNING):
         consumer = Consumer(direct_settings(cluster))
     assert [record.getMessage() for record in caplog.records] == [

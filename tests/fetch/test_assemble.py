@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import logging
+import ssl
+import sys
+from typing import Any
+
+import pytest
+from pytest_mock import MockerFixture
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.config import split_config
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
+from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.metrics import FetchMetrics
+from tests.support.certificates import Authority
+
+
+def test_without_any_server_to_ask_it_is_a_configuration_error() -> None:
+    remote, inner = split_config({"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"})
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):
+        build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+
+
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list", "fetch.remote.bootstrap.servers"])
+def test_locations_are_asked_where_the_configuration_says(name: str) -> None:
+    settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", name: "localhost:9192"}
+    remote, inner = split_config(settings)
+    engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+    assert engine is not None
+    engine.close()
+
+
+def engine_of(monkeypatch: pytest.MonkeyPatch) -> tuple[FetchEngine, tuple[str, ...]]:
+    """An engine over the memory fetcher, and the formats that its source offers."""
+    offered: list[tuple[str, ...]] = []
+
+    class Source(BrokerLocationSource):
+        def __init__(self, bootstrap_servers: str, **settings: Any) -> None:
+            offered.append(settings["formats"])
+            super().__init__(bootstrap_servers, **settings)
+
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.BrokerLocationSource", Source)
+    settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", "bootstrap.servers": "localhost:1"}
+    remote, inner = split_config(settings)
+    engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+    assert engine is not None
+    engine.close()
+    return engine, offered[0]
+
+
+def test_segments_in_chunks_are_offered_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, offered = engine_of(monkeypatch)
+    assert offered == CHUNKED_FORMATS == engine._formats
+    assert isinstance(engine._fetcher, ChunkedFetcher)
+
+
+def test_without_the_extra_only_segments_as_kafka_wrote_them_are_offered_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with caplog.at_level("INFO", "kafka_remote_client"):
+        engine, offered = engine_of(monkeypatch)
+    assert offered == DEFAULT_FORMATS == engine._formats
+    assert [message for message in caplog.messages if "kafka-remote-client[aiven]" in message] == [
+        "segments that are kept in chunks are left to the broker; to read them directly: "
+        "pip install 'kafka-remote-client[aiven]'"
+    ]
+
+
+def directly(**inner: object) -> FetchEngine | None:
+    settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", "bootstrap.servers": "localhost:9192"}
+    remote, rest = split_config({**settings, **{name.replace("_", "."): value for name, value in inner.items()}})
+    return build_engine(remote, rest, SystemClock(), FetchMetrics(SystemClock()))
+
+
+def test_locations_are_asked_over_tls_where_the_consumer_speaks_it(mocker: MockerFixture) -> None:
+    source = mocker.patch("kafka_remote_client.fetch.assemble.BrokerLocationSource")
+    for protocol, spoken in (("ssl", ssl.SSLContext), ("SSL", ssl.SSLContext), ("plaintext", type(None)), (None, type(None))):
+        engine = directly(security_protocol=protocol, ssl_ca_pem=Authority().pem)
+        assert engine is not None
+        engine.close()
+        assert isinstance(source.call_args.kwargs["ssl_context"], spoken)
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ({"security_protocol": "sasl_ssl"}, "locations cannot be asked over security.protocol=sasl_ssl yet"),
+        ({"security_protocol": "ssl", "ssl_providers": "legacy"}, "ssl.providers cannot be followed"),
+        ({"security_protocol": "ssl", "ssl_ca_location": "/nowhere"}, "ssl.ca.location /nowhere cannot be used"),
+    ],
+)
+def test_what_only_librdkafka_can_speak_is_said_once_and_left_to_it(
+    caplog: pytest.LogCaptureFixture, inner: dict[str, object], said: str
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert directly(**inner) is None
+    assert [f"direct fetch is off: {said}" in record.getMessage() for record in caplog.records] == [True]
