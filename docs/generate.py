@@ -29,7 +29,7 @@ def configs() -> str:
 
 def _row(setting: Setting) -> str:
     default = "null" if setting.default is None else str(setting.default).lower()
-    bounds = "" if setting.minimum is None else f"{setting.minimum} to {setting.maximum}"
+    bounds = ", ".join(setting.choices) if setting.minimum is None else f"{setting.minimum} to {setting.maximum}"
     return f"| `{setting.name}` | {setting.type.__name__} | {default} | {setting.unit} | {bounds} | {setting.doc} |"
 
 

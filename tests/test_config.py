@@ -1,7 +1,7 @@
 import attrs
 import pytest
 
-from kafka_remote_client.config import FETCHER_PREFIX, PREFIX, SETTINGS, RemoteFetchConfig, Setting, split_config
+from kafka_remote_client.config import FETCHER_PREFIX, PREFIX, SETTINGS, STORE_PREFIX, RemoteFetchConfig, Setting, split_config
 from kafka_remote_client.errors import ConfigurationError
 
 KIP = {
@@ -25,7 +25,7 @@ def test_the_table_and_the_value_agree() -> None:
     for setting in SETTINGS:
         assert getattr(value, setting.attribute) == setting.default
         assert setting.doc.endswith(".")
-        assert setting.name.startswith((PREFIX, FETCHER_PREFIX))
+        assert setting.name.startswith((PREFIX, FETCHER_PREFIX, STORE_PREFIX))
 
 
 def test_takes_its_own_keys_and_leaves_the_rest_as_it_is() -> None:
@@ -89,3 +89,26 @@ def test_the_class_path_is_accepted_with_its_opt_in() -> None:
 
 def test_an_integer_without_bounds_is_taken_as_it_is() -> None:
     assert Setting("fetch.remote.some", int, 1, "", "Some.").parse("-5") == -5
+
+
+def test_a_source_that_reads_a_store_needs_one() -> None:
+    for source in ("metadata-topic", "listing"):
+        with pytest.raises(ConfigurationError, match=r"needs remote\.storage\.store\.url"):
+            split_config({"fetch.remote.location.source": source})
+        remote, _ = split_config({"fetch.remote.location.source": source, "remote.storage.store.url": "file:///tier"})
+        assert (remote.location_source, remote.store_url) == (source, "file:///tier")
+
+
+def test_a_value_that_is_no_choice_is_refused_with_the_choices() -> None:
+    with pytest.raises(ConfigurationError, match="broker, metadata-topic, listing"):
+        split_config({"fetch.remote.location.source": "guess"})
+
+
+def test_a_misspelt_key_of_the_store_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"remote\.storage\.store\.prefix"):
+        split_config({"remote.storage.store.prefix": "p/"})
+
+
+def test_the_fetchers_keys_are_the_stores_options_without_their_prefix() -> None:
+    remote, _ = split_config({"remote.storage.fetcher.s3.region": "here"})
+    assert remote.store_options() == {"s3.region": "here"}
