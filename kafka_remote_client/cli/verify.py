@@ -1,0 +1,164 @@
+"""``kafka-remote verify``: looks at a whole tier and lists what is wrong with it. Reads only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import attrs
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.model import uuid_to_text
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
+from kafka_remote_client.remote_log.layouts import LayoutOptions
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.verify.finding import Finding, FindingKind, Unchecked
+from kafka_remote_client.verify.forms import form_named
+from kafka_remote_client.verify.metadata_topic import MetadataTopic
+from kafka_remote_client.verify.seen_store import SeenStore
+from kafka_remote_client.verify.stored_segment import StoredForm
+from kafka_remote_client.verify.verifier import Summary, TierVerifier, VerifyRequest
+
+__all__ = ["COULD_NOT_LOOK", "VerifyCommand", "verify"]
+
+COULD_NOT_LOOK = 2
+"""The exit status where nothing could be looked at, or, without any finding, not everything."""
+_METADATA_PATIENCE_SECONDS = 120.0
+
+
+@attrs.frozen
+class VerifyCommand:
+    """What the command line says. The metadata topic is read where ``bootstrap_servers`` are given; settings may be secrets."""
+
+    store: str
+    request: VerifyRequest
+    layout: str = LocalTieredStorageLayout.name
+    layout_options: LayoutOptions = attrs.field(factory=LayoutOptions)
+    store_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    bootstrap_servers: str | None = None
+    metadata_topic: str = METADATA_TOPIC
+    metadata_consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    metadata_patience_seconds: float = _METADATA_PATIENCE_SECONDS
+    as_json: bool = False
+
+
+def verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
+    """Prints findings and a summary; the exit status. ``say`` gets remarks for people."""
+    try:
+        return _verify(command, say)
+    except DirectFetchError as error:
+        say(f"could not look: {error}")
+        return COULD_NOT_LOOK
+
+
+def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
+    form = form_named(command.layout, command.layout_options)
+    with closing(load_store(command.store, command.store_options)) as store, _progress() as (expect, advance):
+        seen = SeenStore(store, _prefixes(form, command.request.topics), advance)
+        with _opened(command) as known:
+            verifier = TierVerifier(seen, form, command.request, known)
+            planned = verifier.summary
+            say(f"{planned.segments} segments, about {planned.bytes_estimated} bytes to read")
+            expect(planned.bytes_estimated)
+            found = verifier.run()
+            if command.as_json:
+                _print_json(found)
+            else:
+                _print_tables(list(found), verifier.summary)
+    if command.as_json:
+        print(json.dumps(verifier.summary.as_json(), separators=(",", ":")))
+    return verifier.summary.exit_status
+
+
+def _prefixes(form: StoredForm, topics: tuple[str, ...]) -> list[str]:
+    """What to list: all, or the directories of the topics, none twice."""
+    wanted = sorted({f"{form.prefix}{topic}-" for topic in topics}) or [form.prefix]
+    return [one for one in wanted if not any(one != other and one.startswith(other) for other in wanted)]
+
+
+@contextmanager
+def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
+    """The metadata topic, read to its end; from then on it is followed."""
+    if command.bootstrap_servers is None:
+        yield None
+        return
+    config = {"bootstrap.servers": command.bootstrap_servers, **command.metadata_consumer}
+    with closing(MetadataTopic(config, command.metadata_topic)) as topic:
+        topic.read(command.metadata_patience_seconds)
+        yield topic
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """A line on a terminal's standard error: one function is told what is to come, the other of each part."""
+    columns = (TextColumn("verify"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("verify", total=None)
+        yield lambda total: progress.update(task, total=total), lambda count: progress.advance(task, count)
+
+
+def _print_json(found: Iterator[Finding | Unchecked]) -> None:
+    for item in found:
+        print(json.dumps(item.as_json(), separators=(",", ":")), flush=True)
+
+
+def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
+    findings = [item for item in found if isinstance(item, Finding)]
+    # A pipe has no width of its own: lines must not be folded for it.
+    console = Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False, highlight=False, markup=False)
+    for kind in FindingKind:
+        if of_kind := [finding for finding in findings if finding.kind is kind]:
+            console.print(f"{kind.label} ({kind.severity.value}): {kind.meaning}")
+            console.print(_table(of_kind))
+            console.print()
+    for item in found:
+        if isinstance(item, Unchecked):
+            console.print(f"not looked at: {item.what}: {item.reason}")
+    if findings:
+        console.print(_totals(summary))
+        console.print()
+    verdict = summary.as_json()["verdict"]
+    console.print(
+        f"{verdict}: {summary.topics} topics, {summary.partitions} partitions, {summary.segments} segments"
+        f" ({summary.segments_checked} looked into, {summary.segments_busy} being copied or deleted),"
+        f" {summary.bytes_stored} bytes stored, {summary.bytes_read} read; {summary.findings.total()} findings,"
+        f" {summary.unchecked} not looked at"
+    )
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("partition", "segment", "object"):
+        table.add_column(name, no_wrap=True)
+    for name in ("start", "offset", "position", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("what")
+    for finding in findings:
+        tip, identity = finding.topic_id_partition, finding.segment_id
+        table.add_row(
+            "" if tip is None else f"{tip.topic}-{tip.partition}",
+            "" if identity is None else uuid_to_text(identity.id),
+            finding.object_key or "",
+            *("" if number is None else str(number) for number in (finding.start_offset, finding.offset, finding.position)),
+            str(finding.bytes),
+            finding.message,
+        )
+    return table
+
+
+def _totals(summary: Summary) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("kind", no_wrap=True)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("findings", justify="right", no_wrap=True)
+    table.add_column("bytes", justify="right", no_wrap=True)
+    for kind in FindingKind:
+        if summary.findings[kind]:
+            table.add_row(kind.label, kind.severity.value, str(summary.findings[kind]), str(summary.finding_bytes[kind]))
+    return table

@@ -1,0 +1,77 @@
+"""What the presence of a segment's objects means, given what metadata say of it. Pure.
+
+================ =================== =================================================== ==========================
+metadata         all objects there   some there                                          none there
+================ =================== =================================================== ==========================
+not at hand      to be checked       half-copied if the last ones lack, missing-object   cannot be known
+unknown to them  orphan-unknown      orphan-unknown                                      —
+copy begun       orphan-unfinished   half-copied                                         nothing: cleaned up
+finished         to be checked       missing-object                                      missing-segment
+deletion begun   orphan-deleted      orphan-deleted                                      nothing
+deleted          orphan-deleted      orphan-deleted                                      nothing
+================ =================== =================================================== ==========================
+
+A copy or a deletion that began a short while ago is under way, which is no finding.
+
+References: KIP-405, RemoteLogSegmentState; how unreferenced copies come about is told in docs/verify.md.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from kafka_remote_client.verify.finding import FindingKind, Problem
+from kafka_remote_client.verify.stored_segment import StoredSegment
+
+__all__ = ["CopyState", "Known", "judge_copy"]
+
+_COPYING = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+_DELETING = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+
+
+class CopyState(Enum):
+    """What is to be done with a segment that has no problem here."""
+
+    CHECK = "check"
+    BUSY = "busy"
+    """Being copied or deleted at the moment."""
+
+
+@attrs.frozen
+class Known:
+    """What metadata say of one segment. ``metadata`` None: not known, or deleted for good. Times are ms since the epoch."""
+
+    metadata: RemoteLogSegmentMetadata | None
+    deleted: bool
+    now_ms: int
+    grace_ms: int
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether its last event is younger than the grace."""
+        return self.metadata is not None and self.now_ms - self.metadata.event_timestamp_ms < self.grace_ms
+
+
+def judge_copy(stored: StoredSegment, known: Known | None) -> Problem | CopyState:
+    """``known`` None: metadata are not at hand."""
+    lacking = ", ".join(stored.missing)
+    if known is None or (known.metadata is not None and known.metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED):
+        if not lacking:
+            return CopyState.CHECK
+        half = known is None and stored.is_front
+        return Problem(FindingKind.HALF_COPIED if half else FindingKind.MISSING_OBJECT, f"it lacks: {lacking}")
+    if known.is_recent:
+        return CopyState.BUSY
+    state = None if known.metadata is None else known.metadata.state
+    if state is _COPYING:
+        if lacking:
+            return Problem(FindingKind.HALF_COPIED, f"its copy began and never finished; it lacks: {lacking}")
+        return Problem(FindingKind.ORPHAN_UNFINISHED, "its copy began and was never called finished")
+    if state is _DELETING:
+        return Problem(FindingKind.ORPHAN_DELETED, "its deletion began and never finished")
+    if known.deleted:
+        return Problem(FindingKind.ORPHAN_DELETED, "metadata call it deleted")
+    return Problem(FindingKind.ORPHAN_UNKNOWN, "no metadata record names it")

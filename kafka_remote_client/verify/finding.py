@@ -1,0 +1,157 @@
+"""What can be wrong with a tier, as values. Pure.
+
+A checker knows one file and gives :class:`Problem`; whoever called it knows which segment and object that was, and makes a
+:class:`Finding` of it. ``docs/verify.md`` has the table of kinds; a test holds it against :class:`FindingKind`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum
+
+import attrs
+
+from kafka_remote_client.model import RemoteLogSegmentId, TopicIdPartition, uuid_to_text
+
+__all__ = ["Finding", "FindingKind", "Problem", "Severity", "Unchecked"]
+
+
+class Severity(StrEnum):
+    """``damage``: a reader gets an error, or could get wrong records. ``waste``: bytes that no reader will ever ask for."""
+
+    DAMAGE = "damage"
+    WASTE = "waste"
+
+
+class FindingKind(Enum):
+    """Every kind: its name in the output, its severity, and what it means."""
+
+    BATCH_DAMAGED = ("batch-damaged", Severity.DAMAGE, "a record batch fails its checksum, its sizes, or does not decode")
+    BATCH_UNSUPPORTED = ("batch-unsupported", Severity.DAMAGE, "a batch has a magic, a codec or a size that nothing here reads")
+    BATCH_CHAIN = ("batch-chain", Severity.DAMAGE, "a sound batch does not begin where the one before it ends")
+    BATCH_OUTSIDE_SEGMENT = (
+        "batch-outside-segment",
+        Severity.DAMAGE,
+        "a sound batch has offsets outside of its segment",
+    )
+    BATCH_LEADER_EPOCH = ("batch-leader-epoch", Severity.DAMAGE, "a sound batch has another leader epoch than its offsets")
+    LOG_CUT = ("log-cut", Severity.DAMAGE, "the log ends within a batch, or before what several of its indexes point to")
+    LOG_SIZE = ("log-size", Severity.DAMAGE, "the log object has another size than metadata or manifest say")
+    OFFSET_INDEX_UNREADABLE = ("offset-index-unreadable", Severity.DAMAGE, "the offset index breaks its format")
+    OFFSET_INDEX_MISMATCH = ("offset-index-mismatch", Severity.DAMAGE, "an entry of the offset index points to no such batch")
+    TIME_INDEX_UNREADABLE = ("time-index-unreadable", Severity.DAMAGE, "the time index breaks its format")
+    TIME_INDEX_MISMATCH = ("time-index-mismatch", Severity.DAMAGE, "the time index gives other timestamps than the batches")
+    TRANSACTION_INDEX_UNREADABLE = ("transaction-index-unreadable", Severity.DAMAGE, "the transaction index breaks its format")
+    TRANSACTION_INDEX_MISMATCH = (
+        "transaction-index-mismatch",
+        Severity.DAMAGE,
+        "the transaction index gives other aborted transactions than the ABORT markers",
+    )
+    LEADER_EPOCHS_UNREADABLE = ("leader-epochs-unreadable", Severity.DAMAGE, "the leader epoch checkpoint breaks its format")
+    LEADER_EPOCHS_MISMATCH = (
+        "leader-epochs-mismatch",
+        Severity.DAMAGE,
+        "the leader epoch checkpoint gives other epochs than the batches or the metadata",
+    )
+    PRODUCER_SNAPSHOT_UNREADABLE = (
+        "producer-snapshot-unreadable",
+        Severity.DAMAGE,
+        "the producer snapshot breaks its format or its checksum",
+    )
+    PRODUCER_SNAPSHOT_MISMATCH = (
+        "producer-snapshot-mismatch",
+        Severity.DAMAGE,
+        "the producer snapshot gives other open transactions than the batches",
+    )
+    MANIFEST_UNREADABLE = (
+        "manifest-unreadable",
+        Severity.DAMAGE,
+        "the manifest does not parse, or contradicts itself",
+    )
+    MANIFEST_FOREIGN = ("manifest-foreign", Severity.DAMAGE, "the manifest is that of another segment")
+    MANIFEST_INDEXES = ("manifest-indexes", Severity.DAMAGE, "the manifest's index slices do not lie back to back from 0 on")
+    INDEXES_SIZE = ("indexes-size", Severity.DAMAGE, "the .indexes object has another size than the manifest says")
+    INDEX_ENCRYPTION = ("index-encryption", Severity.DAMAGE, "an encrypted index fails its tag")
+    CHUNK_DAMAGED = ("chunk-damaged", Severity.DAMAGE, "a chunk of the log fails its tag, its decompression or its size")
+    DATA_KEY = ("data-key", Severity.DAMAGE, "the manifest's data key does not open, or opens nothing of the segment")
+    METADATA_MISMATCH = (
+        "metadata-mismatch",
+        Severity.DAMAGE,
+        "metadata topic or manifest give other offsets, epochs, sizes or timestamps than the segment",
+    )
+    MISSING_OBJECT = ("missing-object", Severity.DAMAGE, "a segment lacks an object, and no copy under way explains it")
+    MISSING_SEGMENT = ("missing-segment", Severity.DAMAGE, "metadata call a segment finished of which no object is there")
+    OFFSET_GAP = ("offset-gap", Severity.DAMAGE, "no segment holds offsets between two others")
+    HALF_COPIED = ("half-copied", Severity.WASTE, "only the objects that are uploaded first are there")
+    ORPHAN_UNFINISHED = ("orphan-unfinished", Severity.WASTE, "all objects are there, and the copy was never called finished")
+    ORPHAN_UNKNOWN = ("orphan-unknown", Severity.WASTE, "metadata do not know the segment at all")
+    ORPHAN_DELETED = (
+        "orphan-deleted",
+        Severity.WASTE,
+        "metadata call its deletion begun or done; objects are left",
+    )
+    OUTSIDE_LINEAGE = ("outside-lineage", Severity.WASTE, "no leader epoch of the segment wrote its offsets in today's log")
+    DUPLICATE = ("duplicate", Severity.WASTE, "dead: other segments hold all offsets of it that belong to the log")
+    OVERLAP = ("overlap", Severity.WASTE, "live in part: other segments hold some of its offsets")
+    FOREIGN_OBJECT = ("foreign-object", Severity.WASTE, "an object among the segments that is no part of any")
+
+    def __init__(self, label: str, severity: Severity, meaning: str) -> None:
+        self.label = label
+        self.severity = severity
+        self.meaning = meaning
+
+
+@attrs.frozen
+class Problem:
+    """A defect of one file. ``position`` is in the log as Kafka wrote it, or in the file; ``size`` the bytes affected."""
+
+    kind: FindingKind
+    message: str
+    position: int | None = None
+    offset: int | None = None
+    size: int | None = None
+
+
+@attrs.frozen
+class Finding:
+    """A defect and where it is. ``None`` = does not apply. ``bytes`` are those affected: of a batch, an object, a segment."""
+
+    kind: FindingKind
+    message: str
+    bytes: int
+    topic_id_partition: TopicIdPartition | None = None
+    segment_id: RemoteLogSegmentId | None = None
+    start_offset: int | None = None
+    object_key: str | None = None
+    position: int | None = None
+    offset: int | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """The object of ``--json``; docs/verify.md has its fields."""
+        tip = self.topic_id_partition
+        return {
+            "type": "finding",
+            "kind": self.kind.label,
+            "severity": self.kind.severity.value,
+            "topic": None if tip is None else tip.topic,
+            "topic_id": None if tip is None else uuid_to_text(tip.topic_id),
+            "partition": None if tip is None else tip.partition,
+            "segment_id": None if self.segment_id is None else uuid_to_text(self.segment_id.id),
+            "start_offset": self.start_offset,
+            "object": self.object_key,
+            "bytes": self.bytes,
+            "position": self.position,
+            "offset": self.offset,
+            "message": self.message,
+        }
+
+
+@attrs.frozen
+class Unchecked:
+    """What could not be looked at, and why: neither sound nor a finding. ``what`` is a segment, a partition or an object."""
+
+    what: str
+    reason: str
+
+    def as_json(self) -> dict[str, object]:
+        """The object of ``--json``."""
+        return {"type": "unchecked", "what": self.what, "reason": self.reason}

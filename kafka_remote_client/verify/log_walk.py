@@ -1,0 +1,266 @@
+"""Walks a log from batch to batch in bounded memory, and goes on behind what is damaged.
+
+Theory of operation. Pieces are read one after the other; what a piece cuts off is carried to the next. Each batch is verified
+as a reader verifies it, then decoded. At the first one that fails, the walk decides how far the damage reaches:
+
+- the batch by itself is sound, only its place is wrong: it goes on with the next one, whatever offset that has;
+- what follows the batch, by its size, may be another one: it goes on there;
+- otherwise, or when that was none, it goes on at the next position that the offset index names, and then at the one after.
+
+So one damaged batch is one problem, and so is all that lies between two sound batches. Whoever listens is told of sound batches
+and, before the next of them, of what was lost. Each position of the index is tried once, so the walk ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+import crc32c
+
+from kafka_remote_client.errors import DirectFetchError, UnsupportedFormatError
+from kafka_remote_client.records import BatchHeader, BatchRules, RemoteLogInputStream
+from kafka_remote_client.records.batch import (
+    ANY_OFFSET,
+    BATCH_OVERHEAD,
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    LOG_OVERHEAD,
+    MAX_OFFSET,
+)
+from kafka_remote_client.records.completed_fetch import FetchState
+from kafka_remote_client.verify.finding import FindingKind, Problem
+from kafka_remote_client.verify.stored_segment import DamagedPieceError, LogSource
+
+__all__ = ["MAX_PROBLEMS", "BatchListener", "LogEnd", "LogWalk"]
+
+MAX_PROBLEMS = 100
+"""After so many the walk gives the log up."""
+
+_MINIMAL_SIZE = LOG_OVERHEAD + 14
+_UP_TO_MAGIC = 17
+_CRC_AT, _CRC_START = 17, 21
+_ANY_BATCH = BatchRules(start_offset=-(2**63), end_offset=MAX_OFFSET)
+
+
+class BatchListener(Protocol):
+    """What wants to see the batches of a log, in order. Positions are those of the log as Kafka wrote it."""
+
+    def batch(self, header: BatchHeader, data: memoryview) -> None:
+        """A sound batch; ``data`` is all of it, and must not be kept."""
+
+    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:
+        """No batch can be told in bytes ``[start, end)``, which may have held these offsets (both inclusive)."""
+
+
+@attrs.frozen
+class LogEnd:
+    """Where the walk ended. ``whole`` = every byte was of a sound batch; ``next_offset`` follows the last one that was."""
+
+    whole: bool
+    next_offset: int
+    batches: int
+
+
+@attrs.define
+class LogWalk:
+    """One walk over one log. ``resync`` are positions of batches, rising, as the offset index names them.
+
+    ``end_offset`` is inclusive. ``max_batch_bytes`` bounds the memory: a larger batch is not looked into.
+    """
+
+    source: LogSource
+    start_offset: int
+    end_offset: int = MAX_OFFSET - 1
+    resync: Sequence[int] = ()
+    allow_offset_gaps: bool = False
+    max_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    problems: list[Problem] = attrs.field(factory=list)
+    _listeners: Sequence[BatchListener] = attrs.field(default=(), init=False)
+    _position: int = attrs.field(default=0, init=False)
+    _buffer: bytes = attrs.field(default=b"", init=False)
+    _expected: int = attrs.field(default=ANY_OFFSET, init=False)
+    _next_offset: int = attrs.field(default=0, init=False)
+    _lost_from: int | None = attrs.field(default=None, init=False)
+    _astray: bool = attrs.field(default=False, init=False)
+    _last_resync: int = attrs.field(default=-1, init=False)
+    _batches: int = attrs.field(default=0, init=False)
+
+    def run(self, listeners: Sequence[BatchListener] = ()) -> LogEnd:
+        """Walks to the end. Raises what the store raises."""
+        self._listeners = listeners
+        self._expected = self._next_offset = self.start_offset
+        going = True
+        while going and self._position < self.source.size and len(self.problems) < MAX_PROBLEMS:
+            going = self._step()
+        if self._lost_from is None and self._position < self.source.size:
+            self._lost_from = self._position
+        if self._lost_from is not None:
+            self._tell_lost(self.source.size, MAX_OFFSET)
+        return LogEnd(not self.problems, self._next_offset, self._batches)
+
+    def _step(self) -> bool:
+        """Takes the batches in the buffer and one piece more; False when the log cannot be followed any further."""
+        at = self._position + len(self._buffer)
+        try:
+            fresh = self.source.read(at) if at < self.source.size else b""
+        except DamagedPieceError as error:
+            self._lose()
+            self.problems.append(Problem(FindingKind.CHUNK_DAMAGED, str(error), position=at, size=error.end - at))
+            self._astray = True
+            return self._jump_to_index(error.end - 1)
+        if not fresh:
+            return self._end_early()
+        self._buffer = self._buffer + fresh if self._buffer else fresh
+        return self._take()
+
+    def _take(self) -> bool:
+        """Takes all whole batches of the buffer, good or bad."""
+        rules = BatchRules(
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            allow_offset_gaps=self.allow_offset_gaps,
+        )
+        while True:
+            stream = RemoteLogInputStream(self._buffer, rules, expected_offset=self._expected)
+            error, sound_alone = stream.error, True
+            undecodable = _first_undecodable(memoryview(self._buffer)[: stream.consumed])
+            end = stream.consumed
+            if undecodable is not None:
+                (error, end), sound_alone = undecodable, False
+            view = memoryview(self._buffer)
+            for header in stream.batches:
+                if header.position < end:
+                    self._sound(header, view[header.position : header.end])
+            self._advance(end)
+            left = self.source.size - self._position
+            if error is None and stream.needed > left:
+                # Where the index knows a batch behind this one, or much is left, the size is wrong; else what is left will tell
+                return self._end_early() if self._knows_batch_behind() or left > self.max_batch_bytes else True
+            if error is None and stream.needed > self.max_batch_bytes:
+                error = UnsupportedFormatError(f"the batch has {stream.needed} bytes, more than {self.max_batch_bytes}")
+            if error is None:
+                return True
+            if not self._pass_bad(error, may_be_sound=sound_alone) or len(self.problems) >= MAX_PROBLEMS:
+                return False
+            if not self._buffer:
+                return True
+
+    def _sound(self, header: BatchHeader, data: memoryview) -> None:
+        position = self._position + header.position
+        if self._lost_from is not None:
+            self._tell_lost(position, header.base_offset - 1)
+        for listener in self._listeners:
+            listener.batch(header._replace(position=position), data)
+        self._batches += 1
+        self._expected = self._next_offset = header.last_offset + 1
+        self._astray = False
+
+    def _pass_bad(self, error: DirectFetchError, *, may_be_sound: bool) -> bool:
+        """The batch at the position is bad: says so and goes on behind it; False when that is not possible."""
+        size = int.from_bytes(self._buffer[8:12], "big", signed=True) + LOG_OVERHEAD
+        whole = _MINIMAL_SIZE <= size <= len(self._buffer)
+        alone = _alone(self._buffer[:size]) if whole and may_be_sound else None
+        self._lose()
+        if alone is not None:
+            self.problems.append(self._misplaced(alone))
+            self._astray = False
+            return self._jump(self._position + size)
+        told, self._astray = self._astray, True
+        if not told:  # otherwise nothing sound was met since the last problem: it reaches this far
+            kind = FindingKind.BATCH_UNSUPPORTED if isinstance(error, UnsupportedFormatError) else FindingKind.BATCH_DAMAGED
+            base = int.from_bytes(self._buffer[:8], "big", signed=True)
+            words = str(error).partition(": ")[2] or str(error)
+            self.problems.append(Problem(kind, words, self._position, base, size if whole else None))
+            if whole and self._may_begin_batch(size):
+                return self._jump(self._position + size)
+        return self._jump_to_index(self._lost_from or 0)
+
+    def _misplaced(self, header: BatchHeader) -> Problem:
+        base, last = header.base_offset, header.last_offset
+        if not self.start_offset <= base <= last <= self.end_offset:
+            kind = FindingKind.BATCH_OUTSIDE_SEGMENT
+            words = f"the batch has offsets {base} to {last}, the segment {self.start_offset} to {self.end_offset}"
+        else:
+            kind = FindingKind.BATCH_CHAIN
+            words = f"the batch has offsets {base} to {last}, the sound ones before it end at {self._next_offset - 1}"
+        return Problem(kind, words, self._position, base, header.size)
+
+    def _end_early(self) -> bool:
+        """The log has no more bytes, and what is left is no whole batch: cut off, or its size is wrong."""
+        rest, self._buffer = self._buffer, b""
+        left = self.source.size - self._position
+        self._lose()
+        if self._astray:
+            return self._jump_to_index(self._lost_from or 0)
+        crc = rest[_CRC_AT:_CRC_START]
+        checks = len(rest) >= BATCH_OVERHEAD and crc32c.crc32c(rest[_CRC_START:]).to_bytes(4, "big") == crc
+        self._astray = True
+        if checks or (rest and self._knows_batch_behind()) or left > self.max_batch_bytes:
+            words = "its size field reaches beyond the end of the log"
+            base = int.from_bytes(rest[:8], "big", signed=True)
+            self.problems.append(Problem(FindingKind.BATCH_DAMAGED, words, self._position, base))
+            return self._jump_to_index(self._position)
+        words = f"the last {left} bytes are no whole batch"
+        self.problems.append(Problem(FindingKind.LOG_CUT, words, self._position, size=left))
+        return False
+
+    def _knows_batch_behind(self) -> bool:
+        """Whether the index names a position behind this one, within the log."""
+        following = bisect_right(self.resync, self._position)
+        return following < len(self.resync) and self.resync[following] < self.source.size
+
+    def _may_begin_batch(self, at: int) -> bool:
+        """Whether a batch may begin at ``at`` of the buffer; also where too little of it is there to speak against it."""
+        front = self._buffer[at : at + _UP_TO_MAGIC]
+        if len(front) < _UP_TO_MAGIC:
+            return True
+        return front[16] <= 2 and int.from_bytes(front[8:12], "big", signed=True) + LOG_OVERHEAD >= _MINIMAL_SIZE
+
+    def _jump_to_index(self, after: int) -> bool:
+        """To the next position of the index above ``after`` that was not tried; False when there is none."""
+        at = bisect_right(self.resync, max(after, self._last_resync))
+        if at == len(self.resync):
+            return False
+        self._last_resync = self.resync[at]
+        return self._jump(self._last_resync)
+
+    def _jump(self, position: int) -> bool:
+        """Goes on at ``position``, whatever offset is there."""
+        self._expected = ANY_OFFSET
+        self._advance(position - self._position)
+        return True
+
+    def _advance(self, count: int) -> None:
+        self._position += count
+        self._buffer = self._buffer[count:] if count >= 0 else b""
+
+    def _lose(self) -> None:
+        if self._lost_from is None:
+            self._lost_from = self._position
+
+    def _tell_lost(self, end: int, last_offset: int) -> None:
+        assert self._lost_from is not None  # the caller's condition
+        for listener in self._listeners:
+            listener.lost(self._lost_from, end, self._next_offset, last_offset)
+        self._lost_from = None
+
+
+def _alone(data: bytes) -> BatchHeader | None:
+    """The batch that fills ``data``, if it is sound by itself."""
+    stream = RemoteLogInputStream(data, _ANY_BATCH)
+    return stream.batches[0] if stream.error is None and len(stream.batches) else None
+
+
+def _first_undecodable(data: memoryview) -> tuple[DirectFetchError, int] | None:
+    """Decodes the records of whole, sound batches: the first error and the position of its batch."""
+    state = FetchState(BatchRules(), 0, None, MAX_OFFSET, block_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES)
+    done = 0
+    while done < len(data):
+        try:
+            _, consumed = state.feed(data[done:], copies=False)
+        except DirectFetchError as error:
+            return error, done
+        done += consumed
+    return None

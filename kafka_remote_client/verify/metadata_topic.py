@@ -1,0 +1,81 @@
+"""What ``__remote_log_metadata`` says, read to its end for a check, and followed on while it lasts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Protocol
+
+from confluent_kafka import KafkaException
+
+from kafka_remote_client.errors import ConfigurationError, LocationError
+from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+
+__all__ = ["KnownMetadata", "MetadataTopic", "RememberingStore"]
+
+
+class KnownMetadata(Protocol):
+    """What a check asks of metadata."""
+
+    def ready(self, topic_id_partition: TopicIdPartition) -> bool:
+        """Whether all that was said of this partition is known, and can be trusted."""
+
+    def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
+        """The partition's segments; None when nothing was ever said of it."""
+
+    def partitions(self, topic: str | None = None) -> list[TopicIdPartition]:
+        """All partitions that were named (of one topic name)."""
+
+    def deleted(self, segment_id: RemoteLogSegmentId) -> bool:
+        """Whether its deletion was called finished."""
+
+
+class RememberingStore(RemoteLogMetadataStore):
+    """Also remembers which segments are gone for good."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deleted: set[RemoteLogSegmentId] = set()
+        self._guard = threading.Lock()
+
+    def apply(self, event: RemoteLogMetadata) -> bool:
+        applied = super().apply(event)
+        gone = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
+        if applied and isinstance(event, RemoteLogSegmentMetadataUpdate) and event.state is gone:
+            with self._guard:
+                self._deleted.add(event.remote_log_segment_id)
+        return applied
+
+    def deleted(self, segment_id: RemoteLogSegmentId) -> bool:
+        """As KnownMetadata says."""
+        with self._guard:
+            return segment_id in self._deleted
+
+
+class MetadataTopic(RememberingStore):
+    """KnownMetadata from a broker. ``config`` is librdkafka's. Begins with :meth:`read`, ends with :meth:`close`."""
+
+    def __init__(self, config: Mapping[str, str], topic: str = METADATA_TOPIC) -> None:
+        super().__init__()
+        self._topic = topic
+        self._follower = RemoteLogMetadataFollower(config, self, topic=topic)
+
+    def read(self, seconds: float) -> None:
+        """Reads what there is. Raises ConfigurationError for settings that librdkafka refuses, LocationError in time."""
+        try:
+            self._follower.start()
+        except KafkaException as error:
+            raise ConfigurationError(f"the broker's settings: {error.args[0].str()}") from None
+        if not self._follower.wait_settled(seconds):
+            raise LocationError(f"{self._topic} could not be read within {seconds:g} seconds")
+
+    def ready(self, topic_id_partition: TopicIdPartition) -> bool:
+        return self._follower.ready(topic_id_partition)
+
+    def close(self) -> None:
+        """Stops following. May be called twice."""
+        self._follower.close()

@@ -1,0 +1,240 @@
+"""One segment: its objects are read, held against each other, and every problem gets its place.
+
+What claims something about the segment is heard in this order: the metadata topic, the segment's own manifest, its checkpoint.
+What is claimed twice is compared; the batches have the last word where the log is walked.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import attrs
+
+from kafka_remote_client.errors import CorruptIndexError
+from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, EpochEntry, RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.records.batch import MAX_OFFSET
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.offset_index import OffsetIndex
+from kafka_remote_client.remote_log.producer_snapshot import open_transactions
+from kafka_remote_client.remote_log.time_index import TimeIndex
+from kafka_remote_client.remote_log.transaction_index import TransactionIndex
+from kafka_remote_client.verify.finding import Finding, FindingKind, Problem
+from kafka_remote_client.verify.index_kinds import MISMATCH, UNREADABLE
+from kafka_remote_client.verify.leader_epochs import EpochClaim, LeaderEpochsCheck
+from kafka_remote_client.verify.log_walk import LogEnd, LogWalk
+from kafka_remote_client.verify.offset_index import OffsetIndexCheck
+from kafka_remote_client.verify.stored_segment import LOG, LogSource, OpenSegment, StoredForm, StoredSegment
+from kafka_remote_client.verify.time_index import TimeIndexCheck
+from kafka_remote_client.verify.transactions import TransactionsCheck
+
+__all__ = ["SegmentReport", "check_segment", "finding_of"]
+
+_EVERY_POSITION = 2**63 - 1
+_OBJECT_OF = {kind: index for table in (UNREADABLE, MISMATCH) for index, kind in table.items()}
+
+
+@attrs.frozen
+class SegmentReport:
+    """What came out. ``lineage``: the checkpoint's, where nothing is wrong with it. ``closed``: why it was not looked into."""
+
+    stored: StoredSegment
+    findings: tuple[Finding, ...] = ()
+    lineage: LeaderEpochLineage | None = None
+    closed: str | None = None
+
+
+@attrs.define
+class _Indexes:
+    """The files beside the log, as far as they can be read."""
+
+    offsets: OffsetIndex | None = None
+    times: TimeIndex | None = None
+    transactions: TransactionIndex | None = None
+    lineage: LeaderEpochLineage | None = None
+    snapshot: tuple[AbortedTransaction, ...] | None = None
+
+
+def check_segment(
+    form: StoredForm,
+    store: RemoteObjectStore,
+    stored: StoredSegment,
+    claim: RemoteLogSegmentMetadata | None,
+    *,
+    quick: bool = False,
+    allow_offset_gaps: bool = False,
+) -> SegmentReport:
+    """Everything about a segment that lacks no object; ``quick`` leaves the log's bytes alone.
+
+    ``claim`` is what the metadata topic says. Raises RemoteStorageError kinds, ObjectNotFoundError for an object that is gone
+    by now, and MissingExtraError.
+    """
+    opened = form.open(store, stored, claim, log=not quick)
+    if claim is not None and opened.described is not None:
+        _compare(claim, opened.described, opened)
+    best = claim or opened.described
+    indexes = _parse(opened, stored, best)
+    claims = _claims(claim, opened.described, indexes.lineage)
+    if opened.log is not None:
+        _walk(opened, opened.log, stored, best, indexes, claims, allow_offset_gaps=allow_offset_gaps)
+    else:
+        _compare_without_log(opened, indexes, best)
+    findings = tuple(finding_of(stored, role, problem) for role, problem in opened.problems)
+    doubted = {FindingKind.LEADER_EPOCHS_MISMATCH, FindingKind.LEADER_EPOCHS_UNREADABLE}
+    sound = indexes.lineage if doubted.isdisjoint(finding.kind for finding in findings) else None
+    return SegmentReport(stored, findings, sound, opened.closed)
+
+
+def finding_of(stored: StoredSegment, role: str | None, problem: Problem) -> Finding:
+    """A problem of the object in that role, or of the segment as a whole."""
+    size = stored.nbytes if role is None else stored.sizes.get(role, 0)
+    return Finding(
+        kind=problem.kind,
+        message=problem.message,
+        bytes=size if problem.size is None else problem.size,
+        topic_id_partition=stored.listed.topic_id_partition,
+        segment_id=stored.listed.remote_log_segment_id,
+        start_offset=stored.listed.start_offset,
+        object_key=None if role is None else stored.keys.get(role),
+        position=problem.position,
+        offset=problem.offset,
+    )
+
+
+def _parse(opened: OpenSegment, stored: StoredSegment, best: RemoteLogSegmentMetadata | None) -> _Indexes:
+    start = stored.listed.start_offset
+    end = MAX_OFFSET - 1 if best is None else best.end_offset
+    found = _Indexes()
+    for kind, data in opened.indexes.items():
+        try:
+            if kind is ObjectKind.OFFSET_INDEX:
+                found.offsets = OffsetIndex(data, start)
+            elif kind is ObjectKind.TIME_INDEX:
+                found.times = TimeIndex(data, start)
+            elif kind is ObjectKind.TRANSACTION_INDEX:
+                found.transactions = TransactionIndex.parse(data, start, end)
+            elif kind is ObjectKind.LEADER_EPOCH:
+                found.lineage = parse_leader_epoch_checkpoint(data)
+            else:
+                found.snapshot = open_transactions(data)
+        except CorruptIndexError as error:
+            opened.report(opened.roles[kind], UNREADABLE[kind], str(error))
+    if ObjectKind.TRANSACTION_INDEX not in opened.indexes and not opened.problems:
+        found.transactions = TransactionIndex()  # Kafka writes none that would be empty
+    lineage = found.lineage
+    if lineage is not None and lineage.epoch_for_offset(start) == UNKNOWN_EPOCH:
+        role = opened.roles[ObjectKind.LEADER_EPOCH]
+        opened.report(
+            role, FindingKind.LEADER_EPOCHS_MISMATCH, f"{lineage} has no epoch for the segment's first offset {start}"
+        )
+        found.lineage = None
+    return found
+
+
+def _claims(
+    claim: RemoteLogSegmentMetadata | None, described: RemoteLogSegmentMetadata | None, checkpoint: LeaderEpochLineage | None
+) -> list[EpochClaim]:
+    claims = []
+    for by, told in (("the metadata topic", claim), ("the manifest", described)):
+        if told is not None:
+            claims.append(EpochClaim(by, FindingKind.METADATA_MISMATCH, LeaderEpochLineage(told.segment_leader_epochs)))
+    if checkpoint is not None:
+        claims.append(EpochClaim("the checkpoint", FindingKind.LEADER_EPOCHS_MISMATCH, checkpoint))
+    return claims
+
+
+def _walk(
+    opened: OpenSegment,
+    source: LogSource,
+    stored: StoredSegment,
+    best: RemoteLogSegmentMetadata | None,
+    indexes: _Indexes,
+    claims: list[EpochClaim],
+    *,
+    allow_offset_gaps: bool,
+) -> None:
+    start = stored.listed.start_offset
+    offsets = OffsetIndexCheck(indexes.offsets or OffsetIndex(b"", start))
+    times = TimeIndexCheck(indexes.times or TimeIndex(b"", start))
+    transactions = TransactionsCheck(indexes.transactions, indexes.snapshot, start)
+    epochs = LeaderEpochsCheck(claims)
+    walk = LogWalk(
+        source,
+        start,
+        MAX_OFFSET - 1 if best is None else best.end_offset,
+        array("i", (entry.position for entry in indexes.offsets or ())),
+        allow_offset_gaps,
+    )
+    end = walk.run([offsets, times, transactions, epochs])
+    problems = [p for p in walk.problems if opened.log_end_known or p.kind is not FindingKind.LOG_CUT]
+    cut = not opened.log_end_known or any(p.kind is FindingKind.LOG_CUT for p in problems)
+    behind = sum(check.ends_before_index for check in (offsets, times, transactions))
+    if end.whole and best is None and behind > 1:
+        cut = True
+        problems.append(
+            Problem(FindingKind.LOG_CUT, f"the log ends at offset {end.next_offset - 1}, before {behind} of its indexes")
+        )
+    if cut:  # what the indexes say of the bytes behind the cut is not held against them
+        for check in (offsets, times, transactions):
+            check.lost(source.size, _EVERY_POSITION, end.next_offset, MAX_OFFSET)
+    problems += offsets.problems() + transactions.problems() + epochs.problems()
+    if indexes.times is not None:
+        problems += times.problems()
+    opened.problems.extend((_role(opened, problem), problem) for problem in problems)
+    if best is not None and end.whole and not cut:
+        _compare_end(opened, best, end, times.highest, allow_offset_gaps=allow_offset_gaps)
+
+
+def _role(opened: OpenSegment, problem: Problem) -> str:
+    index = _OBJECT_OF.get(problem.kind)
+    return LOG if index is None else opened.roles.get(index, LOG)
+
+
+def _compare_end(
+    opened: OpenSegment, best: RemoteLogSegmentMetadata, end: LogEnd, highest: int, *, allow_offset_gaps: bool
+) -> None:
+    last = end.next_offset - 1
+    if last != best.end_offset and not allow_offset_gaps:
+        words = f"the log ends at offset {last}, by the metadata at {best.end_offset}"
+        opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
+    if best.max_timestamp_ms not in {highest, -1}:
+        words = f"the highest timestamp in the log is {highest}, by the metadata {best.max_timestamp_ms}"
+        opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
+
+
+def _compare(claim: RemoteLogSegmentMetadata, described: RemoteLogSegmentMetadata, opened: OpenSegment) -> None:
+    """Metadata topic against manifest. Epochs are left to the batches, sizes to the form."""
+    for name in ("start_offset", "end_offset", "max_timestamp_ms"):
+        by_topic, by_manifest = getattr(claim, name), getattr(described, name)
+        if by_topic != by_manifest:
+            words = f"{name} is {by_topic} by the metadata topic, {by_manifest} by the manifest"
+            opened.report("manifest", FindingKind.METADATA_MISMATCH, words)
+
+
+def _compare_without_log(opened: OpenSegment, indexes: _Indexes, best: RemoteLogSegmentMetadata | None) -> None:
+    if best is None:
+        return
+    if indexes.offsets is not None:
+        try:
+            indexes.offsets.check_against(best.end_offset, best.segment_size_in_bytes)
+        except CorruptIndexError as error:
+            opened.report(opened.roles[ObjectKind.OFFSET_INDEX], FindingKind.OFFSET_INDEX_MISMATCH, str(error))
+    if indexes.times is not None and len(indexes.times) and indexes.times.last_entry().timestamp != best.max_timestamp_ms:
+        words = f"its last entry has the timestamp {indexes.times.last_entry().timestamp}, the metadata {best.max_timestamp_ms}"
+        opened.report(opened.roles[ObjectKind.TIME_INDEX], FindingKind.TIME_INDEX_MISMATCH, words)
+    if indexes.lineage is not None:
+        cut = tuple(_within(indexes.lineage, best))
+        if cut != tuple(LeaderEpochLineage(best.segment_leader_epochs)):
+            words = f"{indexes.lineage} has {cut} for the segment, the metadata {best.segment_leader_epochs}"
+            opened.report(opened.roles[ObjectKind.LEADER_EPOCH], FindingKind.LEADER_EPOCHS_MISMATCH, words)
+
+
+def _within(lineage: LeaderEpochLineage, best: RemoteLogSegmentMetadata) -> Iterator[EpochEntry]:
+    """The lineage cut to the segment."""
+    yield EpochEntry(lineage.epoch_for_offset(best.start_offset), best.start_offset)
+    for entry in lineage:
+        if best.start_offset < entry.start_offset <= best.end_offset:
+            yield entry

@@ -1,0 +1,336 @@
+"""A whole check: what there is to look at, how much that is, and one finding after the other.
+
+::
+
+    SeenStore (one listing) ─► StoredForm.segments ─► judge_copy ─► check_segment, side by side ─┐
+    KnownMetadata, read after the listing ─────────────────┘                                     ├─► chain of each partition
+                                              cache: of the metadata, else of the listing alone ─┘
+
+The listing comes first: what metadata say afterwards is newer than what was listed, so only what seems to be missing has to be
+asked for once more. Memory holds names and sizes of all objects, and of the logs no more than a piece and a batch for each job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import attrs
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ObjectNotFoundError, RemoteLogError
+from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.verify.chain import chain_problems, gaps, lineage_of
+from kafka_remote_client.verify.copies import CopyState, Known, judge_copy
+from kafka_remote_client.verify.finding import Finding, FindingKind, Problem, Unchecked
+from kafka_remote_client.verify.metadata_topic import KnownMetadata
+from kafka_remote_client.verify.seen_store import SeenStore
+from kafka_remote_client.verify.segment import SegmentReport, check_segment, finding_of
+from kafka_remote_client.verify.stored_segment import LOG, StoredForm, StoredSegment
+
+__all__ = ["Summary", "TierVerifier", "VerifyRequest"]
+
+_FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+
+
+@attrs.frozen
+class VerifyRequest:
+    """``topics`` empty = all. ``grace_ms``: how young a copy or deletion must be to count as under way."""
+
+    topics: tuple[str, ...] = ()
+    quick: bool = False
+    jobs: int = 4
+    allow_offset_gaps: bool = False
+    grace_ms: int = 15 * 60 * 1000
+
+
+@attrs.define
+class Summary:
+    """Totals. ``bytes_estimated`` is what was to be read, ``bytes_stored`` the size of all objects of segments.
+
+    ``segments_checked`` were looked into; ``segments_busy`` were being copied or deleted.
+    """
+
+    topics: int = 0
+    partitions: int = 0
+    segments: int = 0
+    segments_checked: int = 0
+    segments_busy: int = 0
+    objects: int = 0
+    bytes_stored: int = 0
+    bytes_estimated: int = 0
+    bytes_read: int = 0
+    unchecked: int = 0
+    findings: Counter[FindingKind] = attrs.field(factory=Counter)
+    finding_bytes: Counter[FindingKind] = attrs.field(factory=Counter)
+
+    @property
+    def exit_status(self) -> int:
+        """0 sound, 1 findings, 2 no findings, but something could not be looked at."""
+        return 1 if self.findings else 2 if self.unchecked else 0
+
+    def as_json(self) -> dict[str, object]:
+        """The last object of ``--json``."""
+        totals = {f.name: getattr(self, f.name) for f in attrs.fields(Summary) if not f.name.startswith("finding")}
+        by_kind = {
+            kind.label: {"count": self.findings[kind], "bytes": self.finding_bytes[kind]}
+            for kind in FindingKind
+            if self.findings[kind]
+        }
+        verdict = ("sound", "findings", "incomplete")[self.exit_status]
+        return {"type": "summary", "verdict": verdict, **totals, "findings": by_kind}
+
+
+@attrs.define
+class _Partition:
+    """A partition's segments: those to look into, and about which something was said already."""
+
+    tip: TopicIdPartition
+    to_check: list[tuple[StoredSegment, RemoteLogSegmentMetadata | None]] = attrs.field(factory=list)
+    said: list[Finding] = attrs.field(factory=list)
+    unchecked: list[Unchecked] = attrs.field(factory=list)
+    explained: set[int] = attrs.field(factory=set)
+    doubted: set[RemoteLogSegmentId] = attrs.field(factory=set)
+    reports: list[SegmentReport] = attrs.field(factory=list)
+    stored: dict[RemoteLogSegmentId, StoredSegment] = attrs.field(factory=dict)
+
+
+class TierVerifier:
+    """One check of one tier. ``store`` has listed what is to be looked at; ``metadata`` were read after that, None = none."""
+
+    def __init__(
+        self,
+        store: SeenStore,
+        form: StoredForm,
+        request: VerifyRequest,
+        metadata: KnownMetadata | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """Plans: judges what is there and what is not. Raises ConfigurationError for a topic that is nowhere."""
+        self._store = store
+        self._form = form
+        self._request = request
+        self._metadata = metadata
+        self._clock = clock or SystemClock()
+        self.summary = Summary()
+        self._listing: tuple[str, TierListing] | None = None
+        self._partitions = self._plan()
+
+    def run(self) -> Iterator[Finding | Unchecked]:
+        """Everything that is found, partition by partition; the summary is complete at the end.
+
+        Raises MissingExtraError where encrypted segments cannot be opened for want of a package.
+        """
+        for item in self._items():
+            if isinstance(item, Finding):
+                self.summary.findings[item.kind] += 1
+                self.summary.finding_bytes[item.kind] += item.bytes
+            else:
+                self.summary.unchecked += 1
+            yield item
+        self.summary.bytes_read = self._store.bytes_read
+
+    def _plan(self) -> list[_Partition]:
+        topics = self._request.topics
+        found: dict[TopicIdPartition, _Partition] = {}
+        for topic in topics or (None,):
+            for stored in self._form.segments(self._store, topic):
+                tip = stored.listed.topic_id_partition
+                found.setdefault(tip, _Partition(tip)).stored[stored.listed.remote_log_segment_id] = stored
+            for tip in self._metadata.partitions(topic) if self._metadata is not None else ():
+                found.setdefault(tip, _Partition(tip))
+        for topic in topics:
+            if not any(tip.topic == topic for tip in found):
+                raise ConfigurationError(f"neither store nor metadata hold a topic {topic}")
+        partitions = sorted(found.values(), key=lambda one: (one.tip.topic, one.tip.topic_id, one.tip.partition))
+        for partition in partitions:
+            self._plan_partition(partition)
+        summary = self.summary
+        segments = [stored for partition in partitions for stored in partition.stored.values()]
+        summary.partitions = sum(bool(partition.stored) for partition in partitions)
+        summary.topics = len({partition.tip.topic_id for partition in partitions if partition.stored})
+        summary.segments = len(segments)
+        summary.objects = len(self._store.objects)
+        summary.bytes_stored = sum(stored.nbytes for stored in segments)
+        summary.bytes_estimated = sum(self._to_read(stored) for partition in partitions for stored, _ in partition.to_check)
+        return partitions
+
+    def _to_read(self, stored: StoredSegment) -> int:
+        return stored.nbytes - (stored.sizes.get(LOG, 0) if self._request.quick else 0)
+
+    def _plan_partition(self, partition: _Partition) -> None:
+        if self._metadata is not None and not self._metadata.ready(partition.tip):
+            partition.unchecked.append(Unchecked(str(partition.tip), "the metadata topic cannot be trusted for it"))
+        cache = self._trusted(partition.tip)
+        known_segments = {one.remote_log_segment_id: one for one in cache.list_all_remote_log_segments()} if cache else {}
+        for segment_id, stored in partition.stored.items():
+            metadata = known_segments.get(segment_id)
+            verdict = judge_copy(stored, self._known(segment_id, metadata))
+            if isinstance(verdict, Problem) and verdict.kind is FindingKind.MISSING_OBJECT and self._came_since(stored):
+                verdict = CopyState.BUSY
+            if verdict is CopyState.CHECK:
+                partition.to_check.append((stored, metadata))
+                continue
+            partition.explained.add(stored.listed.start_offset)
+            partition.doubted.add(segment_id)
+            if isinstance(verdict, Problem):
+                partition.said.append(finding_of(stored, None, verdict))
+            else:
+                self.summary.segments_busy += 1
+        for segment_id, told in known_segments.items():
+            if segment_id not in partition.stored and told.state is _FINISHED:
+                self._plan_missing(partition, told)
+
+    def _plan_missing(self, partition: _Partition, metadata: RemoteLogSegmentMetadata) -> None:
+        partition.doubted.add(metadata.remote_log_segment_id)
+        try:
+            key = self._form.layout.object_key(metadata, ObjectKind.LOG)
+            self._store.size(key)
+        except ObjectNotFoundError:
+            words = f"metadata call it finished (offsets {metadata.start_offset} to {metadata.end_offset})"
+            partition.said.append(_of_metadata(metadata, FindingKind.MISSING_SEGMENT, words, metadata.segment_size_in_bytes))
+        except RemoteLogError as error:  # custom metadata that name no object
+            partition.said.append(_of_metadata(metadata, FindingKind.METADATA_MISMATCH, str(error), 0))
+        else:
+            if key.startswith(self._form.prefix):
+                self.summary.segments_busy += 1  # it came after the listing
+            else:
+                reason = "its objects lie under another prefix (--key-prefix)"
+                partition.unchecked.append(Unchecked(str(metadata.remote_log_segment_id), reason))
+
+    def _came_since(self, stored: StoredSegment) -> bool:
+        """Whether what was missing when the store was listed is there by now."""
+        try:
+            for role in stored.missing:
+                self._store.size(stored.keys[role])
+        except ObjectNotFoundError:
+            return False
+        return True
+
+    def _trusted(self, tip: TopicIdPartition) -> RemoteLogMetadataCache | None:
+        """What metadata say of a partition; None where they are not at hand."""
+        if self._metadata is None or not self._metadata.ready(tip):
+            return None
+        return self._metadata.cache(tip) or RemoteLogMetadataCache(tip)
+
+    def _known(self, segment_id: RemoteLogSegmentId, metadata: RemoteLogSegmentMetadata | None) -> Known | None:
+        if self._metadata is None or not self._metadata.ready(segment_id.topic_id_partition):
+            return None
+        return Known(metadata, self._metadata.deleted(segment_id), self._clock.time_ms(), self._request.grace_ms)
+
+    def _items(self) -> Iterator[Finding | Unchecked]:
+        yield from self._foreign()
+        waiting: deque[tuple[_Partition, StoredSegment, Future[SegmentReport]] | _Partition] = deque()
+        pool = ThreadPoolExecutor(self._request.jobs, thread_name_prefix="verify")
+        try:
+            for partition in self._partitions:
+                yield from partition.unchecked
+                yield from partition.said
+                for stored, claim in partition.to_check:
+                    waiting.append((partition, stored, pool.submit(self._check, stored, claim)))
+                    while len(waiting) > 2 * self._request.jobs:
+                        yield from self._done(waiting.popleft())
+                waiting.append(partition)
+            while waiting:
+                yield from self._done(waiting.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _done(
+        self, waited: tuple[_Partition, StoredSegment, Future[SegmentReport]] | _Partition
+    ) -> Iterable[Finding | Unchecked]:
+        if isinstance(waited, _Partition):
+            return self._chain(waited)
+        partition, stored, future = waited
+        segment_id = stored.listed.remote_log_segment_id
+        try:
+            report = future.result()
+        except ConfigurationError:
+            raise
+        except ObjectNotFoundError as error:
+            return self._gone(partition, stored, error)
+        except DirectFetchError as error:
+            report = SegmentReport(stored, closed=str(error))
+        partition.reports.append(report)
+        if report.closed is None:
+            self.summary.segments_checked += 1
+        if report.findings or report.closed is not None:
+            partition.explained.add(stored.listed.start_offset)
+            partition.doubted.add(segment_id)
+        closed = [] if report.closed is None else [Unchecked(str(segment_id), report.closed)]
+        return [*report.findings, *closed]
+
+    def _gone(self, partition: _Partition, stored: StoredSegment, error: ObjectNotFoundError) -> list[Finding]:
+        """An object that was listed is there no more: retention does that, unless metadata still call the segment finished."""
+        segment_id = stored.listed.remote_log_segment_id
+        partition.explained.add(stored.listed.start_offset)
+        partition.doubted.add(segment_id)
+        cache = self._trusted(partition.tip)
+        by_now = cache.list_all_remote_log_segments() if cache is not None else []
+        if any(one.remote_log_segment_id == segment_id and one.state is _FINISHED for one in by_now):
+            return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"since it was listed: {error}"))]
+        self.summary.segments_busy += 1
+        return []
+
+    def _check(self, stored: StoredSegment, claim: RemoteLogSegmentMetadata | None) -> SegmentReport:
+        quick, gaps_allowed = self._request.quick, self._request.allow_offset_gaps
+        return check_segment(self._form, self._store, stored, claim, quick=quick, allow_offset_gaps=gaps_allowed)
+
+    def _chain(self, partition: _Partition) -> Iterator[Finding | Unchecked]:
+        """What only all segments of a partition together can tell."""
+        try:
+            cache = self._cache(partition.tip)
+        except DirectFetchError as error:
+            yield Unchecked(str(partition.tip), f"its segments as one log: {error}")
+            return
+        segments = {one.remote_log_segment_id: one for one in cache.list_all_remote_log_segments() if one.state is _FINISHED}
+        sound = [
+            (segments[report.stored.listed.remote_log_segment_id], report.lineage)
+            for report in partition.reports
+            if report.lineage is not None and report.stored.listed.remote_log_segment_id in segments
+        ]
+        lineage = lineage_of(sound, [one for one in segments.values() if one.remote_log_segment_id not in partition.doubted])
+        if lineage is None:
+            return
+        for metadata, problem in chain_problems(cache, lineage, partition.doubted):
+            stored = partition.stored.get(metadata.remote_log_segment_id)
+            if stored is not None:
+                yield finding_of(stored, None, problem)
+        if not self._request.allow_offset_gaps:
+            for before, problem in gaps(cache, lineage, partition.explained, partition.doubted):
+                yield _of_metadata(before.metadata, problem.kind, problem.message, 0, problem.offset)
+
+    def _cache(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
+        known = self._trusted(tip)
+        if known is not None:
+            return known
+        if self._listing is None or self._listing[0] != tip.topic:
+            self._listing = tip.topic, TierListing(self._store, self._form.layout, tip.topic)
+        return self._listing[1].cache(tip)
+
+    def _foreign(self) -> Iterator[Finding]:
+        ours = {key for partition in self._partitions for stored in partition.stored.values() for key in stored.keys.values()}
+        for info in self._store.objects:
+            topic = self._form.topic_of(info.key)
+            meant = topic in self._request.topics if self._request.topics else topic is not None or bool(self._form.prefix)
+            if meant and info.key not in ours:
+                yield Finding(FindingKind.FOREIGN_OBJECT, "it is no part of a segment", info.size, object_key=info.key)
+
+
+def _of_metadata(
+    metadata: RemoteLogSegmentMetadata, kind: FindingKind, words: str, size: int, offset: int | None = None
+) -> Finding:
+    return Finding(
+        kind=kind,
+        message=words,
+        bytes=size,
+        topic_id_partition=metadata.topic_id_partition,
+        segment_id=metadata.remote_log_segment_id,
+        start_offset=metadata.start_offset,
+        offset=offset,
+    )

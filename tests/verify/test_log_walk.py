@@ -1,0 +1,236 @@
+import struct
+from collections.abc import Sequence
+
+import attrs
+import crc32c
+import pytest
+
+from kafka_remote_client.records import BatchHeader
+from kafka_remote_client.records.batch import MAX_OFFSET
+from kafka_remote_client.verify.finding import FindingKind
+from kafka_remote_client.verify.log_walk import MAX_PROBLEMS, LogEnd, LogWalk
+from kafka_remote_client.verify.stored_segment import DamagedPieceError, PlainLog
+from tests.support.batches import Rec, batch, legacy_message
+from tests.support.tier import MemoryStore
+
+KINDS_OF_BATCH = {
+    FindingKind.BATCH_DAMAGED,
+    FindingKind.BATCH_UNSUPPORTED,
+    FindingKind.BATCH_CHAIN,
+    FindingKind.BATCH_OUTSIDE_SEGMENT,
+}
+
+
+@attrs.define
+class Heard:
+    """A BatchListener that writes down what it hears."""
+
+    batches: list[BatchHeader] = attrs.field(factory=list)
+    losses: list[tuple[int, int, int, int]] = attrs.field(factory=list)
+
+    def batch(self, header: BatchHeader, data: memoryview) -> None:
+        assert len(data) == header.size
+        self.batches.append(header)
+
+    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:
+        self.losses.append((start, end, first_offset, last_offset))
+
+
+def log_of(count: int, records: int = 2, codec: int = 0) -> list[bytes]:
+    """Batches of ``records`` records each, from offset 100 on."""
+    return [
+        batch(100 + number * records, [Rec(offset=at, value=b"v" * 40) for at in range(records)], codec=codec)
+        for number in range(count)
+    ]
+
+
+def positions(batches: Sequence[bytes]) -> list[int]:
+    return [sum(map(len, batches[:number])) for number in range(len(batches))]
+
+
+def walk(data: bytes, *, piece: int = 1 << 20, end: int = MAX_OFFSET - 1, **more: object) -> tuple[LogWalk, LogEnd, Heard]:
+    store = MemoryStore()
+    store.objects["log"] = data
+    heard = Heard()
+    walked = LogWalk(PlainLog(store, "log", len(data), piece), 100, end, **more)  # type: ignore[arg-type] # fields by name
+    return walked, walked.run([heard]), heard
+
+
+@pytest.mark.parametrize("piece", [1, 7, 61, 100, 1000, 1 << 20])
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_every_batch_is_told_once_whatever_the_pieces(piece: int, codec: int) -> None:
+    batches = log_of(9, codec=codec)
+    walked, end, heard = walk(b"".join(batches), piece=piece)
+    assert (walked.problems, heard.losses) == ([], [])
+    assert [header.position for header in heard.batches] == positions(batches)
+    assert end == LogEnd(whole=True, next_offset=118, batches=9)
+
+
+def test_memory_holds_a_piece_and_a_batch_and_never_the_log() -> None:
+    batches = log_of(200)
+    store = MemoryStore()
+    store.objects["log"] = b"".join(batches)
+    walked = LogWalk(PlainLog(store, "log", len(store.objects["log"]), 500), 100)
+    largest = 0
+
+    class Watch(Heard):
+        def batch(self, header: BatchHeader, data: memoryview) -> None:
+            nonlocal largest
+            largest = max(largest, len(walked._buffer))
+
+    walked.run([Watch()])
+    assert largest <= 500 + max(map(len, batches))
+
+
+def test_an_empty_log_is_whole() -> None:
+    _, end, heard = walk(b"")
+    assert end == LogEnd(whole=True, next_offset=100, batches=0)
+    assert heard == Heard()
+
+
+@pytest.mark.parametrize("number", [0, 4, 8])
+def test_every_bit_of_a_header_is_one_problem_or_another_batch_s_epoch(number: int) -> None:
+    batches = log_of(9)
+    data, at = b"".join(batches), positions(batches)
+    for bit in range(61 * 8):
+        damaged = bytearray(data)
+        damaged[at[number] + bit // 8] ^= 1 << bit % 8
+        walked, end, heard = walk(bytes(damaged), end=117, resync=at[1:])
+        if 12 <= bit // 8 < 16:  # the leader epoch, which others look at
+            assert end.whole
+            continue
+        assert len(walked.problems) == 1, (bit, walked.problems)
+        assert walked.problems[0].kind in KINDS_OF_BATCH, (bit, walked.problems)
+        assert walked.problems[0].position == at[number]
+        assert [header.position for header in heard.batches] == [*at[:number], *at[number + 1 :]], bit
+        assert not end.whole
+
+
+@pytest.mark.parametrize("resync", [True, False], ids=["index", "no index"])
+def test_every_byte_of_a_body_is_one_problem(resync: bool) -> None:
+    batches = log_of(5)
+    data, at = b"".join(batches), positions(batches)
+    for place in range(at[2] + 61, at[3]):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x55
+        walked, _, heard = walk(bytes(damaged), resync=at[1:] if resync else ())
+        assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
+        assert heard.losses == [(at[2], at[3], 104, 105)]
+        assert len(heard.batches) == 4
+
+
+def test_every_truncation_is_told() -> None:
+    batches = log_of(3)
+    data, at = b"".join(batches), positions(batches)
+    for length in range(1, len(data)):
+        walked, end, _ = walk(data[:length])
+        if length in at:
+            assert end.whole
+            assert end.batches == at.index(length)
+        else:
+            assert [problem.kind for problem in walked.problems] == [FindingKind.LOG_CUT]
+            assert walked.problems[0].size == length - max(begin for begin in at if begin < length)
+
+
+def test_a_wrong_size_without_an_index_loses_what_follows() -> None:
+    batches = log_of(5)
+    at = positions(batches)
+    data = bytearray(b"".join(batches))
+    data[at[2] + 11] ^= 0x20
+    walked, end, heard = walk(bytes(data))
+    assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
+    assert heard.losses == [(at[2], len(data), 104, MAX_OFFSET)]
+    assert (end.next_offset, end.batches) == (104, 2)
+
+
+def test_two_neighbours_that_are_damaged_are_one_problem_and_two_apart_are_two() -> None:
+    batches = log_of(9)
+    at = positions(batches)
+
+    def damaged(*numbers: int) -> bytes:
+        data = bytearray(b"".join(batches))
+        for number in numbers:
+            data[at[number] + 70] ^= 1
+        return bytes(data)
+
+    assert len(walk(damaged(2, 3), resync=at)[0].problems) == 1
+    assert len(walk(damaged(2, 4), resync=at)[0].problems) == 2
+
+
+def test_a_log_of_nothing_but_damage_is_given_up() -> None:
+    count = 2 * MAX_PROBLEMS + 20
+    batches = log_of(count)
+    at = positions(batches)
+    data = bytearray(b"".join(batches))
+    for number in range(0, count, 2):
+        data[at[number] + 70] ^= 1
+    walked, end, heard = walk(bytes(data), resync=at)
+    assert len(walked.problems) == MAX_PROBLEMS
+    assert heard.losses[-1][1:] == (len(data), end.next_offset, MAX_OFFSET)
+
+
+def test_a_batch_above_the_bound_is_not_looked_into_and_the_next_is() -> None:
+    small, large = log_of(1)[0], batch(102, [Rec(value=bytes(5000))])
+    last = batch(103)
+    data = small + large + last
+    at = [len(small), len(small) + len(large)]
+    walked, _, heard = walk(data, piece=300, resync=at, max_batch_bytes=1000)
+    assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_UNSUPPORTED]
+    assert [header.base_offset for header in heard.batches] == [100, 103]
+
+
+def test_records_that_do_not_parse_are_damage_although_the_checksum_is_right() -> None:
+    batches = log_of(3)
+    bad = bytearray(batches[1])
+    bad[61] ^= 1
+    bad[17:21] = crc32c.crc32c(bytes(bad[21:])).to_bytes(4, "big")
+    walked, _, heard = walk(batches[0] + bytes(bad) + batches[2])
+    assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
+    assert len(heard.batches) == 2
+
+
+def test_a_log_that_begins_above_its_segment_is_out_of_chain_unless_gaps_are_allowed() -> None:
+    data = b"".join(log_of(3)[1:])
+    assert [problem.kind for problem in walk(data)[0].problems] == [FindingKind.BATCH_CHAIN]
+    assert walk(data, allow_offset_gaps=True)[1].whole
+
+
+def test_messages_of_old_formats_are_walked() -> None:
+    data = b"".join(legacy_message(offset, b"v", magic=magic) for offset, magic in ((100, 0), (101, 1), (102, 1)))
+    _, end, heard = walk(data)
+    assert end == LogEnd(whole=True, next_offset=103, batches=3)
+    assert {header.magic for header in heard.batches} == {0, 1}
+
+
+def test_a_damaged_piece_is_told_and_the_walk_goes_on_behind_it() -> None:
+    batches = log_of(9)
+    at, data = positions(batches), b"".join(batches)
+
+    class Pieces:
+        """Three pieces, the second of which cannot be restored."""
+
+        size = len(data)
+
+        def read(self, position: int) -> bytes:
+            third = len(data) // 3
+            if third <= position < 2 * third:
+                raise DamagedPieceError("no", 2 * third)
+            return data[position : third if position < third else len(data)]
+
+    heard = Heard()
+    walked = LogWalk(Pieces(), 100, resync=at)
+    end = walked.run([heard])
+    assert [(problem.kind, problem.message) for problem in walked.problems] == [(FindingKind.CHUNK_DAMAGED, "no")]
+    assert [header.base_offset for header in heard.batches] == [100, 102, 104, 112, 114, 116]
+    assert (end.whole, end.next_offset) == (False, 118)
+    blind = LogWalk(Pieces(), 100)
+    assert blind.run([Heard()]).next_offset == 106
+
+
+def test_a_size_field_that_reaches_beyond_the_last_byte_is_told_from_a_cut() -> None:
+    batches = log_of(2)
+    data = bytearray(b"".join(batches))
+    at = len(batches[0])
+    struct.pack_into(">i", data, at + 8, len(batches[1]))  # twelve too many
+    walked, _, _ = walk(bytes(data))
+    assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]

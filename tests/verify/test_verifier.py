@@ -1,0 +1,263 @@
+import threading
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError, ObjectNotFoundError, RemoteStorageUnavailableError
+from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.verify.finding import FindingKind
+from kafka_remote_client.verify.stored_segment import LOG
+from tests.support.damaged_tier import GoldenTier
+from tests.support.golden import AIVEN_MODES
+
+MODES = ("local", *AIVEN_MODES)
+
+
+@pytest.mark.parametrize("quick", [False, True], ids=["all", "quick"])
+@pytest.mark.parametrize("metadata", [False, True], ids=["listing", "metadata"])
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_found_in_what_a_broker_wrote(mode: str, metadata: bool, quick: bool) -> None:
+    tier = GoldenTier.of(mode)
+    verdict = tier.verify(metadata=metadata and mode == "local", quick=quick)
+    assert verdict.findings == []
+    assert verdict.unchecked == []
+    summary = verdict.summary
+    assert summary.exit_status == 0
+    assert summary.segments_checked == summary.segments == len(list(tier.form.segments(tier.store)))
+    assert summary.bytes_stored == sum(map(len, tier.store.objects.values()))
+
+
+@pytest.mark.parametrize("mode", AIVEN_MODES)
+def test_what_aivens_plugin_wrote_agrees_with_the_metadata_topic(mode: str) -> None:
+    tier = GoldenTier.of(mode, "epochs", "txn", "codec-none-rdk")
+    verdict = tier.verify(metadata=True)
+    assert verdict.findings == []
+    assert verdict.summary.segments_checked == verdict.summary.segments
+
+
+def test_quick_reads_no_log_and_says_before_how_much_it_reads() -> None:
+    tier = GoldenTier.of("aiven-plain", "epochs")
+    verdict = tier.verify(quick=True)
+    assert not any(key.endswith(".log") for _, key, _, _ in tier.store.calls)
+    logs = sum(segment.sizes[LOG] for partition in (0, 1) for segment in tier.segments(partition=partition))
+    assert verdict.summary.bytes_estimated == sum(map(len, tier.store.objects.values())) - logs
+
+
+def test_the_estimate_is_what_is_read_of_logs_and_indexes() -> None:
+    tier = GoldenTier.of("aiven-zstd", "txn")
+    summary = tier.verify().summary
+    assert summary.bytes_estimated == summary.bytes_stored
+    # manifests are read once more by the layout
+    assert summary.bytes_stored <= summary.bytes_read <= summary.bytes_stored * 1.1
+
+
+def test_a_log_is_never_read_whole() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    tier.verify()
+    assert not any(method == "get" and key.endswith(".log") for method, key, _, _ in tier.store.calls)
+
+
+def test_encrypted_segments_without_a_key_are_not_looked_into_and_are_no_finding() -> None:
+    verdict = GoldenTier.of("aiven-zstd-aes", "epochs", keys=False).verify()
+    assert verdict.findings == []
+    assert len(verdict.unchecked) == verdict.summary.segments
+    assert "--encryption-key" in verdict.unchecked[0].reason
+    assert verdict.summary.exit_status == 2
+
+
+def test_what_is_wrong_with_objects_is_found_without_a_key() -> None:
+    tier = GoldenTier.of("aiven-zstd-aes", "epochs", keys=False)
+    tier.change(0, LOG, lambda log: log[:-1])
+    verdict = tier.verify()
+    assert verdict.kinds == {"log-size"}
+    assert verdict.summary.exit_status == 1
+
+
+def test_a_topic_that_is_nowhere_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="nope"):
+        GoldenTier.of("local", "epochs").verify(topics=("nope",))
+
+
+def test_only_the_topics_asked_for_are_looked_at() -> None:
+    tier = GoldenTier.of("local", "epochs", "txn")
+    tier.change(0, LOG, lambda log: log[:-1])
+    key = tier.segments("txn")[0].keys[LOG].rpartition("/")[0]
+    tier.store.objects[f"{key}/stray"] = b""
+    verdict = tier.verify(topics=("txn",))
+    assert verdict.kinds == {"foreign-object"}
+    assert verdict.summary.topics == 1
+
+
+def test_an_unreadable_object_makes_its_segment_unchecked_and_no_other() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    tier.store = _FailingStore(tier.store, tier.key(550), RemoteStorageUnavailableError("the store is gone"))  # type: ignore[assignment]
+    verdict = tier.verify()
+    segment, chain = verdict.unchecked
+    assert segment.reason == "the store is gone"
+    assert chain.reason == "its segments as one log: the store is gone"
+    assert verdict.findings == []
+    assert verdict.summary.segments_checked == verdict.summary.segments - 1
+    assert verdict.summary.exit_status == 2
+
+
+def test_an_object_that_retention_removed_meanwhile_is_no_finding() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    key = tier.key(0)
+    tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))  # type: ignore[assignment]
+    verdict = tier.verify()
+    assert verdict.findings == []
+    assert verdict.summary.segments_busy == 1
+
+
+def test_an_object_that_vanished_while_metadata_call_it_finished_is_missing() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    key = tier.key(0)
+    tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))  # type: ignore[assignment]
+    assert tier.verify(metadata=True).kinds == {"missing-object"}
+
+
+def test_a_segment_that_is_being_copied_is_no_finding() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    cache, segment_id = tier.cache(880)
+    started = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+    cache._segments[segment_id] = attrs.evolve(cache._segments[segment_id], state=started)
+    del tier.store.objects[tier.key(880, "producer snapshot")]
+    assert tier.verify(metadata=True).kinds == {"half-copied"}
+    verdict = tier.verify(metadata=True, grace_ms=10**12)
+    assert verdict.findings == []
+    assert verdict.summary.segments_busy == 1
+
+
+def test_what_came_after_the_listing_is_not_missing() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    whole = tier.segments()[-1]
+    index = whole.keys["time index"]
+    tier.store = _LateStore(tier.store, {index})  # type: ignore[assignment]
+    verdict = tier.verify(metadata=True)
+    assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
+    tier.store = _LateStore(tier.store._store, set(whole.keys.values()))  # type: ignore[attr-defined, assignment]
+    verdict = tier.verify(metadata=True)
+    assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
+
+
+def test_objects_under_another_prefix_are_named_as_not_looked_at() -> None:
+    tier = GoldenTier.of("aiven-plain", "epochs")
+    tier.form.prefix = "elsewhere/"  # type: ignore[misc]
+    verdict = tier.verify(metadata=True)
+    assert verdict.findings == []
+    assert {"another prefix" in item.reason for item in verdict.unchecked} == {True}
+
+
+def test_custom_metadata_that_name_no_object_are_a_finding() -> None:
+    tier = GoldenTier.of("aiven-plain", "epochs")
+    cache, segment_id = tier.cache(0)
+    for key in tier.segments()[0].keys.values():
+        del tier.store.objects[key]
+    cache._segments[segment_id] = attrs.evolve(cache._segments[segment_id], custom_metadata=b"\xff")
+    assert tier.verify(metadata=True).kinds == {"metadata-mismatch"}
+    cache._segments[segment_id] = attrs.evolve(cache._segments[segment_id], custom_metadata=AivenCustomMetadata().encode())
+    assert tier.verify(metadata=True).kinds == {"missing-segment"}
+
+
+def test_a_partition_whose_metadata_cannot_be_trusted_is_judged_by_the_listing() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    tier.metadata.ready = lambda tip: False  # type: ignore[method-assign]
+    verdict = tier.verify(metadata=True)
+    assert verdict.findings == []
+    assert {item.reason for item in verdict.unchecked} == {"the metadata topic cannot be trusted for it"}
+    assert verdict.summary.segments_checked == verdict.summary.segments
+
+
+def test_segments_are_looked_at_side_by_side() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    tier.store = _MeetingStore(tier.store, parties=2)  # type: ignore[assignment]
+    assert tier.verify(jobs=2).findings == []
+    assert tier.store.met  # type: ignore[attr-defined]
+
+
+def test_a_check_that_is_given_up_leaves_no_thread() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    tier.change(0, LOG, lambda log: log[:-1])
+    before = threading.active_count()
+    tier.verify()
+    assert threading.active_count() == before
+
+
+def test_deleted_segments_of_the_topic_before_are_known_as_such() -> None:
+    tier = GoldenTier.of("local", "deleted")
+    gone = [tip for tip in tier.metadata.partitions() if not tier.metadata.cache(tip).list_all_remote_log_segments()]  # type: ignore[union-attr]
+    assert len(gone) == 1
+    assert tier.verify(metadata=True).findings == []
+
+
+def test_gaps_are_allowed_where_a_topic_was_compacted() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    for key in tier.segments()[2].keys.values():
+        tier.store.objects.pop(key, None)
+    assert tier.verify().kinds == {FindingKind.OFFSET_GAP.label}
+    assert tier.verify(allow_offset_gaps=True).findings == []
+
+
+def test_an_update_of_an_unknown_segment_says_nothing_of_deletion() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    _, segment_id = tier.cache(0)
+    foreign = attrs.evolve(segment_id, topic_id_partition=TopicIdPartition(segment_id.id, "epochs", 9))
+    gone = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
+    assert not tier.metadata.apply(RemoteLogSegmentMetadataUpdate(foreign, 1, 0, gone))
+    assert not tier.metadata.deleted(foreign)
+
+
+class _Wrapped:
+    def __init__(self, store: object) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+
+class _FailingStore(_Wrapped):
+    """Reads of one object fail."""
+
+    def __init__(self, store: object, key: str, error: Exception) -> None:
+        super().__init__(store)
+        self._key, self._error = key, error
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        if key == self._key:
+            raise self._error
+        return self._store.get_range(key, start, end)  # type: ignore[attr-defined]
+
+
+class _LateStore(_Wrapped):
+    """Some objects are not listed yet."""
+
+    def __init__(self, store: object, late: set[str]) -> None:
+        super().__init__(store)
+        self._late = late
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return (info for info in self._store.list(prefix) if info.key not in self._late)  # type: ignore[attr-defined]
+
+
+class _MeetingStore(_Wrapped):
+    """The first reads of logs wait for each other."""
+
+    def __init__(self, store: object, parties: int) -> None:
+        super().__init__(store)
+        self._barrier = threading.Barrier(parties)
+        self._left = parties
+        self._lock = threading.Lock()
+        self.met = False
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        with self._lock:
+            waits = self._left > 0
+            self._left -= 1
+        if waits:
+            self._barrier.wait(60)
+            self.met = True
+        return self._store.get_range(key, start, end)  # type: ignore[attr-defined]
