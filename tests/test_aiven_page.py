@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from kafka_remote_client.cli.main import run
+from tests.support.certificates import Authority
 from tests.support.golden import golden_aiven
+from tests.support.kafka_broker import HOST, free_ports
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = (_ROOT / "docs" / "aiven.md").read_text()
 _COMMANDS = re.findall(r"^\$ (.*)$", _PAGE, re.MULTILINE)
 _GOLDEN = golden_aiven("aiven-zstd-aes")
+_COMMAND = Path(sys.executable).with_name("kafka-remote")
 _PARTS = {
     "file:///var/kafka-tier": (_GOLDEN / "remote").as_uri(),
     "key1.pem": str(_GOLDEN / "keys" / "key1.private.der"),
@@ -24,10 +31,9 @@ _PARTS = {
 }
 
 
-@pytest.mark.parametrize("command", [command for command in _COMMANDS if command.startswith("kafka-remote ")])
+@pytest.mark.parametrize("command", [command for command in _COMMANDS if re.match("kafka-remote (?:ls|dump) ", command)])
 def test_command_runs(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    for stand_in, real in _PARTS.items():
-        command = command.replace(stand_in, real)
+    command = _in_place(command)
     with pytest.raises(SystemExit) as stopped:
         run(shlex.split(command)[1:])
     printed = capsys.readouterr().out
@@ -38,8 +44,27 @@ def test_command_runs(capsys: pytest.CaptureFixture[str], command: str) -> None:
         assert "codec-none-rdk" in printed
 
 
-def test_the_page_has_both_verbs_and_the_extra_that_exists() -> None:
-    assert [command.split()[1] for command in _COMMANDS] == ["ls", "dump", "install"]
+def test_the_shim_takes_the_same_options(tmp_path: Path) -> None:
+    Authority().issue().write(tmp_path / "shim.pem")
+    (command,) = [command for command in _COMMANDS if command.startswith("kafka-remote shim ")]
+    for stand_in in ("localhost:9092", "localhost:9192", "localhost:9193"):
+        command = command.replace(stand_in, f"{HOST}:{free_ports(1)[0]}")
+    with subprocess.Popen([_COMMAND, *shlex.split(_in_place(command))[1:]], stderr=PIPE, text=True, cwd=tmp_path) as shim:
+        assert shim.stderr is not None
+        assert any("clients connect to" in line for line in shim.stderr)
+        shim.send_signal(signal.SIGTERM)
+        rest = shim.communicate(timeout=60)[1]
+    assert shim.returncode == 0, rest
+
+
+def _in_place(command: str) -> str:
+    for stand_in, real in _PARTS.items():
+        command = command.replace(stand_in, real)
+    return command
+
+
+def test_the_page_has_all_verbs_and_the_extra_that_exists() -> None:
+    assert [command.split()[1] for command in _COMMANDS] == ["ls", "dump", "shim", "install"]
     extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {"aiven", "cli"} <= set(extras)
     assert "'kafka-remote-client[aiven,cli]'" in _COMMANDS[-1]
