@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum, auto
+from functools import partial
 
-__all__ = ["BreakerState", "StoreHealth"]
+__all__ = ["BreakerState", "StoreHealth", "StoresHealth"]
 
 _FAILURE_WINDOW_SECONDS = 10.0
 _BUCKET = 500
@@ -87,3 +88,17 @@ class StoreHealth:
         self.state = BreakerState.OPEN
         self._opened_at = now
         self._failures.clear()
+
+
+class StoresHealth:
+    """The health of each store, by host. Each begins healthy."""
+
+    def __init__(self, failures: int, reset_seconds: float) -> None:
+        self._made = partial(StoreHealth, failures, reset_seconds)
+        self._by_host: dict[str, StoreHealth] = {}
+
+    def of(self, host: str) -> StoreHealth:
+        health = self._by_host.get(host)
+        if health is None:
+            health = self._by_host[host] = self._made()
+        return health

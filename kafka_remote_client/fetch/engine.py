@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -25,15 +24,16 @@ from kafka_remote_client.errors import (
     UnsupportedFormatError,
 )
 from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.breaker import StoreHealth
+from kafka_remote_client.fetch.breaker import StoresHealth
 from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
 from kafka_remote_client.fetch.memory import BufferPool, Lease, MemoryBudget
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
-from kafka_remote_client.fetch.plan import RangeSizer, window_bytes
+from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
 from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
-from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.fetch.turns import Turns
+from kafka_remote_client.location.source import LocationSource, watch_caches
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.plugin import RemoteStorageFetcher
@@ -67,16 +67,20 @@ class FetchEngine:
         self.lock = threading.RLock()
         self.memory = MemoryBudget(config.buffer_memory)
         self.watch = OffsetsWatch(source, clock, config.location_timeout_ms / 1000)
+        watch_caches(source, metrics)
         self._source = source
         self._fetcher = fetcher
         self._clock = clock
         self._formats = formats
         self._work = threading.Condition(self.lock)
         self._ready = threading.Condition(self.lock)
-        self._readers: deque[RemoteReader] = deque()
+        self._readers: set[RemoteReader] = set()
+        self._turns: Turns[RemoteReader] = Turns()
+        self._have_ready: set[RemoteReader] = set()
         self._flying: dict[RangeTask, float] = {}
-        self._health: dict[str, StoreHealth] = {}
+        self._stores = StoresHealth(config.breaker_failures, config.breaker_reset_ms / 1000)
         self._last_host: str | None = None
+        self.read_ahead = ReadAhead(config.max_in_flight)
         self._sizer = RangeSizer(config.range_bytes, config.read_timeout_ms / 1000)
         self._buffers = BufferPool(config.max_in_flight)
         self._threads: list[threading.Thread] = []
@@ -112,7 +116,8 @@ class FetchEngine:
         with self.lock:
             if self._closed:
                 raise RuntimeError("the fetch engine is closed")
-            self._readers.append(reader)
+            self._readers.add(reader)
+            self._turns.add(reader)
             self._start_threads()
             self._work.notify()
         return reader
@@ -126,7 +131,7 @@ class FetchEngine:
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""
         with self.lock:
-            return self._ready.wait_for(lambda: any(reader.has_ready for reader in self._readers), seconds)
+            return self._ready.wait_for(lambda: bool(self._have_ready), seconds)
 
     def wait_for(self, reader: RemoteReader, timeout: float | None) -> RecordBlock | ReadEnd:
         """The reader's next item. Raises RemoteStorageTimeoutError after ``timeout`` seconds without one."""
@@ -159,9 +164,20 @@ class FetchEngine:
 
     def forget(self, reader: RemoteReader) -> None:
         """The reader is stopped: it gets no more turns."""
-        if reader in self._readers:
-            self._readers.remove(reader)
-        self._work.notify_all()
+        self._readers.discard(reader)
+        self._turns.discard(reader)
+        self._work.notify()
+
+    def announce(self, reader: RemoteReader) -> None:
+        """The reader has something to take now, or has it no more."""
+        if reader.has_ready:
+            self._have_ready.add(reader)
+        else:
+            self._have_ready.discard(reader)
+
+    def now(self) -> float:
+        """Seconds on the monotonic clock."""
+        return self._clock.monotonic()
 
     def give_back(self, size: int) -> None:
         """Memory is free again: a range that waits for it may fly."""
@@ -181,10 +197,10 @@ class FetchEngine:
             corrupt=read.corrupt,
             retries=self.config.retries,
             relocated=relocated,
-            health=self._health_of(store_host(read.granted)),
+            health=self._stores.of(store_host(read.granted)),
         )
 
-    def retry_later(self, read: RangeRead, error: DirectFetchError) -> None:
+    def retry_later(self, reader: RemoteReader, read: RangeRead, error: DirectFetchError) -> None:
         """Makes the range wait for another attempt; what was verified of it counts as over-read once it is read again."""
         pause = policy.retry_pause(error, read.attempts, self._clock.jitter())
         read.drop()
@@ -192,6 +208,7 @@ class FetchEngine:
         read.error = None
         read.not_before = self._clock.monotonic() + pause
         self.metrics.add("remote-fetch-over-read-bytes-total", read.filled)
+        self._turns.add_later(reader, read.not_before)
         self._work.notify()
 
     # -- workers -----------------------------------------------------------------------------------------------------------
@@ -212,8 +229,10 @@ class FetchEngine:
                 while task is None:
                     if self._closed:
                         return
-                    self._work.wait(_TICK_SECONDS if self._readers else None)
+                    self._work.wait(self._turns.patience(self.now(), _TICK_SECONDS) if self._readers else None)
                     task = self._next_task()
+                if self._turns:
+                    self._work.notify()  # there may be more to do than this thread does
             if isinstance(task, LocateTask):
                 self._locate(task)
             else:
@@ -225,30 +244,38 @@ class FetchEngine:
             return None
         now = self._clock.monotonic()
         self._give_up_overdue(now)
-        for _ in range(len(self._readers)):
-            reader = self._readers[0]
-            self._readers.rotate(-1)
+        self._turns.wake(now)
+        room = True
+        while (reader := self._turns.take(room=room)) is not None:
             task = reader.next_task(now)
+            if isinstance(task, RangeTask):
+                if not self._has_room(task.read):
+                    self._turns.hold(reader, first=room)
+                    room = False
+                    continue
+                task = reader.with_fresh_url(task, now)
             if task is not None and self._admits(task, now):
                 reader.started(task)
+                self._turns.add(reader)
                 return task
         return None
 
+    def _has_room(self, read: RangeRead) -> bool:
+        flying = self.read_ahead.in_flight(self._sizer.range_bytes)
+        return len(self._flying) < flying and self.memory.fits(read.size)
+
     def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
         if isinstance(task, LocateTask):
-            if self._last_host is None or not self._health_of(self._last_host).is_open(now):
+            if self._last_host is None or not self._stores.of(self._last_host).is_open(now):
                 return True
             return self._refuse(task)
-        if len(self._flying) >= self.config.max_in_flight:
-            return False
         read = task.read
-        if not self.memory.try_take(read.size):
-            return False
-        read.lease = Lease(read.size, self._release)
         host = store_host(read.granted)
         self._last_host = host
-        if not self._health_of(host).allows(now):
+        if not self._stores.of(host).allows(now):
             return self._refuse(task)
+        self.memory.force(read.size)
+        read.lease = Lease(read.size, self._release)
         self._flying[task] = now + self.config.read_timeout_ms / 1000 + self.config.connect_timeout_ms / 1000 + _GRACE_SECONDS
         self.metrics.set_buffer_bytes(self.memory.held)
         return True
@@ -259,28 +286,35 @@ class FetchEngine:
         self._ready.notify_all()
         return False
 
-    def _health_of(self, host: str) -> StoreHealth:
-        health = self._health.get(host)
-        if health is None:
-            health = StoreHealth(self.config.breaker_failures, self.config.breaker_reset_ms / 1000)
-            self._health[host] = health
-        return health
-
     def _locate(self, task: LocateTask) -> None:
         reader = task.reader
         with self.lock:
-            window = window_bytes(self._sizer.range_bytes, self.config.buffer_memory, len(self._readers))
+            window = task.renews.window if task.renews else self._window(reader)
         started = self._clock.monotonic()
         deadline = Deadline(self._clock, self.config.location_timeout_ms / 1000)
         found = locate(self._source, task, window, self._formats, deadline, self._clock)
-        self.metrics.location_done(self._clock.monotonic() - started)
+        now = self._clock.monotonic()
+        self.metrics.location_done(now - started)
         with self.lock:
             if isinstance(found.answer, DirectFetchError):
                 self.metrics.error(found.answer.cause)
             reader.offsets = found.offsets
-            reader.located(task, found.answer, found.offset)
-            self._work.notify_all()
+            reader.located(task, found.answer, found.offset, window=window, now=now)
+            if task.renews is not None:
+                self.metrics.add("remote-fetch-location-refresh-total")
+            self._turns.add(reader)
+            self._work.notify()
             self._ready.notify_all()
+
+    def _window(self, reader: RemoteReader) -> int:
+        return window_bytes(
+            self._sizer.range_bytes,
+            self._sizer.maximum,
+            in_flight=self.read_ahead.in_flight(self._sizer.range_bytes),
+            buffer_memory=self.config.buffer_memory,
+            readers=len(self._readers),
+            chunked=reader.reads_chunks,
+        )
 
     def _read(self, task: RangeTask) -> None:
         with self.lock:
@@ -305,10 +339,11 @@ class FetchEngine:
         self._decode(task.reader)
 
     def _judge(self, task: RangeTask, seconds: float, error: RemoteStorageError | None) -> None:
-        health = self._health_of(store_host(task.read.granted))
+        health = self._stores.of(store_host(task.read.granted))
         if error is None:
             health.succeeded()
             self._sizer.succeeded(task.read.size, seconds)
+            self.read_ahead.landed(seconds)
             return
         if policy.is_store_failure(error):
             health.failed(self._clock.monotonic())
@@ -319,6 +354,7 @@ class FetchEngine:
         task.reader.landed(task, transfer, error)
         if not task.reader.owns(task.grant):
             task.read.drop()
+        self._turns.add(task.reader)
         self._work.notify()
 
     def _give_up_overdue(self, now: float) -> None:
@@ -345,6 +381,7 @@ class FetchEngine:
             grant, read = work
             blocks: list[RecordBlock] = []
             error: DirectFetchError | None = None
+            started = self._clock.monotonic()
             try:
                 blocks.extend(grant.decode(read, borrow=reader.borrow))
             except (CorruptRecordError, UnsupportedFormatError) as failure:
@@ -352,8 +389,11 @@ class FetchEngine:
             except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
                 _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
                 error = DirectFetchError("decoding failed")
+            seconds = self._clock.monotonic() - started
             with self.lock:
+                self.read_ahead.decoded(read.size, seconds)
                 reader.end_decode(grant, read, blocks, error)
                 self.metrics.set_buffer_bytes(self.memory.held)
-                self._work.notify_all()
+                self._turns.add(reader)
+                self._work.notify()
                 self._ready.notify_all()

@@ -7,6 +7,7 @@ before is skipped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from enum import Enum, auto
 
@@ -14,7 +15,8 @@ import attrs
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch.memory import Lease
-from kafka_remote_client.model import GrantedRange, SegmentLocation
+from kafka_remote_client.fetch.plan import refresh_time
+from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 
 __all__ = ["GrantRead", "RangeRead", "RangeStatus"]
@@ -55,11 +57,25 @@ class RangeRead:
 
 
 class GrantRead:
-    """A grant being read. ``issued`` and ``decoded`` count ranges from the front."""
+    """A grant being read. ``decoded`` counts ranges from the front.
 
-    def __init__(self, location: SegmentLocation, completed: CompletedFetch) -> None:
+    ``window`` is how many bytes were asked for and ``leader_epoch`` with which epoch, so that the same can be asked again.
+    """
+
+    def __init__(
+        self,
+        location: SegmentLocation,
+        completed: CompletedFetch,
+        *,
+        received_at: float = 0.0,
+        window: int = 0,
+        leader_epoch: int = UNKNOWN_EPOCH,
+    ) -> None:
         self.location = location
         self.completed = completed
+        self.window = window
+        self.leader_epoch = leader_epoch
+        self._refresh_at = refresh_time(received_at, location.expires_at)
         self.ranges = [RangeRead(granted) for granted in location.ranges]
         self.decoded = 0
         self._carry = b""
@@ -81,6 +97,36 @@ class GrantRead:
             if read.status is RangeStatus.WAITING:
                 return read if read.not_before <= now else None
         return None
+
+    def needs_refresh(self, now: float) -> bool:
+        """Whether ranges that were not asked for yet should get new URLs first: these are past half of their life."""
+        return now >= self._refresh_at
+
+    def refresh(self, answer: object, now: float) -> bool:
+        """Takes the URLs of a new location for the ranges that were not asked for yet; False when it has none for them.
+
+        Only for the same bytes of the same segment: the records, and which of them count, are those of the first location. An
+        answer that does not fit is no harm: the old URLs are good for as long again, and are not tried to be replaced again.
+        """
+        waiting = [read for read in self.ranges[self.decoded :] if read.status is RangeStatus.WAITING]
+        self._refresh_at = math.inf
+        if not isinstance(answer, SegmentLocation) or not self._is_same_segment(answer):
+            return False
+        fresh = {granted.range: granted for granted in answer.ranges}
+        if not all(read.granted.range in fresh for read in waiting):
+            return False
+        for read in waiting:
+            read.granted = fresh[read.granted.range]
+        self._refresh_at = refresh_time(now, answer.expires_at)
+        return True
+
+    def _is_same_segment(self, answer: SegmentLocation) -> bool:
+        mine, others = self.location.metadata, answer.metadata
+        return (mine.remote_log_segment_id, mine.segment_size_in_bytes, self.location.format) == (
+            others.remote_log_segment_id,
+            others.segment_size_in_bytes,
+            answer.format,
+        )
 
     def decode(self, read: RangeRead, *, borrow: bool) -> Iterator[RecordBlock]:
         """Decodes the whole batches that ``read`` received and that were not decoded before.

@@ -18,9 +18,13 @@ class MemoryBudget:
         self.limit = limit
         self.held = 0
 
+    def fits(self, size: int) -> bool:
+        """Whether ``size`` bytes are free. A size beyond the whole limit fits only when nothing else is held."""
+        return not self.held or self.held + size <= self.limit
+
     def try_take(self, size: int) -> bool:
-        """Takes ``size`` bytes if they fit. A size beyond the whole limit fits only when nothing else is held."""
-        if self.held and self.held + size > self.limit:
+        """Takes ``size`` bytes if they fit."""
+        if not self.fits(size):
             return False
         self.held += size
         return True

@@ -23,6 +23,7 @@ from kafka_remote_client.fetch.plan import readable_end
 from kafka_remote_client.fetch.range_io import Transfer
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
 if TYPE_CHECKING:
     from kafka_remote_client.fetch.engine import FetchEngine
@@ -50,12 +51,16 @@ class ReadEnd:
 
 @attrs.frozen(eq=False)
 class LocateTask:
-    """Ask where ``offset`` lies. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are being read."""
+    """Ask where ``offset`` lies. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are being read.
+
+    ``renews``: the grant that it was asked for already, and whose URLs are to be replaced.
+    """
 
     reader: RemoteReader
     offset: int
     leader_epoch: int
     ahead: bool
+    renews: GrantRead | None = None
 
 
 @attrs.frozen(eq=False)
@@ -114,6 +119,7 @@ class RemoteReader:
         self._decoding: RangeRead | None = None
         self._ready: deque[_Ready] = deque()
         self._taken: _Ready | None = None
+        self._taken_at = 0.0
         self._end: ReadEnd | None = None
 
     def __repr__(self) -> str:
@@ -127,9 +133,12 @@ class RemoteReader:
             self._release_taken()
             if self._ready:
                 self._taken = self._ready.popleft()
+                self._taken_at = self._engine.now()
+                self._engine.announce(self)
                 return self._taken.block
             if self.state is ReaderState.ENDING:
                 self.state = transition(self.state, ReaderEvent.TAKEN)
+                self._engine.announce(self)
                 return self._end
             return None
 
@@ -160,6 +169,7 @@ class RemoteReader:
             self._drop_grants()
             while self._ready:
                 self._give_back(self._ready.popleft())
+            self._engine.announce(self)
             self._engine.forget(self)
 
     # -- the engine's side: under its lock -------------------------------------------------------------------------------
@@ -181,7 +191,24 @@ class RemoteReader:
             return LocateTask(self, last.next_offset, last.metadata.epoch_for_offset(last.next_offset - 1), ahead=True)
         return None
 
+    def with_fresh_url(self, task: RangeTask, now: float) -> LocateTask | RangeTask | None:
+        """What has to come before the range, for which there is room: a new location where its URL is old; ``None`` = wait."""
+        grant = task.grant
+        if not grant.needs_refresh(now):
+            return task
+        if self._locating:
+            return None
+        return LocateTask(self, grant.location.fetch_offset, grant.leader_epoch, ahead=True, renews=grant)
+
+    @property
+    def reads_chunks(self) -> bool:
+        """Whether the last grant was for a segment that is kept in chunks."""
+        return bool(self._grants) and self._grants[-1].location.format != ORIGINAL_FORMAT
+
     def _wants_next_location(self) -> bool:
+        # Before anything was measured one window is enough to ask for: the next one will be of the right size.
+        if not self._engine.read_ahead.is_measured:
+            return False
         if self._locating or self._ahead_failed or self._after is not None or len(self._grants) >= _LOOK_AHEAD_GRANTS:
             return False
         return self.end_offset is None or self._grants[-1].location.next_offset < self.end_offset
@@ -194,17 +221,30 @@ class RemoteReader:
             task.read.status = RangeStatus.FLYING
             task.read.attempts += 1
 
-    def located(self, task: LocateTask, answer: SegmentLocation | NotRemote | DirectFetchError, start_offset: int) -> None:
-        """The answer to a location request. ``start_offset`` is the numeric offset that was asked for."""
+    def located(
+        self,
+        task: LocateTask,
+        answer: SegmentLocation | NotRemote | DirectFetchError,
+        start_offset: int,
+        *,
+        window: int = 0,
+        now: float = 0.0,
+    ) -> None:
+        """The answer to a location request. ``start_offset`` is the numeric offset that was asked for, ``window`` its size."""
         self._locating = False
         if self.state not in (ReaderState.LOCATING, ReaderState.READING):
+            return
+        if task.renews is not None:
+            task.renews.refresh(answer, now)
             return
         if task.ahead and not self._awaits(task.offset):
             return
         if not task.ahead:
             self.next_offset = start_offset
         if isinstance(answer, SegmentLocation):
-            self._grants.append(GrantRead(answer, self._completed_fetch(answer)))
+            completed = self._completed_fetch(answer)
+            grant = GrantRead(answer, completed, received_at=now, window=window, leader_epoch=task.leader_epoch)
+            self._grants.append(grant)
             self.state = transition(self.state, ReaderEvent.GRANTED)
         elif self.state is ReaderState.READING:
             # Asked ahead of time: a refusal is kept until the grants are used up, a failure is tried again then.
@@ -270,6 +310,7 @@ class RemoteReader:
             self._range_done(grant, read)
         else:
             self._range_failed(read, failure, damaged=error is not None)
+        self._engine.announce(self)
 
     def _held(self, block: RecordBlock, read: RangeRead) -> _Ready:
         """Accounts for a block: what it needs beyond the range's own memory, which it shares where it refers to it."""
@@ -314,7 +355,7 @@ class RemoteReader:
             self._engine.metrics.error(error.cause)
         action = self._engine.decide(read, error, relocated=self._relocated)
         if action is Action.RETRY:
-            self._engine.retry_later(read, error)
+            self._engine.retry_later(self, read, error)
         elif action is Action.RELOCATE:
             self._relocated = True
             self._drop_grants()
@@ -326,6 +367,7 @@ class RemoteReader:
         self._drop_grants()
         self._end = ReadEnd(reason, self.next_offset, self.leader_epoch, error, self.offsets, out_of_range)
         self.state = transition(self.state, ReaderEvent.END)
+        self._engine.announce(self)
 
     def _drop_grants(self) -> None:
         """Forgets all grants. Buffers of ranges still flying or being decoded come back when that ends."""
@@ -343,5 +385,6 @@ class RemoteReader:
 
     def _release_taken(self) -> None:
         if self._taken is not None:
+            self._engine.read_ahead.used(self._taken.block.nbytes, self._engine.now() - self._taken_at)
             self._give_back(self._taken)
             self._taken = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.metrics import CacheStatistics
+from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 
-__all__ = ["CachingLocationSource", "LocationSource"]
+__all__ = ["CachingLocationSource", "LocationSource", "watch_caches"]
 
 
 class LocationSource(Protocol):
@@ -54,3 +55,14 @@ class CachingLocationSource(Protocol):
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What its caches did, by the names of ``metrics.CACHES``; always the same names."""
+
+
+def watch_caches(source: LocationSource, metrics: FetchMetrics) -> None:
+    """Shows in ``metrics`` what the caches of ``source`` do, where it has some."""
+    if isinstance(source, CachingLocationSource):
+        for cache in source.cache_statistics():
+            metrics.watch_cache(cache, partial(_statistics, source, cache))
+
+
+def _statistics(source: CachingLocationSource, cache: str) -> CacheStatistics:
+    return source.cache_statistics()[cache]

@@ -1,4 +1,4 @@
-from kafka_remote_client.fetch.breaker import BreakerState, StoreHealth
+from kafka_remote_client.fetch.breaker import BreakerState, StoreHealth, StoresHealth
 
 
 def opened(now: float = 0.0) -> StoreHealth:
@@ -88,3 +88,10 @@ def test_retries_stop_when_the_budget_is_used_up_and_successes_refill_it() -> No
         health.succeeded()
     assert not health.take_retry(after_timeout=True)
     assert health.take_retry(after_timeout=False)
+
+
+def test_each_store_has_a_health_of_its_own() -> None:
+    stores = StoresHealth(1, 10.0)
+    stores.of("a").failed(0.0)
+    assert stores.of("a").is_open(1.0)
+    assert not stores.of("b").is_open(1.0)

@@ -5,11 +5,13 @@ from kafka_remote_client.fetch.plan import (
     MIN_RANGE_BYTES,
     WINDOW_RANGES,
     RangeSizer,
+    ReadAhead,
     readable_end,
+    refresh_time,
     refusal,
     window_bytes,
 )
-from kafka_remote_client.model import AbortedTransaction, ByteRange, GrantedRange, IsolationLevel, SegmentLocation
+from kafka_remote_client.model import NO_EXPIRY, AbortedTransaction, ByteRange, GrantedRange, IsolationLevel, SegmentLocation
 from tests.support.locations import location, segment
 
 MIB = 1024 * 1024
@@ -19,7 +21,7 @@ FORMATS = ("ApacheKafkaV1",)
 
 def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> None:
     sizer = RangeSizer(8 * MIB, 5.0)
-    assert sizer.range_bytes == 4 * MIB
+    assert (sizer.range_bytes, sizer.maximum) == (4 * MIB, 8 * MIB)
     sizer.succeeded(4 * MIB, 0.1)
     assert sizer.range_bytes == 8 * MIB
     sizer.succeeded(8 * MIB, 0.1)
@@ -46,13 +48,85 @@ def test_a_small_maximum_holds_from_the_start() -> None:
     assert RangeSizer(MIN_RANGE_BYTES, 5.0).range_bytes == MIN_RANGE_BYTES
 
 
+def window(
+    range_bytes: int = 8 * MIB, *, in_flight: int = 2, memory: int = 1024 * MIB, readers: int = 1, chunked: bool = False
+) -> int:
+    return window_bytes(range_bytes, 8 * MIB, in_flight=in_flight, buffer_memory=memory, readers=readers, chunked=chunked)
+
+
 @pytest.mark.parametrize(
     ("memory", "readers", "expected"),
-    [(1024 * MIB, 1, 32 * MIB), (64 * MIB, 4, 16 * MIB), (64 * MIB, 0, 32 * MIB), (MIB, 1000, MIN_RANGE_BYTES)],
+    [
+        (1024 * MIB, 1, 32 * MIB),
+        (64 * MIB, 4, 16 * MIB),
+        (64 * MIB, 0, 32 * MIB),
+        (64 * MIB, 1000, 16 * MIB),
+        (100, 1000, MIN_RANGE_BYTES),
+    ],
 )
-def test_a_window_is_eight_ranges_within_the_share_of_memory(memory: int, readers: int, expected: int) -> None:
+def test_a_window_is_eight_ranges_within_a_share_of_the_memory(memory: int, readers: int, expected: int) -> None:
     assert WINDOW_RANGES == 8
-    assert window_bytes(4 * MIB, memory, readers) == expected
+    assert window(4 * MIB, memory=memory, readers=readers, chunked=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "chunked", "ranges"),
+    [(1, False, 8), (4, False, 8), (8, False, 16), (20, False, 40), (1, True, 32), (20, True, 40)],
+)
+def test_a_window_of_full_ranges_covers_twice_what_is_in_flight_and_many_chunks(
+    in_flight: int, chunked: bool, ranges: int
+) -> None:
+    assert window(in_flight=in_flight, chunked=chunked) == ranges * 8 * MIB
+
+
+def test_as_many_ranges_fly_as_are_used_up_while_one_is_on_its_way() -> None:
+    ahead = ReadAhead(16)
+    assert ahead.in_flight(MIB) == 16
+    ahead.landed(0.05)
+    ahead.decoded(MIB, 0.002)
+    assert ahead.in_flight(MIB) == 16, "nobody has used anything yet"
+    ahead.used(MIB, 0.02)
+    assert ahead.in_flight(MIB) == 1 + 5
+    assert ahead.in_flight(2 * MIB) == 1 + 3, "larger ranges last longer"
+
+
+def test_is_measured_once_a_range_has_landed() -> None:
+    before, after = ReadAhead(16), ReadAhead(16)
+    after.landed(0.05)
+    assert (before.is_measured, after.is_measured) == (False, True)
+
+
+def test_the_slower_of_decoding_and_using_counts() -> None:
+    ahead = ReadAhead(16)
+    ahead.landed(0.05)
+    ahead.used(MIB, 0.001)
+    ahead.decoded(MIB, 0.1)
+    assert ahead.in_flight(MIB) == 2
+
+
+def test_the_last_ranges_and_paces_count_most() -> None:
+    ahead = ReadAhead(16)
+    ahead.landed(0.001)
+    ahead.used(MIB, 0.01)
+    assert ahead.in_flight(MIB) == 2
+    for _ in range(16):
+        ahead.landed(0.02)
+    assert ahead.in_flight(MIB) == 5
+    for _ in range(60):
+        ahead.used(MIB, 0.05)
+    assert ahead.in_flight(MIB) == 2
+
+
+def test_one_at_a_time_is_one_at_a_time() -> None:
+    ahead = ReadAhead(1)
+    ahead.landed(1.0)
+    ahead.used(MIB, 0.1)
+    assert ahead.in_flight(MIB) == 1
+
+
+def test_urls_are_refreshed_at_half_of_their_life() -> None:
+    assert refresh_time(100.0, 220.0) == 160.0
+    assert refresh_time(100.0, NO_EXPIRY) == NO_EXPIRY
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import (
     CorruptRecordError,
@@ -27,11 +27,12 @@ from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStat
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
-from kafka_remote_client.plugin import ReadableStream
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, RemoteLogSegmentMetadata, SegmentLocation
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream
 from kafka_remote_client.records import RecordBlock
 from tests.support.golden import read_jsonl
 from tests.support.golden_tier import CutStream, FlippedStream, GoldenTierSource, HangingStream, ScriptedFetcher, golden_path
+from tests.support.locations import ManualClock
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 TOPIC = "codec-none-rdk"
@@ -40,10 +41,10 @@ CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000)
 
 
 class Rig:
-    def __init__(self, source: GoldenTierSource, fetcher: ScriptedFetcher, config: RemoteFetchConfig) -> None:
+    def __init__(self, source: GoldenTierSource, fetcher: ScriptedFetcher, config: RemoteFetchConfig, clock: Clock) -> None:
         self.source, self.fetcher = source, fetcher
-        self.metrics = FetchMetrics(SystemClock())
-        self.engine = FetchEngine(source, fetcher, config, clock=SystemClock(), metrics=self.metrics)
+        self.metrics = FetchMetrics(clock)
+        self.engine = FetchEngine(source, fetcher, config, clock=clock, metrics=self.metrics)
 
     def read(self, topic: str = TOPIC, start: int = 0, **options: Any) -> tuple[list[tuple[Any, ...]], ReadEnd]:
         reader = self.engine.reader(topic, 0, start, **{"isolation_level": UNCOMMITTED, **options})
@@ -61,9 +62,12 @@ def drain(reader: RemoteReader) -> tuple[list[tuple[Any, ...]], ReadEnd]:
 
 @contextmanager
 def rig(
-    source: GoldenTierSource | None = None, fetcher: ScriptedFetcher | None = None, config: RemoteFetchConfig = CONFIG
+    source: GoldenTierSource | None = None,
+    fetcher: ScriptedFetcher | None = None,
+    config: RemoteFetchConfig = CONFIG,
+    clock: Clock | None = None,
 ) -> Iterator[Rig]:
-    made = Rig(source or GoldenTierSource(), fetcher or ScriptedFetcher(), config)
+    made = Rig(source or GoldenTierSource(), fetcher or ScriptedFetcher(), config, clock or SystemClock())
     before = set(threading.enumerate())
     try:
         yield made
@@ -200,9 +204,18 @@ def test_a_failed_location_request_ends_the_read_with_its_cause() -> None:
 
 
 def test_a_location_request_that_fails_ahead_of_time_is_repeated_when_it_is_needed() -> None:
-    source = GoldenTierSource()
-    source.answers.extend([lambda found: found, LocationError("gone")])
-    with rig(source) as made:
+    source, asked_ahead = GoldenTierSource(), threading.Event()
+
+    def fail(_: SegmentLocation) -> SegmentLocation:
+        asked_ahead.set()
+        raise LocationError("gone")
+
+    def wait(stream: ReadableStream) -> ReadableStream:
+        assert asked_ahead.wait(60)
+        return stream
+
+    source.answers.extend([lambda found: found, fail])
+    with rig(source, ScriptedFetcher({range_starts()[-1]: [wait]})) as made:
         rows, end = made.read()
     assert end.reason == "local"
     assert_equal(rows, whole())
@@ -435,3 +448,97 @@ def test_nothing_undecided_is_delivered() -> None:
         rows, end = made.read(isolation_level=COMMITTED)
     assert (end.reason, end.next_offset) == ("undecided", 30)
     assert_equal(rows, expected(TOPIC, "read_committed", 30))
+
+
+# Other time-outs are far longer than all the time that passes in these tests.
+ONE_AT_A_TIME = attrs.evolve(CONFIG, max_in_flight=1, read_timeout_ms=600_000, location_timeout_ms=60_000)
+LIFE = 1.0
+
+
+class AgeingFetcher(ScriptedFetcher):
+    """Time passes while a range is read. Remembers the ETag of each location, by which a test tells one from the other."""
+
+    def __init__(self, clock: ManualClock, seconds: float) -> None:
+        super().__init__()
+        self._clock, self._seconds = clock, seconds
+        self.etags: list[str | None] = []
+
+    def fetch_log_segment(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        self.etags.append(LocationMetadata.decode(remote_log_segment_metadata.custom_metadata).etag)
+        stream = super().fetch_log_segment(remote_log_segment_metadata, start, end)
+        self._clock.now += self._seconds
+        return stream
+
+
+def ageing(clock: ManualClock, name: str, **changes: Any) -> Callable[[SegmentLocation], SegmentLocation]:
+    """A location that lives for LIFE seconds from when it is given, and carries ``name``."""
+
+    def answer(found: SegmentLocation) -> SegmentLocation:
+        where = [LocationMetadata.decode(granted.custom_metadata) for granted in found]
+        ranges = [
+            attrs.evolve(granted, custom_metadata=attrs.evolve(old, etag=name).encode())
+            for granted, old in zip(found, where, strict=True)
+        ]
+        return attrs.evolve(found, ranges=tuple(ranges), expires_at=clock.now + LIFE, **changes)
+
+    return answer
+
+
+def test_ranges_get_a_new_url_once_theirs_is_past_half_of_its_life() -> None:
+    clock, source = ManualClock(), GoldenTierSource()
+    source.answers.extend([ageing(clock, "first"), ageing(clock, "second")])
+    fetcher = AgeingFetcher(clock, LIFE / 4)
+    with rig(source, fetcher, ONE_AT_A_TIME, clock) as made:
+        rows, end = made.read()
+    assert_equal(rows, whole())
+    assert end.reason == "local"
+    assert fetcher.etags[:4] == ["first", "first", "second", "second"]
+    assert made.metrics.snapshot()["remote-fetch-over-read-bytes-total"] == 0
+    assert [asked.offset for asked in source.asked[:2]] == [0, 0]
+    assert source.asked[0] == source.asked[1], "the same question, so that the same ranges are cut"
+    assert made.metrics.snapshot()["remote-fetch-location-refresh-total"] != 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        LocationError("gone"),
+        NotRemote("not-granted"),
+        lambda found: attrs.evolve(found, ranges=found.ranges[:1]),
+        lambda found: attrs.evolve(found, metadata=attrs.evolve(found.metadata, segment_size_in_bytes=1 << 30)),
+    ],
+    ids=["failed", "refused", "cut-otherwise", "another-segment"],
+)
+def test_a_refresh_that_does_not_fit_leaves_the_old_urls_and_is_not_repeated(answer: Any) -> None:
+    clock, source = ManualClock(), GoldenTierSource()
+    source.answers.extend([ageing(clock, "first"), answer])
+    fetcher = AgeingFetcher(clock, LIFE / 10)
+    with rig(source, fetcher, ONE_AT_A_TIME, clock) as made:
+        rows, _ = made.read()
+    assert_equal(rows, whole())
+    assert fetcher.etags.count("first") == len(range_starts()) > 5, "the sixth range begins at half of their life"
+    assert [asked.offset for asked in source.asked].count(0) == 2
+
+
+def test_a_range_in_flight_keeps_its_url() -> None:
+    clock, source = ManualClock(), GoldenTierSource()
+    source.answers.extend([ageing(clock, "first"), ageing(clock, "second")])
+    fetcher = AgeingFetcher(clock, LIFE / 2)
+    with rig(source, fetcher, ONE_AT_A_TIME, clock) as made:
+        made.read()
+    assert fetcher.etags[:2] == ["first", "second"]
+    assert made.metrics.snapshot()["remote-fetch-over-read-bytes-total"] == 0
+
+
+def test_a_thousand_partitions_are_read_and_none_is_forgotten() -> None:
+    with rig(config=attrs.evolve(CONFIG, buffer_memory=4 << 20)) as made:
+        readers = [made.engine.reader("logappend", 0, 0, end_offset=40, isolation_level=UNCOMMITTED) for _ in range(1000)]
+        left = dict.fromkeys(readers, 0)
+        while left:
+            assert made.engine.wait(60)
+            for reader in [reader for reader in left if reader.has_ready]:
+                item = reader.take()
+                if isinstance(item, ReadEnd):
+                    assert (item.reason, left.pop(reader)) == ("end", 40)
+                elif item is not None:
+                    left[reader] += len(item)
