@@ -52,6 +52,7 @@ _WITHOUT_SOURCE = {
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
     "tests/records/test_differential.py": "batches of other libraries",
     "tests/records/test_golden.py": "the golden tier through the whole room",
+    "tests/records/test_kafka_scenarios.py": "Kafka's own tests, by name",
     "tests/records/test_kernel.py": "the kernel's memory and exits; its source is not Python",
     "tests/records/test_java_vectors.py": "batches of Kafka's own builder",
     "tests/records/test_parity.py": "the kernel against its twin",
