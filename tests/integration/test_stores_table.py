@@ -1,9 +1,13 @@
-"""Every way to a tier gives the plain consumer's records: a table of layouts, stores, location sources and fetchers."""
+"""Every way to a tier gives the plain consumer's records: a table of layouts, location sources, stores and fetchers.
+
+A cell is a row of ``CELLS``. Each reads two topics: one with everything that makes read_committed hard, and one whose segments
+take several ranges, in the same mode of Aiven's layout.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,33 +20,59 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.aiven_tier import MODES, AivenTier
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, Row, direct, plain, read_to_end, total
+from tests.support.reading import PATIENCE_SECONDS, Row, plain, read_to_end, settings, total
+from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 
 pytestmark = pytest.mark.broker
 
 ISOLATION = ("read_committed", "read_uncommitted")
-PATIENT = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")} | {
-    "fetch.remote.range.bytes": 64 << 10
+COMMON: Mapping[str, object] = {
+    "fetch.remote.enabled": True,
+    "remote.storage.fetcher.allow.http": True,
+    "remote.storage.fetcher.allow.private.addresses": True,
+    # Nothing falls back to the broker because the machine is busy; and the larger segments take several ranges.
+    **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")},
+    "fetch.remote.range.bytes": 64 << 10,
 }
-"""Nothing falls back to the broker because the machine is busy; and the larger segments take several ranges."""
 
 
 @attrs.frozen
 class Cell:
-    """One way to the records of the transactional topic."""
+    """One way to the records."""
 
+    source: str
+    store: str
+    fetcher: str
     mode: str
     isolation: str
-    source: str = "shim"
-    store: str = "disk"
-    fetcher: str = "presigned"
 
     def __str__(self) -> str:
-        return "-".join((self.mode, self.source, self.store, self.fetcher, self.isolation.removeprefix("read_")))
+        return "-".join((self.source, self.store, self.fetcher, self.mode, self.isolation.removeprefix("read_")))
 
 
-CELLS = [Cell(mode, isolation) for mode in MODES for isolation in ISOLATION]
+WAYS = [
+    # location source, store, fetcher
+    ("shim", "disk", "presigned"),
+    ("shim", "disk", "local"),
+    ("shim", "s3", "presigned"),
+    ("shim", "s3", "s3"),
+]
+CELLS = [Cell(*way, mode, isolation) for way in WAYS for mode in MODES for isolation in ISOLATION]
+
+
+def cells_of(store: str) -> Any:
+    """The rows that need one kind of store."""
+    return pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.store == store], ids=str)
+
+
+@attrs.frozen
+class Stored:
+    """Where a tier's objects are: a store's URL and options, and what a fetcher of each name needs to read them."""
+
+    url: str
+    fetchers: Mapping[str, Mapping[str, object]]
+    options: Mapping[str, object] = attrs.field(factory=dict)
 
 
 @pytest.fixture(scope="module")
@@ -62,44 +92,97 @@ def expected(
 
 
 @contextmanager
-def shim_of(broker: KafkaBroker, tier: AivenTier, **more: Any) -> Iterator[Shim]:
+def shim_of(broker: KafkaBroker, tier: AivenTier, stored: Stored) -> Iterator[Shim]:
     config = ShimConfig(
         bootstrap_servers=broker.bootstrap_servers,
-        store=tier.store_url,
+        store=stored.url,
+        store_options=stored.options,
         layout="aiven",
         key_prefix=tier.prefix,
         encryption_keys=tier.encryption_keys,
+        allow_plaintext_data_keys=True,
         metadata_topic=tier.metadata_topic,
-        **{"allow_plaintext_data_keys": True, **more},
     )
     with Shim(config) as shim:
         assert shim.wait_ready(PATIENCE_SECONDS)
         yield shim
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_records_are_those_of_the_plain_consumer(
+@contextmanager
+def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell) -> Iterator[Consumer]:
+    """A consumer that goes the cell's way."""
+    with shim_of(broker, tier, stored) as shim:
+        own = dict(stored.fetchers[cell.fetcher])
+        if cell.fetcher == "presigned" and shim.origin_url is not None:
+            own["remote.storage.fetcher.allowed.hosts"] = shim.origin_url.partition("//")[2]
+        way = {**COMMON, "remote.storage.fetcher.class": cell.fetcher, **own}
+        with Consumer(settings(shim.bootstrap_servers, cell.isolation, **way)) as consumer:
+            yield consumer
+
+
+def check(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell, wanted: Mapping[str, list[Row]]) -> None:
+    """Reads everything; what is tiered has to come from the store."""
+    tiered = 0
+    for topic, rows in wanted.items():
+        local = broker.offsets(topic).earliest_local
+        below = sum(1 for offset, *_ in rows if offset < local)
+        assert below > 800
+        tiered += below
+    with consumer_of(broker, tier, stored, cell) as consumer:
+        for topic, rows in wanted.items():
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+            assert read_to_end(consumer) == rows
+        metrics = consumer.metrics()
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+    assert total(metrics, "remote-fetch-records-total") >= tiered
+
+
+@cells_of("disk")
+def test_what_is_read_from_disk_is_what_the_plain_consumer_reads(
     kafka_broker: KafkaBroker,
     aiven_tier: Callable[[str], AivenTier],
     expected: Callable[[str], dict[str, list[Row]]],
     cell: Cell,
 ) -> None:
-    wanted = expected(cell.isolation)
-    below = 0
-    for topic, rows in wanted.items():
-        local = kafka_broker.offsets(topic).earliest_local
-        tiered = sum(1 for offset, *_ in rows if offset < local)
-        assert tiered > 800
-        below += tiered
-    with shim_of(kafka_broker, aiven_tier(cell.mode)) as shim, Consumer(direct(shim, cell.isolation, **PATIENT)) as consumer:
-        for topic, rows in wanted.items():
-            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-            assert read_to_end(consumer) == rows
-        metrics = consumer.metrics()
-        granted = shim.metrics()
-    assert metrics["remote-fetch-fallbacks-total"] == {}
-    assert total(metrics, "remote-fetch-records-total") >= below
-    assert granted["ranges_granted"] > granted["locations_granted"]
+    tier = aiven_tier(cell.mode)
+    stored = Stored(tier.store_url, {"presigned": {}, "local": {"remote.storage.fetcher.local.root": str(tier.directory)}})
+    check(kafka_broker, tier, stored, cell, expected(cell.isolation))
+
+
+@pytest.fixture(scope="module")
+def buckets(s3_server: S3Server, aiven_tier: Callable[[str], AivenTier]) -> Callable[[str], str]:
+    """A bucket with the tier in a mode; each is filled once."""
+    known: dict[str, str] = {}
+
+    def bucket(mode: str) -> str:
+        if mode not in known:
+            known[mode] = s3_server.new_bucket((f"below/{key}", data) for key, data in aiven_tier(mode).objects())
+        return known[mode]
+
+    return bucket
+
+
+@cells_of("s3")
+def test_what_is_read_from_s3_is_what_the_plain_consumer_reads(
+    kafka_broker: KafkaBroker,
+    aiven_tier: Callable[[str], AivenTier],
+    s3_environment: S3Server,
+    buckets: Callable[[str], str],
+    expected: Callable[[str], dict[str, list[Row]]],
+    cell: Cell,
+) -> None:
+    url = f"s3://{buckets(cell.mode)}/below"
+    fetchers = {
+        "presigned": {"remote.storage.fetcher.allowed.hosts": s3_environment.authority},
+        "s3": {**s3_environment.fetcher_settings, "remote.storage.fetcher.store.url": url},
+    }
+    check(
+        kafka_broker,
+        aiven_tier(cell.mode),
+        Stored(url, fetchers, s3_environment.options),
+        cell,
+        expected(cell.isolation),
+    )
 
 
 def test_the_heuristic_compresses_some_segments_and_not_others(aiven_tier: Callable[[str], AivenTier]) -> None:

@@ -53,7 +53,8 @@ MODES: Mapping[str, AivenWriter] = {
 class AivenTier:
     """A tier in one of MODES: the root of its objects, and the topic that tells of them.
 
-    ``prefix`` is the key prefix to configure. Where the custom metadata names another one, that one is meant.
+    ``prefix`` is the key prefix to configure; where the custom metadata name another one, that one is meant. Who has a listing
+    and no metadata needs ``listed_prefix``.
     """
 
     mode: str
@@ -64,6 +65,10 @@ class AivenTier:
     @property
     def store_url(self) -> str:
         return self.directory.as_uri()
+
+    @property
+    def listed_prefix(self) -> str:
+        return MODES[self.mode].prefix
 
     @property
     def encryption_keys(self) -> dict[str, str]:
