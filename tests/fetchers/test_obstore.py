@@ -1,0 +1,47 @@
+"""What obstore raises, as our kinds; which settings it takes is tested with what stands on it (test_object_store)."""
+
+from __future__ import annotations
+
+import pytest
+from obstore import exceptions as obstore
+
+from fetchers._obstore import obstore_guarded
+from kafka_remote_client.errors import (
+    ForbiddenLocationError,
+    RangeNotSatisfiableError,
+    RemoteStorageAccessError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+)
+from kafka_remote_client.testing import texts_of
+
+CANARY = "Error performing GET https://canary/key?sig=canary in 1ms - "
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (FileNotFoundError(f"{CANARY}status code: 404 Not Found: <Code>NoSuchKey</Code>"), SegmentNotFoundError),
+        (FileNotFoundError("canary"), SegmentNotFoundError),
+        (obstore.GenericError(f"{CANARY}status code: 416 Range Not Satisfiable"), RangeNotSatisfiableError),
+        (obstore.GenericError("Wanted range starting at 9, but object was only 1 bytes long"), RangeNotSatisfiableError),
+        (obstore.PermissionDeniedError("canary"), RemoteStorageAccessError),
+        (obstore.UnauthenticatedError("canary"), RemoteStorageAccessError),
+        (obstore.GenericError(f"{CANARY}HTTP error: error sending request, TimedOut"), RemoteStorageTimeoutError),
+        (obstore.GenericError(f"{CANARY}HTTP error: error sending request"), RemoteStorageUnavailableError),
+        (obstore.GenericError("Error performing token request: canary"), RemoteStorageAccessError),
+        (obstore.GenericError("canary"), RemoteStorageError),
+        (ValueError("Could not parse path: canary"), ForbiddenLocationError),
+    ],
+)  # fmt: skip
+def test_each_has_its_kind_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
+    def fail() -> None:
+        raise raised
+
+    with pytest.raises(RemoteStorageError) as caught:
+        obstore_guarded("gs://bucket", fail)
+    assert type(caught.value) is kind
+    assert "gs://bucket" in str(caught.value)
+    assert not [text for text in texts_of(caught.value) if "canary" in text]
