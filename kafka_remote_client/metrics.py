@@ -40,8 +40,8 @@ METRICS: dict[str, str] = {
     "remote-fetch-over-read-bytes-total": "Bytes received that gave no record: retried, skipped, discarded.",
     "remote-fetch-location-request-total": "Locations asked for.",
     "remote-fetch-location-refresh-total": "Of these, asked again because the URLs were past half of their life.",
-    "remote-fetch-location-throttle-time-total": "Milliseconds for which answers to location requests asked to be left alone.",
-    "remote-fetch-rate-limit-time-total": "Milliseconds in which fetch.remote.max.bytes.per.second or .requests. held back a range.",
+    "remote-fetch-location-throttle-time-total": "Milliseconds for which brokers, granting locations, asked to be left alone.",
+    "remote-fetch-rate-limit-time-total": "Milliseconds for which the consumer's own rate limits held back its ranges.",
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held at this moment.",
     "broker-fetch-records-total": "Records delivered by the broker path.",
@@ -116,9 +116,10 @@ class FetchMetrics:
             if error is not None:
                 self._errors[error] += 1
 
-    def location_done(self, seconds: float) -> None:
-        """Counts one location request."""
+    def location_done(self, seconds: float, throttle_ms: int = 0) -> None:
+        """Counts one location request, and for how long its answer asked to be left alone."""
         with self._lock:
+            self._totals["remote-fetch-location-throttle-time-total"] += throttle_ms
             self._totals["remote-fetch-location-request-total"] += 1
             self._raise_max("remote-fetch-location-latency-max", seconds)
 

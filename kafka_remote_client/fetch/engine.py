@@ -27,11 +27,11 @@ from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.breaker import StoresHealth
 from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
-from kafka_remote_client.fetch.memory import BufferPool, Lease, MemoryBudget
+from kafka_remote_client.fetch.memory import BufferPool, Lease
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
-from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
-from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
+from kafka_remote_client.fetch.range_io import Transfer, discard_range, read_range, store_host
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
+from kafka_remote_client.fetch.room import Room
 from kafka_remote_client.fetch.turns import Turns
 from kafka_remote_client.location.source import LocationSource, watch_caches
 from kafka_remote_client.metrics import FetchMetrics
@@ -65,7 +65,8 @@ class FetchEngine:
         self.config = config
         self.metrics = metrics
         self.lock = threading.RLock()
-        self.memory = MemoryBudget(config.buffer_memory)
+        self._room = Room(config)
+        self.memory = self._room.memory
         self.watch = OffsetsWatch(source, clock, config.location_timeout_ms / 1000)
         watch_caches(source, metrics)
         self._source = source
@@ -80,8 +81,8 @@ class FetchEngine:
         self._flying: dict[RangeTask, float] = {}
         self._stores = StoresHealth(config.breaker_failures, config.breaker_reset_ms / 1000)
         self._last_host: str | None = None
-        self.read_ahead = ReadAhead(config.max_in_flight)
-        self._sizer = RangeSizer(config.range_bytes, config.read_timeout_ms / 1000)
+        self.read_ahead = self._room.read_ahead
+        self._sizer = self._room.sizer
         self._buffers = BufferPool(config.max_in_flight)
         self._threads: list[threading.Thread] = []
         self._stuck = 0
@@ -127,6 +128,11 @@ class FetchEngine:
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
         """Where the tiers of partitions begin and end, or for each why that is not known."""
         return self._source.offsets_of(partitions, deadline)
+
+    @property
+    def source(self) -> LocationSource:
+        """Where locations are asked; it is closed with the engine."""
+        return self._source
 
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""
@@ -229,7 +235,9 @@ class FetchEngine:
                 while task is None:
                     if self._closed:
                         return
-                    self._work.wait(self._turns.patience(self.now(), _TICK_SECONDS) if self._readers else None)
+                    now = self.now()
+                    patience = self._turns.patience(now, self._room.patience(now, _TICK_SECONDS))
+                    self._work.wait(patience if self._readers else None)
                     task = self._next_task()
                 if self._turns:
                     self._work.notify()  # there may be more to do than this thread does
@@ -249,7 +257,7 @@ class FetchEngine:
         while (reader := self._turns.take(room=room)) is not None:
             task = reader.next_task(now)
             if isinstance(task, RangeTask):
-                if not self._has_room(task.read):
+                if not self._room.has_for(task.read.size, len(self._flying), now):
                     self._turns.hold(reader, first=room)
                     room = False
                     continue
@@ -259,10 +267,6 @@ class FetchEngine:
                 self._turns.add(reader)
                 return task
         return None
-
-    def _has_room(self, read: RangeRead) -> bool:
-        flying = self.read_ahead.in_flight(self._sizer.range_bytes)
-        return len(self._flying) < flying and self.memory.fits(read.size)
 
     def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
         if isinstance(task, LocateTask):
@@ -274,7 +278,7 @@ class FetchEngine:
         self._last_host = host
         if not self._stores.of(host).allows(now):
             return self._refuse(task)
-        self.memory.force(read.size)
+        self.metrics.add("remote-fetch-rate-limit-time-total", self._room.take(read.size, now))
         read.lease = Lease(read.size, self._release)
         self._flying[task] = now + self.config.read_timeout_ms / 1000 + self.config.connect_timeout_ms / 1000 + _GRACE_SECONDS
         self.metrics.set_buffer_bytes(self.memory.held)
@@ -289,32 +293,27 @@ class FetchEngine:
     def _locate(self, task: LocateTask) -> None:
         reader = task.reader
         with self.lock:
-            window = task.renews.window if task.renews else self._window(reader)
+            window = task.renews.window if task.renews else self._room.window(len(self._readers), chunked=reader.reads_chunks)
         started = self._clock.monotonic()
         deadline = Deadline(self._clock, self.config.location_timeout_ms / 1000)
         found = locate(self._source, task, window, self._formats, deadline, self._clock)
         now = self._clock.monotonic()
-        self.metrics.location_done(now - started)
+        self.metrics.location_done(now - started, getattr(found.answer, "throttle_time_ms", 0))
+        pause = 0.0 if task.ahead else policy.location_pause(found.answer)
         with self.lock:
+            reader.offsets = found.offsets
+            if pause:
+                reader.postponed(now + pause)
+                self._turns.add_later(reader, now + pause)
+                return
             if isinstance(found.answer, DirectFetchError):
                 self.metrics.error(found.answer.cause)
-            reader.offsets = found.offsets
             reader.located(task, found.answer, found.offset, window=window, now=now)
             if task.renews is not None:
                 self.metrics.add("remote-fetch-location-refresh-total")
             self._turns.add(reader)
             self._work.notify()
             self._ready.notify_all()
-
-    def _window(self, reader: RemoteReader) -> int:
-        return window_bytes(
-            self._sizer.range_bytes,
-            self._sizer.maximum,
-            in_flight=self.read_ahead.in_flight(self._sizer.range_bytes),
-            buffer_memory=self.config.buffer_memory,
-            readers=len(self._readers),
-            chunked=reader.reads_chunks,
-        )
 
     def _read(self, task: RangeTask) -> None:
         with self.lock:
@@ -386,6 +385,7 @@ class FetchEngine:
                 blocks.extend(grant.decode(read, borrow=reader.borrow))
             except (CorruptRecordError, UnsupportedFormatError) as failure:
                 error = failure
+                discard_range(self._fetcher, grant.location, read.granted)
             except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
                 _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
                 error = DirectFetchError("decoding failed")

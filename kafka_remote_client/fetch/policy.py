@@ -18,16 +18,18 @@ from kafka_remote_client.errors import (
     Action,
     CorruptRecordError,
     DirectFetchError,
+    LocationThrottledError,
     RemoteStorageThrottledError,
     RemoteStorageTimeoutError,
 )
 from kafka_remote_client.fetch.breaker import StoreHealth
 
-__all__ = ["MAX_CORRUPT", "decide", "is_store_failure", "retry_pause"]
+__all__ = ["MAX_CORRUPT", "decide", "is_store_failure", "location_pause", "retry_pause"]
 
 MAX_CORRUPT = 1
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
+_LONGEST_THROTTLE_SECONDS = 30.0
 
 
 def decide(
@@ -49,6 +51,16 @@ def retry_pause(error: DirectFetchError, attempts: int, jitter: float) -> float:
         return min(error.retry_after, _LONGEST_PAUSE_SECONDS)
     ceiling = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * float(2 ** max(0, attempts - 1)))
     return ceiling * jitter
+
+
+def location_pause(answer: object) -> float:
+    """Seconds after which a location is asked again because the broker wants to be left alone till then; 0 = it is answered.
+
+    Beyond 30 s a partition that has nothing else to read is better off with the broker path, which is throttled by itself.
+    """
+    if isinstance(answer, LocationThrottledError) and answer.retry_after <= _LONGEST_THROTTLE_SECONDS:
+        return answer.retry_after
+    return 0.0
 
 
 def is_store_failure(error: DirectFetchError) -> bool:

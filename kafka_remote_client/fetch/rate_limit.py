@@ -50,11 +50,15 @@ class RateLimits:
         self._held_since: float | None = None
 
     def delay(self, now: float) -> float:
-        """Seconds until the next range may be asked for; 0 = now. To be called when one is wanted."""
-        delay = max((bucket.delay(now) for bucket in (self._bytes, self._requests) if bucket is not None), default=0.0)
+        """Seconds until the next range may be asked for; 0 = now. To be called when one is wanted, for its wait is counted."""
+        delay = self.left(now)
         if delay > 0 and self._held_since is None:
             self._held_since = now
         return delay
+
+    def left(self, now: float) -> float:
+        """The same, asked by nobody in particular."""
+        return max((bucket.delay(now) for bucket in (self._bytes, self._requests) if bucket is not None), default=0.0)
 
     def take(self, size: int, now: float) -> float:
         """A range of ``size`` bytes is asked for. The seconds for which it, or the one it goes instead of, was held back."""

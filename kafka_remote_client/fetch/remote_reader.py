@@ -112,6 +112,7 @@ class RemoteReader:
         self.offsets = PartitionOffsets()
         self._engine = engine
         self._locating = False
+        self._locate_at = 0.0
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
         self._ahead_failed = False
@@ -176,7 +177,7 @@ class RemoteReader:
 
     def next_task(self, now: float) -> LocateTask | RangeTask | None:
         """What to do next for this partition; ``None`` when it has to wait."""
-        if self.state is ReaderState.LOCATING and not self._locating:
+        if self.state is ReaderState.LOCATING and not self._locating and self._locate_at <= now:
             return LocateTask(self, self.next_offset, self.leader_epoch, ahead=False)
         if self.state is not ReaderState.READING:
             return None
@@ -220,6 +221,11 @@ class RemoteReader:
         else:
             task.read.status = RangeStatus.FLYING
             task.read.attempts += 1
+
+    def postponed(self, until: float) -> None:
+        """Nobody may be asked for the location before ``until``."""
+        self._locating = False
+        self._locate_at = until
 
     def located(
         self,

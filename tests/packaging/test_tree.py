@@ -48,6 +48,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
     "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
     "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
+    "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
     "tests/records/test_differential.py": "batches of other libraries",

@@ -1,0 +1,53 @@
+"""Whether one more range may be asked of the store now, and how large ranges and windows are to be. Pure (no I/O).
+
+A range needs a free place among those in flight, memory, and its share of the client's own rate limits. Where a limit is
+smaller than a range, ranges are as small as the limit, so that none costs more than about a second of it.
+"""
+
+from __future__ import annotations
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.memory import MemoryBudget
+from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
+from kafka_remote_client.fetch.rate_limit import RateLimits
+
+__all__ = ["Room"]
+
+
+class Room:
+    """What all ranges of one engine share. Not thread-safe: the engine's lock guards it."""
+
+    def __init__(self, config: RemoteFetchConfig) -> None:
+        self.memory = MemoryBudget(config.buffer_memory)
+        self.read_ahead = ReadAhead(config.max_in_flight)
+        limit = config.max_bytes_per_second
+        largest = config.range_bytes if limit is None else min(config.range_bytes, limit)
+        self.sizer = RangeSizer(largest, config.read_timeout_ms / 1000)
+        self._limits = RateLimits(limit, config.max_requests_per_second)
+
+    def has_for(self, size: int, in_flight: int, now: float) -> bool:
+        """Whether a range of ``size`` bytes may be asked for while ``in_flight`` others are."""
+        if in_flight >= self.read_ahead.in_flight(self.sizer.range_bytes) or not self.memory.fits(size):
+            return False
+        return self._limits.delay(now) == 0
+
+    def take(self, size: int, now: float) -> int:
+        """The range is asked for. The milliseconds for which the rate limits held it back."""
+        self.memory.force(size)
+        return round(1000 * self._limits.take(size, now))
+
+    def patience(self, now: float, longest: float) -> float:
+        """Seconds after which there may be room by time alone, at most ``longest``."""
+        return min(self._limits.left(now) or longest, longest)
+
+    def window(self, readers: int, *, chunked: bool) -> int:
+        """The window that one of ``readers`` partitions asks for."""
+        in_flight = self.read_ahead.in_flight(self.sizer.range_bytes)
+        return window_bytes(
+            self.sizer.range_bytes,
+            self.sizer.maximum,
+            in_flight=in_flight,
+            buffer_memory=self.memory.limit,
+            readers=readers,
+            chunked=chunked,
+        )

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.room import Room
+
+MIB = 1 << 20
+
+
+def test_a_range_needs_a_place_memory_and_its_share_of_the_limits() -> None:
+    room = Room(RemoteFetchConfig(max_in_flight=2, buffer_memory=4 * MIB, max_requests_per_second=2))
+    assert room.has_for(MIB, 1, 0.0)
+    assert not room.has_for(MIB, 2, 0.0)
+    assert room.take(3 * MIB, 0.0) == 0
+    assert not room.has_for(2 * MIB, 1, 0.0)
+    assert room.take(MIB, 0.0) == 0
+    room.memory.give_back(4 * MIB)
+    assert not room.has_for(MIB, 0, 0.0)
+    assert 0 < room.patience(0.0, 0.25) < 0.25
+    assert room.has_for(MIB, 0, 0.5)
+    assert room.patience(0.5, 0.25) == 0.25
+    assert room.take(MIB, 0.75) == 750
+
+
+def test_ranges_are_as_small_as_a_limit_and_windows_follow() -> None:
+    assert Room(RemoteFetchConfig()).sizer.maximum == 8 * MIB
+    room = Room(RemoteFetchConfig(max_bytes_per_second=MIB))
+    assert (room.sizer.maximum, room.sizer.range_bytes) == (MIB, MIB)
+    assert room.window(1, chunked=False) == 16 * MIB
+    assert room.window(1, chunked=True) == 32 * MIB
+    small = Room(RemoteFetchConfig(buffer_memory=4 * MIB))
+    assert small.window(4, chunked=False) == MIB
