@@ -10,10 +10,12 @@ import pytest
 from fetchers.local import LocalFetcher
 from fetchers.memory import MemoryFetcher
 from fetchers.presigned import PresignedFetcher
+from fetchers.s3_signer import S3Signer
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.testing import Answer, FailingFetcher, RemoteStorageFetcherTests, ScriptedOrigin, SlowFetcher
+from tests.support.s3_server import S3Server
 
 SECRET = b"a secret of 16 bytes or more"
 
@@ -113,6 +115,33 @@ class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
     def locate(self, custom_metadata: bytes, start: int, end: int) -> bytes:
         key = LocationMetadata.decode(custom_metadata).object_key
         return LocationMetadata(url=self.origin.signer.sign(key, ByteRange(start, end), 60).url).encode()
+
+
+class TestPresignedFetcherOnS3(RemoteStorageFetcherTests):
+    """A server that checks each signature, range and expiry; the URLs are those that a shim grants."""
+
+    open_ended = False
+
+    @pytest.fixture
+    def fetcher(self, s3_environment: S3Server) -> Iterator[PresignedFetcher]:
+        self.server = s3_environment
+        self.bucket = s3_environment.new_bucket()
+        self.signer = S3Signer(f"s3://{self.bucket}/tier", s3_environment.options)
+        fetcher = presigned(f"{s3_environment.authority}/{self.bucket}/tier")
+        yield fetcher
+        fetcher.close()
+
+    def put(self, key: str, data: bytes) -> bytes:
+        self.server.put(self.bucket, [(f"tier/{key}", data)])
+        return by_key(key)
+
+    def absent(self, key: str) -> bytes:
+        return by_key(key)
+
+    def locate(self, custom_metadata: bytes, start: int, end: int) -> bytes:
+        key = LocationMetadata.decode(custom_metadata).object_key
+        signed = self.signer.sign(key, ByteRange(start, end), 60)
+        return LocationMetadata(url=signed.url, signed_headers=signed.headers).encode()
 
 
 class TestWrappers(TestMemoryFetcher):

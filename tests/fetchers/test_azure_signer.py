@@ -1,0 +1,96 @@
+"""Shared access signatures that Azurite judges, used as a shim's client uses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fetchers.azure_signer import AzureSigner
+from fetchers.presigned import PresignedFetcher
+from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import LocationMetadata, SignedUrl
+from kafka_remote_client.registry import load_signer
+from kafka_remote_client.testing import read_all, segment_metadata
+from tests.support.azure_server import AzureServer
+from tests.support.locations import ManualClock
+
+DATA = bytes(range(256)) * 40
+KEY = "a b+é.log"
+
+
+@pytest.fixture
+def container(azure_environment: AzureServer) -> str:
+    return azure_environment.new_bucket([(f"tier/{KEY}", DATA), ("tier/other.log", DATA)])
+
+
+def fetched(server: AzureServer, signed: SignedUrl, start: int, end: int) -> bytes:
+    fetcher = PresignedFetcher()
+    fetcher.configure(
+        {
+            "remote.storage.fetcher.allowed.hosts": server.authority,
+            "remote.storage.fetcher.allow.http": True,
+            "remote.storage.fetcher.allow.private.addresses": True,
+            "fetch.remote.connect.timeout.ms": 60_000,
+            "fetch.remote.read.timeout.ms": 60_000,
+        }
+    )
+    location = LocationMetadata(url=signed.url, signed_headers=signed.headers).encode()
+    try:
+        return read_all(fetcher.fetch_log_segment(segment_metadata(location, len(DATA)), start, end))
+    finally:
+        fetcher.close()
+
+
+def test_opens_one_blob_and_all_of_it(azure_environment: AzureServer, container: str) -> None:
+    signer = load_signer(f"az://{container}/tier", azure_environment.options)
+    assert not signer.binds_ranges
+    signed = signer.sign(KEY, ByteRange(5, 10), 60)
+    assert fetched(azure_environment, signed, 5, 10) == DATA[5:10]
+    assert fetched(azure_environment, signed, 0, len(DATA)) == DATA, "what no signature can bind has to be permitted"
+    other = signer.sign("other.log", ByteRange(5, 10), 60)
+    moved = SignedUrl(other.url.partition("?")[0] + "?" + signed.url.partition("?")[2])
+    with pytest.raises(RemoteStorageAccessError, match="403"):
+        fetched(azure_environment, moved, 5, 10)
+
+
+def test_expires(azure_environment: AzureServer, container: str) -> None:
+    """Azurite calls it an authorization failure, where Azure says that the time frame is over: either asks for a new one."""
+    clock = ManualClock()
+    assert clock.time_ms() < 1_700_000_000_000, "long ago"
+    signed = AzureSigner(f"az://{container}/tier", azure_environment.options, clock).sign(KEY, ByteRange(5, 10), 60)
+    with pytest.raises(RemoteStorageAccessError):
+        fetched(azure_environment, signed, 5, 10)
+
+
+def test_asks_for_the_version_that_was_located(azure_environment: AzureServer, container: str) -> None:
+    signed = AzureSigner(f"az://{container}/tier", azure_environment.options).sign(KEY, ByteRange(5, 10), 60, '"x"')
+    assert signed.headers == (("if-match", '"x"'),)
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "said"),
+    [
+        ({}, "a2V5", "needs azure.account.name"),
+        ({"azure.account.name": "somebody"}, "", "AZURE_STORAGE_ACCOUNT_KEY"),
+        ({"azure.account.name": "somebody", "azure.endpoint.url": "http://127.0.0.1:1/somebody"}, "a2V5", "plain http"),
+    ],
+)
+def test_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, options: dict[str, object], key: str, said: str) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", key)
+    with pytest.raises(ConfigurationError, match=said):
+        AzureSigner("az://container", options)
+
+
+def test_leads_to_the_accounts_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    signer = AzureSigner("az://container/tier", {"azure.account.name": "somebody"})
+    assert repr(signer) == "AzureSigner('container')"
+    url = signer.sign("a b.log", ByteRange(0, 1), 60).url
+    assert url.startswith("https://somebody.blob.core.windows.net/container/tier/a%20b.log?")
+    with pytest.raises(ValueError, match="object key"):
+        signer.sign("../a", ByteRange(0, 1), 60)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "canary")
+    with pytest.raises(ConfigurationError, match="is not a key") as caught:
+        AzureSigner("az://container", {"azure.account.name": "somebody"}).sign("a", ByteRange(0, 1), 60)
+    assert "canary" not in str(caught.value)
