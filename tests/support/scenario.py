@@ -23,6 +23,7 @@ from tests.support.waiting import wait_until
 __all__ = ["TransactionalTopic", "write_transactional_topic", "write_wide_topic"]
 
 _FIRST_TIMESTAMP = 1_700_000_000_000
+_PATIENCE_SECONDS = 120
 _CODECS = {"plain": "none", "rdk-none": "none", "rdk-lz4": "lz4", "rdk-zstd": "zstd"}
 
 
@@ -83,7 +84,7 @@ class _Writer:
                 config |= {"transactional.id": f"{self.topic}-{name}", "transaction.timeout.ms": 3_600_000}
             self._producers[name] = Producer(config)
             if name != "plain":
-                self._producers[name].init_transactions(30)
+                self._producers[name].init_transactions(_PATIENCE_SECONDS)
         return self._producers[name]
 
     def records(self, name: str, count: int, size: int = 120) -> None:
@@ -100,7 +101,7 @@ class _Writer:
                 headers=[("number", b"%d" % number), ("empty", None)] if number % 5 == 0 else None,
                 timestamp=_FIRST_TIMESTAMP + number,
             )
-        assert producer.flush(30) == 0, "the broker did not take all records"
+        assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
 
     def begin(self, name: str) -> int:
         """Begins a transaction; the offset at which its first record will lie, as nobody else writes until then."""
@@ -108,7 +109,7 @@ class _Writer:
         return self.end()
 
     def finish(self, name: str, first: int, *, commit: bool) -> None:
-        (self.producer(name).commit_transaction if commit else self.producer(name).abort_transaction)(30)
+        (self.producer(name).commit_transaction if commit else self.producer(name).abort_transaction)(_PATIENCE_SECONDS)
         self.transactions.append((f"{self.topic}-{name}", first, "commit" if commit else "abort"))
 
     def transaction(self, name: str, count: int, *, commit: bool, inside: Callable[[], None] = lambda: None) -> None:
@@ -220,7 +221,7 @@ def write_wide_topic(broker: KafkaBroker, topic: str) -> None:
         for number in range(200):
             value = content.randbytes(1500) + bytes(500)  # what does not shrink at all is sent as it is
             producer.produce(topic, value, b"%s %d" % (codec.encode(), number), 0, timestamp=_FIRST_TIMESTAMP + number)
-        assert producer.flush(60) == 0, "the broker did not take all records"
+        assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic)
 
 
