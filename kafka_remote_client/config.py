@@ -50,6 +50,8 @@ class RemoteFetchConfig:
     range_bytes: int = 8 * _MIB
     max_bytes_per_second: int | None = None
     max_requests_per_second: int | None = None
+    cache_directory: str | None = None
+    cache_max_bytes: int = 10 * 1024 * _MIB
     retries: int = 2
     fallback_backoff_ms: int = 1000
     recheck_interval_ms: int = 10_000
@@ -68,13 +70,14 @@ class RemoteFetchConfig:
     fetcher_options: Mapping[str, object] = attrs.field(factory=dict, repr=lambda options: f"<{len(options)} options>")
 
     def fetcher_configs(self) -> dict[str, object]:
-        """What a fetcher's ``configure`` receives: the shared time-outs and limits, and all of its own keys."""
+        """What a fetcher's ``configure`` receives: the shared time-outs and limits, the store's URL, and all of its own keys."""
         shared = {
             "fetch.remote.connect.timeout.ms": self.connect_timeout_ms,
             "fetch.remote.read.timeout.ms": self.read_timeout_ms,
             "fetch.remote.max.in.flight": self.max_in_flight,
         }
-        return {**shared, **self.fetcher_options}
+        store = {} if self.store_url is None else {"remote.storage.store.url": self.store_url}
+        return {**shared, **store, **self.fetcher_options}
 
     def store_options(self) -> dict[str, object]:
         """What a store is built with: the fetcher's own keys, without their prefix."""

@@ -47,6 +47,11 @@ def test_keys_of_the_fetcher_are_handed_to_it_with_the_shared_limits() -> None:
     }
 
 
+def test_the_fetcher_is_told_which_store_is_read() -> None:
+    remote, _ = split_config({"remote.storage.store.url": "file:///tier"})
+    assert remote.fetcher_configs()["remote.storage.store.url"] == "file:///tier"
+
+
 def test_shows_no_value_of_the_fetchers_options() -> None:
     remote, _ = split_config({"remote.storage.fetcher.secret": "hush"})
     assert "hush" not in repr(remote)

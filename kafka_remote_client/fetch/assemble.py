@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.caching_fetcher import with_cache
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
-from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store
+from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.tls import client_context, security_protocol
 from kafka_remote_client.registry import MissingExtraError, load_fetcher
@@ -27,11 +30,13 @@ def build_engine(
 ) -> FetchEngine | None:
     """The engine, or ``None``, with one log line where direct fetch is wanted and cannot work; nothing is touched then.
 
+    A client that reads the store itself needs no fetcher's name: ranges are then read as indexes are, through the store.
+
     Raises ConfigurationError for a fetcher that does not exist or refuses its settings.
     """
     if not remote.enabled:
         return None
-    if remote.fetcher_class is None:
+    if remote.fetcher_class is None and not reads_the_store(remote):
         _log.warning("direct fetch is off: remote.storage.fetcher.class is not set")
         return None
     try:
@@ -39,20 +44,24 @@ def build_engine(
     except ConfigurationError as error:
         _log.warning("direct fetch is off: %s", error)
         return None
-    bootstrap = remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
-    if not bootstrap:
-        raise ConfigurationError("bootstrap.servers is not set")
-    # First what can only be refused, then what holds resources.
     formats = _readable_formats()
-    client_id = str(inner.get("client.id", "rdkafka"))
-    source = BrokerLocationSource(str(bootstrap), client_id=client_id, clock=clock, formats=formats, ssl_context=ssl_context)
-    try:
-        fetcher = load_fetcher(remote)
-    except MissingExtraError as error:
-        _log.warning("direct fetch is off: %s", error)
-        return None
-    # It passes on what is not in chunks, so one that is never offered any costs nothing.
-    return FetchEngine(source, ChunkedFetcher(fetcher), remote, clock=clock, metrics=metrics, formats=formats)
+    with ExitStack() as undone:
+        try:
+            # First what can only be refused, then what holds connections and threads.
+            store = None
+            if reads_the_store(remote):
+                store = configured_store(remote)
+                undone.callback(store.close)
+            fetcher = load_fetcher(remote) if store is None or remote.fetcher_class is not None else StoreFetcher(store)
+            undone.callback(fetcher.close)
+            cached = with_cache(fetcher, remote, clock, metrics)
+            source = build_source(remote, inner, clock, store, formats=formats, ssl_context=ssl_context)
+        except MissingExtraError as error:
+            _log.warning("direct fetch is off: %s", error)
+            return None
+        undone.pop_all()
+    # ChunkedFetcher passes on what is not in chunks, so one that is never offered any costs nothing.
+    return FetchEngine(source, ChunkedFetcher(cached), remote, clock=clock, metrics=metrics, formats=formats)
 
 
 def _tls(inner: Mapping[str, object]) -> ssl.SSLContext | None:

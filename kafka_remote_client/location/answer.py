@@ -39,7 +39,7 @@ from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchResponse, PartitionData
 
-__all__ = ["MAX_EXPIRY_MS", "LocationQuestion", "location_of"]
+__all__ = ["MAX_EXPIRY_MS", "LocationQuestion", "leaders_word", "location_of", "offsets_of"]
 
 MAX_EXPIRY_MS = 7 * 24 * 3600 * 1000
 """The longest life of a signed URL that stores give (a week, by AWS Signature Version 4): more is not believed."""
@@ -70,16 +70,10 @@ def location_of(
 
     Raises BrokerResponseError, ProtocolError and UnsupportedFormatError as the module's table says.
     """
-    if response.error_code != ErrorCode.NONE:
-        raise broker_error(response.error_code, str(question))
-    data = _partition_data(question, response, by_id=by_id)
-    offsets = PartitionOffsets(log_start=data.log_start_offset, high_watermark=data.high_watermark)
-    if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return NotRemote("out-of-range", offsets, out_of_range=True)
-    if data.error_code != ErrorCode.NONE:
-        raise broker_error(data.error_code, str(question))
-    if DIVERGING_EPOCH_TAG in data.tags:
-        return NotRemote("diverging-epoch", offsets)
+    data = leaders_word(question, response, by_id=by_id)
+    if isinstance(data, NotRemote):
+        return data
+    offsets = offsets_of(data)
     grant = dialect.read_grant(data.tags, question.formats)
     if grant is None:
         return NotRemote("not-granted", offsets)
@@ -102,6 +96,29 @@ def location_of(
         range_signed=_has_signed_url(grant.ranges),
         throttle_time_ms=response.throttle_time_ms,
     )
+
+
+def leaders_word(question: LocationQuestion, response: FetchResponse, *, by_id: bool) -> PartitionData | NotRemote:
+    """What the leader says of the partition, or why it has nothing for this position.
+
+    Raises BrokerResponseError for any other error, and ProtocolError for an answer about something else.
+    """
+    if response.error_code != ErrorCode.NONE:
+        raise broker_error(response.error_code, str(question))
+    data = _partition_data(question, response, by_id=by_id)
+    offsets = offsets_of(data)
+    if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return NotRemote("out-of-range", offsets, out_of_range=True)
+    if data.error_code != ErrorCode.NONE:
+        raise broker_error(data.error_code, str(question))
+    if DIVERGING_EPOCH_TAG in data.tags:
+        return NotRemote("diverging-epoch", offsets)
+    return data
+
+
+def offsets_of(data: PartitionData) -> PartitionOffsets:
+    """Where the log begins and ends, by an answer without error."""
+    return PartitionOffsets(log_start=data.log_start_offset, high_watermark=data.high_watermark)
 
 
 def _partition_data(question: LocationQuestion, response: FetchResponse, *, by_id: bool) -> PartitionData:

@@ -2,26 +2,34 @@
 
 It stands on the same resolver as the shim, over what a listing of the store tells. Ranges carry the object's key, and for a
 segment kept in chunks what restores it, so the fetcher needs credentials of its own. Nobody can say here where the log really
-starts (DeleteRecords), nor what the brokers still hold; a reader of committed records stops before the first transaction that
-is undecided where the tier ends.
+starts (DeleteRecords), nor what the brokers still hold: the tier is taken for the whole log.
 
-References: docs/design.md.
+A reader of committed records stops before the first transaction that is undecided where the tier ends (reason "undecided"), and
+gets nothing where neither a producer snapshot nor the log itself tells which that is ("transactions-unknown").
+
+References: docs/sources.md.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-import attrs
-
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.errors import ConfigurationError, DirectFetchError
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    CorruptRecordError,
+    DirectFetchError,
+    RemoteLogError,
+    UnsupportedFormatError,
+)
+from kafka_remote_client.location.direct_location import direct_location
+from kafka_remote_client.location.tier_source import DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     UNKNOWN_OFFSET,
-    GrantedRange,
     IsolationLevel,
     NotRemote,
     PartitionOffsets,
@@ -35,14 +43,16 @@ from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.window import range_size
 
-__all__ = ["DEFAULT_RANGE_BYTES", "DEFAULT_WINDOW_BYTES", "ListingLocationSource"]
+__all__ = ["ListingLocationSource"]
 
-DEFAULT_RANGE_BYTES = 8 * 1024 * 1024
-DEFAULT_WINDOW_BYTES = 4 * DEFAULT_RANGE_BYTES
+_log = logging.getLogger(__name__)
 
 
 class ListingLocationSource:
-    """A LocationSource over one listing of a store; what is uploaded later is not seen."""
+    """A LocationSource over one listing of a store, made when it is first needed; what is uploaded later is not seen.
+
+    Owns ``store``.
+    """
 
     def __init__(
         self,
@@ -53,31 +63,47 @@ class ListingLocationSource:
         topic_id: UUID | None = None,
         range_bytes: int = DEFAULT_RANGE_BYTES,
     ) -> None:
-        """``topic`` bounds the listing to one name; ``topic_id`` picks one of several topics of a name.
-
-        Raises what the store raises.
-        """
+        """``topic`` bounds the listing to one name; ``topic_id`` picks one of several topics of a name."""
         self._store = store
         self._layout = layout
+        self._topic = topic
         self._topic_id = topic_id
         self._range_bytes = range_bytes
-        self.listing = TierListing(store, layout, topic)
+        self._listings: dict[str | None, TierListing] = {}
         self.resolver = RemoteSegmentResolver(store, layout)
         self._undecided: dict[TopicIdPartition, int | None] = {}
         self._lock = threading.Lock()
+
+    @property
+    def listing(self) -> TierListing:
+        """All of the store, or of the one topic. Raises what the store raises."""
+        return self._listing(self._topic)
+
+    def _listing(self, topic: str | None) -> TierListing:
+        with self._lock:
+            if topic not in self._listings:
+                self._listings[topic] = TierListing(self._store, self._layout, topic)
+            return self._listings[topic]
 
     def partitions(self, topic: str) -> list[TopicIdPartition]:
         """The partitions of a topic, by number; empty when the store has none of that name.
 
         Raises ConfigurationError, with the list, when the name stands for several topics and none was picked.
         """
-        ids = [i for i in self.listing.topic_ids(topic) if self._topic_id in {None, i}]
+        listing = self._listing(topic)
+        ids = [i for i in listing.topic_ids(topic) if self._topic_id in {None, i}]
         if len(ids) > 1:
             known = ", ".join(uuid_to_text(i) for i in ids)
             raise ConfigurationError(
                 f"the name {topic!r} stands for {len(ids)} topics in the store; pick one by its id: {known}"
             )
-        return [tip for tip in self.listing.partitions(topic) if tip.topic_id in ids]
+        return [tip for tip in listing.partitions(topic) if tip.topic_id in ids]
+
+    def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
+        """One line for each segment of the partition that is not read, with the reason."""
+        listing = self._listing(topic_id_partition.topic)
+        left_out = {**listing.unreadable(topic_id_partition), **listing.superseded(topic_id_partition)}
+        return [f"segment {segment_id} is not read: {why}" for segment_id, why in left_out.items()]
 
     def locate(
         self,
@@ -94,11 +120,17 @@ class ListingLocationSource:
         tip = self._tip(topic, partition)
         if tip is None:
             return NotRemote("unknown-partition")
-        undecided = self.first_undecided_offset(tip) if isolation_level is IsolationLevel.READ_COMMITTED else None
+        undecided = None
+        if isolation_level is IsolationLevel.READ_COMMITTED:
+            try:
+                undecided = self.first_undecided_offset(tip)
+            except (RemoteLogError, CorruptRecordError, UnsupportedFormatError) as error:
+                _log.warning("committed records of %s cannot be told from others: %s", tip, error)
+                return NotRemote("transactions-unknown", self._offsets(tip))
         if undecided is not None and offset >= undecided:
             return NotRemote("undecided", self._offsets(tip))
         found = self.resolver.resolve(
-            self.listing.cache(tip),
+            self._listing(topic).cache(tip),
             offset,
             isolation_level=isolation_level,
             max_bytes=max_bytes or DEFAULT_WINDOW_BYTES,
@@ -107,24 +139,22 @@ class ListingLocationSource:
         )
         if isinstance(found, NotRemote):
             return found
-        if not found.aborted_complete:
-            # Every transaction below the bound is decided, so a marker is missing only if a segment is.
+        if not found.aborted_complete and found.tiered_end != self._offsets(tip).high_watermark:
+            # Every transaction below the bound is decided in the tier. All of it has to be searched: a segment is missing.
             return NotRemote("aborted-unknown", self._offsets(tip))
-        located = self._layout.locate(self._store, found.metadata, found.ranges)
-        return SegmentLocation(
-            metadata=found.metadata,
-            format=located.format,
-            fetch_offset=offset,
-            ranges=tuple(
-                GrantedRange(one.range, attrs.evolve(one.location, etag=found.etag).encode()) for one in located.ranges
-            ),
-            next_offset=found.next_offset,
-            aborted_transactions=found.aborted,
+        return direct_location(
+            self._store,
+            self._layout,
+            found,
+            aborted=found.aborted,
             last_stable_offset=UNKNOWN_OFFSET if undecided is None else undecided,
         )
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:  # noqa: ARG002 - as above
-        """Where the tier begins and ends. ``log_start`` is the first tiered offset: DeleteRecords leaves no trace here."""
+        """Where the tier begins and ends, as if it were the whole log and nothing of it were on a broker's disk.
+
+        DeleteRecords leaves no trace here.
+        """
         tip = self._tip(topic, partition)
         return PartitionOffsets() if tip is None else self._offsets(tip)
 
@@ -134,12 +164,18 @@ class ListingLocationSource:
         return {key: self.offsets(*key, deadline) for key in partitions}
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
-        """Where a reader of committed records stops; None = at the tier's end."""
+        """Where a reader of committed records stops; None = at the tier's end.
+
+        Raises RemoteLogError, CorruptRecordError and UnsupportedFormatError when nobody knows, and what the store raises.
+        """
         with self._lock:
-            if topic_id_partition not in self._undecided:
-                cache = self.listing.cache(topic_id_partition)
-                self._undecided[topic_id_partition] = self.resolver.first_undecided_offset(cache)
-            return self._undecided[topic_id_partition]
+            if topic_id_partition in self._undecided:
+                return self._undecided[topic_id_partition]
+        # Two threads may look for it at once, which does no harm.
+        found = self.resolver.first_undecided_offset(self._listing(topic_id_partition.topic).cache(topic_id_partition))
+        with self._lock:
+            self._undecided[topic_id_partition] = found
+        return found
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self.resolver.cache_statistics()
@@ -151,8 +187,8 @@ class ListingLocationSource:
         return next((tip for tip in self.partitions(topic) if tip.partition == partition), None)
 
     def _offsets(self, tip: TopicIdPartition) -> PartitionOffsets:
-        log = self.resolver.log(self.listing.cache(tip))
+        log = self.resolver.log(self._listing(tip.topic).cache(tip))
         start, end = (None, None) if log is None else (log.start_offset(), log.end_offset())
         if start is None or end is None:
             return PartitionOffsets()
-        return PartitionOffsets(log_start=start, latest_tiered=end - 1)
+        return PartitionOffsets(log_start=start, earliest_local=end, latest_tiered=end - 1, high_watermark=end)

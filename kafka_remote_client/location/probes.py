@@ -35,6 +35,7 @@ class NotGrantedError(Exception):
 class ProbeKind(Enum):
     """What a probe is for. ABORTED_IN_TIER makes the broker read a little of the tier itself."""
 
+    POSITION = auto()
     LINEAGE = auto()
     ABORTED = auto()
     ABORTED_IN_TIER = auto()

@@ -46,6 +46,7 @@ _OUR_CONFIG: dict[str, str | int | float | bool] = {
     "isolation.level": "read_uncommitted",
     "check.crcs": True,
 }
+_DECIDED = (FollowState.READY, FollowState.DISTRUSTED)
 _LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 - librdkafka's own codes
 
 
@@ -85,10 +86,13 @@ class RemoteLogMetadataFollower:
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
         """Whether the store holds all that the metadata topic said of this partition when reading began, and no doubt."""
         with self._changed:
-            if not self._partitions or self._stop.is_set():
-                return False
-            number = metadata_partition(topic_id_partition, len(self._partitions))
-            return self._partitions[number].state is FollowState.READY
+            return not self._stop.is_set() and self._state(topic_id_partition) is FollowState.READY
+
+    def wait_ready(self, topic_id_partition: TopicIdPartition, seconds: float) -> bool:
+        """:meth:`ready`, at most ``seconds`` later: as soon as that is so, or can no longer become so."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stop.is_set() or self._state(topic_id_partition) in _DECIDED, seconds)
+            return self.ready(topic_id_partition)
 
     def wait_settled(self, seconds: float) -> bool:
         """Waits until every metadata partition is ready or distrusted, or reading has ended; False when time ran out."""
@@ -99,6 +103,11 @@ class RemoteLogMetadataFollower:
         """The metadata partitions that are not trusted any more."""
         with self._changed:
             return [n for n, partition in self._partitions.items() if partition.state is FollowState.DISTRUSTED]
+
+    def _state(self, topic_id_partition: TopicIdPartition) -> FollowState:
+        if not self._partitions:
+            return FollowState.REPLAYING
+        return self._partitions[metadata_partition(topic_id_partition, len(self._partitions))].state
 
     def _settled(self) -> bool:
         states = [partition.state for partition in self._partitions.values()]
@@ -122,6 +131,7 @@ class RemoteLogMetadataFollower:
         """Waits for the topic and its offsets, then begins at the beginning; False when closed meanwhile."""
         while not self._stop.is_set():
             try:
+                consumer.poll(0)  # serves callbacks, such as the one that fetches a token for the first connection
                 found = self._watermarks(consumer)
             except KafkaException as error:
                 _log.warning("%s cannot be read yet: %s", self._topic, error)

@@ -66,6 +66,7 @@ __all__ = ["GrantLimits", "GrantingBroker", "LocationTier", "Window"]
 _MAX_REQUEST_BYTES = 64 << 10
 _METADATA_VERSION = 12
 _COUNTED = {
+    ProbeKind.POSITION: (),
     ProbeKind.LINEAGE: (),
     ProbeKind.ABORTED: ("aborted_probes",),
     ProbeKind.ABORTED_IN_TIER: ("aborted_probes", "remote_probes"),

@@ -43,7 +43,7 @@ def engine_of(monkeypatch: pytest.MonkeyPatch) -> tuple[FetchEngine, tuple[str, 
             offered.append(settings["formats"])
             super().__init__(bootstrap_servers, **settings)
 
-    monkeypatch.setattr("kafka_remote_client.fetch.assemble.BrokerLocationSource", Source)
+    monkeypatch.setattr("kafka_remote_client.fetch.location_sources.BrokerLocationSource", Source)
     settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", "bootstrap.servers": "localhost:1"}
     remote, inner = split_config(settings)
     engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
@@ -78,7 +78,7 @@ def directly(**inner: object) -> FetchEngine | None:
 
 
 def test_locations_are_asked_over_tls_where_the_consumer_speaks_it(mocker: MockerFixture) -> None:
-    source = mocker.patch("kafka_remote_client.fetch.assemble.BrokerLocationSource")
+    source = mocker.patch("kafka_remote_client.fetch.location_sources.BrokerLocationSource")
     for protocol, spoken in (("ssl", ssl.SSLContext), ("SSL", ssl.SSLContext), ("plaintext", type(None)), (None, type(None))):
         engine = directly(security_protocol=protocol, ssl_ca_pem=Authority().pem)
         assert engine is not None

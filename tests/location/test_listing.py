@@ -66,9 +66,62 @@ def test_committed_readers_stop_before_the_first_undecided_transaction(tier):
     assert (location.next_offset, location.last_stable_offset) == (20, 20)
     assert location.ranges[-1].range.end == len(batch(0, 10)) * 2
     stopped = locate(source, 20)
-    assert (stopped.reason, stopped.offsets) == ("undecided", PartitionOffsets(log_start=0, latest_tiered=29))
+    assert (stopped.reason, stopped.offsets) == (
+        "undecided",
+        PartitionOffsets(log_start=0, earliest_local=30, latest_tiered=29, high_watermark=30),
+    )
     assert locate(source, 20, UNCOMMITTED).next_offset == 30
     assert source.first_undecided_offset(TIP) == 20
+
+
+@pytest.mark.parametrize("damage", [None, b"damaged"])
+def test_without_a_sound_snapshot_the_log_tells_where_committed_readers_stop(tier, damage):
+    open_at_10 = [batch(0, 5, producer_id=7), batch(5, producer_id=7, marker="abort"), batch(10, 5, producer_id=8)]
+    segment = tier.add(open_at_10, number=1, aborted=[(7, 0, 5, 6)])
+    if damage is None:
+        tier.remove(segment, ObjectKind.PRODUCER_SNAPSHOT)
+    else:
+        tier.put(segment, ObjectKind.PRODUCER_SNAPSHOT, damage)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    location = locate(source, 0)
+    assert (location.next_offset, location.aborted_transactions) == (10, (AbortedTransaction(7, 0),))
+    assert locate(source, 10).reason == "undecided"
+
+
+def test_committed_readers_get_nothing_where_neither_snapshot_nor_log_tells(tier, caplog):
+    damaged = bytearray(batch(0, 5, producer_id=7))
+    damaged[-1] ^= 1
+    segment = tier.add([bytes(damaged), batch(5, 5)], number=1, indexed=[1])
+    tier.remove(segment, ObjectKind.PRODUCER_SNAPSHOT)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    assert locate(source, 5).reason == "transactions-unknown"
+    assert "cannot be told" in caplog.text
+    assert locate(source, 5, UNCOMMITTED).next_offset == 10
+
+
+def test_copies_that_are_not_read_are_named(tier):
+    tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
+    tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
+    half = tier.add([batch(50, 10)], number=3)
+    tier.remove(half, ObjectKind.LEADER_EPOCH)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    remarks = source.remarks(TIP)
+    assert len(remarks) == 2
+    assert sum("leader epoch checkpoint" in remark for remark in remarks) == 1
+    assert locate(source, 0).metadata.remote_log_segment_id.id.int == 1
+
+
+def test_nothing_is_listed_before_it_is_needed_and_then_one_topic_only(tier):
+    tier.add([batch(0, 10)], number=1)
+    listed = []
+    whole = tier.store.list
+    tier.store.list = lambda prefix: listed.append(prefix) or whole(prefix)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    assert listed == []
+    locate(source, 0)
+    locate(source, 5)
+    assert len(listed) == 1
+    assert "orders" in listed[0]
 
 
 def test_a_missing_segment_that_may_hold_a_marker_is_never_read_over(tier):
@@ -92,7 +145,9 @@ def test_says_why_there_is_no_location(tier):
 def test_offsets_are_those_of_the_tier(tier):
     tier.add([batch(10, 10)], number=1)
     source = ListingLocationSource(tier.store, LAYOUT)
-    assert source.offsets("orders", 7, DEADLINE) == PartitionOffsets(log_start=10, latest_tiered=19)
+    assert source.offsets("orders", 7, DEADLINE) == PartitionOffsets(
+        log_start=10, earliest_local=20, latest_tiered=19, high_watermark=20
+    )
     assert source.offsets("orders", 8, DEADLINE) == PartitionOffsets()
 
 

@@ -67,6 +67,9 @@ class FakeConsumer:
     def get_watermark_offsets(self, partition, timeout):
         return self.watermarks[partition.partition]
 
+    def poll(self, timeout):
+        self.polled = True
+
     def assign(self, partitions):
         self.assigned = [(p.topic, p.partition, p.offset) for p in partitions]
 
@@ -140,6 +143,31 @@ def test_ready_when_what_was_there_at_the_beginning_is_applied(start):
     assert follower.ready(TIP)
     assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
     assert (follower.distrusted(), follower.bad_records) == ([], 0)
+
+
+def test_waits_for_one_partition_until_it_is_ready(start):
+    follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)})
+    assert not follower.wait_ready(TIP, 0)
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(follower.wait_ready(TIP, SECONDS)))
+    waiting.start()
+    consumer.script.put([FakeMessage(HOME, 0, SEGMENT)])
+    waiting.join(SECONDS)
+    assert answers == [True]
+
+
+def test_waits_no_longer_for_what_can_never_be_ready(start):
+    follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)})
+    consumer.script.put([FakeMessage(HOME, 0, None)])
+    assert not follower.wait_ready(TIP, SECONDS)
+    follower.close()
+    assert not follower.wait_ready(TIP, SECONDS)
+
+
+def test_callbacks_are_served_before_the_first_question(start):
+    follower, consumer = start({0: (0, 0)})
+    assert follower.wait_settled(SECONDS)
+    assert consumer.polled
 
 
 def test_the_end_of_the_partition_makes_ready_where_the_last_records_are_not_delivered(start):

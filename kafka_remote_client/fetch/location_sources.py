@@ -1,0 +1,102 @@
+"""Which location source to build from a client's configuration, and what it needs of the store.
+
+============== ============================== =======================================
+source         the place is found by          and confirmed by
+============== ============================== =======================================
+broker         the broker, that is the shim   the broker
+metadata-topic ``__remote_log_metadata``      the partition's leader
+listing        a listing of the store         the partition's leader, or nobody
+============== ============================== =======================================
+
+References: docs/sources.md.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import KafkaException
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.listed_tier import ListedTier
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
+from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.location.tier_source import Tier, TierLocationSource
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+
+__all__ = ["build_source", "configured_layout", "configured_store", "reads_the_store"]
+
+_KEYS = "remote.storage.store.encryption.keys"
+
+
+def reads_the_store(remote: RemoteFetchConfig) -> bool:
+    """Whether the client finds places in the tier by itself, with credentials of its own."""
+    return remote.location_source != "broker"
+
+
+def configured_store(remote: RemoteFetchConfig) -> RemoteObjectStore:
+    """A new store of ``remote.storage.store.url``. Raises ConfigurationError, MissingExtraError."""
+    assert remote.store_url is not None  # split_config saw to it
+    return load_store(remote.store_url, remote.store_options())
+
+
+def configured_layout(remote: RemoteFetchConfig) -> ObjectLayout:
+    """The layout of that store. Raises ConfigurationError, MissingExtraError where keys need a package."""
+    pairs = (pair.strip() for pair in remote.store_encryption_keys.split(","))
+    keys = encryption_key_files([pair for pair in pairs if pair], _KEYS)
+    return layout_named(remote.store_layout, LayoutOptions(remote.store_key_prefix, keys))
+
+
+def build_source(
+    remote: RemoteFetchConfig,
+    inner: Mapping[str, object],
+    clock: Clock,
+    store: RemoteObjectStore | None,
+    *,
+    formats: Sequence[str],
+    ssl_context: ssl.SSLContext | None,
+) -> LocationSource:
+    """The source. ``store`` is there where the source reads one, and is the source's from then on.
+
+    ``formats`` are the storage formats that the client can read. Raises ConfigurationError, also for what librdkafka refuses,
+    and MissingExtraError.
+    """
+    if store is not None and remote.location_source == "listing" and not remote.listing_broker:
+        return ListingLocationSource(store, configured_layout(remote), range_bytes=remote.range_bytes)
+    bootstrap = remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
+    if not bootstrap:
+        raise ConfigurationError("bootstrap.servers is not set")
+    client_id = str(inner.get("client.id", "rdkafka"))
+    if store is None:
+        return BrokerLocationSource(str(bootstrap), client_id=client_id, clock=clock, formats=formats, ssl_context=ssl_context)
+    leaders = PartitionLeaders(str(bootstrap), client_id=client_id, clock=clock, ssl_context=ssl_context)
+    layout = configured_layout(remote)
+    try:
+        tier = _tier(remote, {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}, store, layout, clock)
+    except KafkaException as error:
+        raise ConfigurationError(f"the metadata topic cannot be followed: {error.args[0]}") from None
+    return TierLocationSource(leaders, tier, store, layout, clock=clock, range_bytes=remote.range_bytes)
+
+
+def _tier(
+    remote: RemoteFetchConfig,
+    connection: Mapping[str, str | int | float | bool],
+    store: RemoteObjectStore,
+    layout: ObjectLayout,
+    clock: Clock,
+) -> Tier:
+    resolver = RemoteSegmentResolver(store, layout)
+    patience = remote.location_timeout_ms / 1000
+    if remote.location_source == "listing":
+        return ListedTier(store, layout, resolver, clock=clock, patience=patience)
+    return MetadataTopicTier(connection, resolver, clock=clock, patience=patience, topic=remote.metadata_topic)

@@ -1,0 +1,46 @@
+"""Makes a location of what the resolver found, for a reader with credentials of its own. Pure but for the layout's look-ups.
+
+Every range carries the object's key, and for a segment kept in chunks what restores it. Nothing expires, and a range may be
+read in parts.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_remote_client.model import UNKNOWN_OFFSET, AbortedTransaction, GrantedRange, SegmentLocation
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.resolver import ResolvedSegment
+
+__all__ = ["direct_location"]
+
+
+def direct_location(
+    store: RemoteObjectStore,
+    layout: ObjectLayout,
+    found: ResolvedSegment,
+    *,
+    aborted: tuple[AbortedTransaction, ...] | None,
+    high_watermark: int = UNKNOWN_OFFSET,
+    last_stable_offset: int = UNKNOWN_OFFSET,
+    log_start_offset: int = UNKNOWN_OFFSET,
+    throttle_time_ms: int = 0,
+) -> SegmentLocation:
+    """``aborted`` is complete for the window, ``None`` where the reader needs none.
+
+    Raises RemoteLogError and RemoteStorageError kinds.
+    """
+    located = layout.locate(store, found.metadata, found.ranges)
+    return SegmentLocation(
+        metadata=found.metadata,
+        format=located.format,
+        fetch_offset=found.fetch_offset,
+        ranges=tuple(GrantedRange(one.range, attrs.evolve(one.location, etag=found.etag).encode()) for one in located.ranges),
+        next_offset=found.next_offset,
+        aborted_transactions=aborted,
+        high_watermark=high_watermark,
+        last_stable_offset=last_stable_offset,
+        log_start_offset=log_start_offset,
+        throttle_time_ms=throttle_time_ms,
+    )

@@ -1,0 +1,142 @@
+"""The tier as a listing of the store tells of it, for a client that has a broker to confirm what it finds.
+
+Theory of operation, for each partition::
+
+    first question      the listing and the segments' own objects are read by a worker; until then: "listing-not-ready"
+    a later question    answered from what was read
+    not in the tier     and what was read is older than ``max_age``: a worker reads it again, the old answer stands meanwhile
+
+What a segment's objects tell is not read twice. A listing says nothing of what the broker has deleted since; the leader's word
+does (the log's start), and an object that is gone costs one location.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import attrs
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.metrics import CacheStatistics
+from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+
+__all__ = ["DEFAULT_MAX_AGE_SECONDS", "ListedTier"]
+
+DEFAULT_MAX_AGE_SECONDS = 60.0
+_WORKERS = 2
+_MAY_BE_NEWER = frozenset({"local", "missing", "nothing-tiered"})
+
+
+@attrs.define(eq=False)
+class _Partition:
+    cache: RemoteLogMetadataCache | None = None
+    read_at: float = 0.0
+    reading: Future[RemoteLogMetadataCache] | None = None
+
+
+class ListedTier:
+    """A Tier over listings of a store, one per topic. Thread safe; does not own ``store``.
+
+    In the first ``patience`` seconds a question waits for its partition to be read. ``max_age`` is in seconds.
+    """
+
+    def __init__(
+        self,
+        store: RemoteObjectStore,
+        layout: ObjectLayout,
+        resolver: RemoteSegmentResolver,
+        *,
+        clock: Clock,
+        patience: float = 0.0,
+        max_age: float = DEFAULT_MAX_AGE_SECONDS,
+    ) -> None:
+        self._store = store
+        self._layout = layout
+        self._resolver = resolver
+        self._clock = clock
+        self._patient_until = clock.monotonic() + patience
+        self._max_age = max_age
+        self._partitions: dict[TopicIdPartition, _Partition] = {}
+        self._listings: dict[str, tuple[TierListing, float]] = {}
+        self._lock = threading.Lock()
+        self._list_lock = threading.Lock()
+        self._closed = False
+        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-listing")
+
+    def resolve(
+        self,
+        tip: TopicIdPartition,
+        offset: int,
+        isolation_level: IsolationLevel,
+        *,
+        log_start: int,
+        end: int,
+        max_bytes: int,
+        range_bytes: int,
+    ) -> ResolvedSegment | NotRemote:
+        """As Tier; a further reason is ``listing-not-ready``. A failed listing raises once, and is tried again by the next."""
+        cache = self._cache(tip)
+        if cache is None:
+            return NotRemote("listing-not-ready")
+        found = self._resolver.resolve(
+            cache,
+            offset,
+            isolation_level=isolation_level,
+            max_bytes=max_bytes,
+            range_bytes=range_bytes,
+            log_start=log_start,
+            end_offset=end,
+        )
+        if isinstance(found, NotRemote) and found.reason in _MAY_BE_NEWER:
+            self._read_again(tip)
+        return found
+
+    def cache_statistics(self) -> Mapping[str, CacheStatistics]:
+        return self._resolver.cache_statistics()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _cache(self, tip: TopicIdPartition) -> RemoteLogMetadataCache | None:
+        with self._lock:
+            partition = self._partitions.setdefault(tip, _Partition())
+            if partition.cache is None and partition.reading is None:
+                self._start_reading(tip, partition)
+            reading = partition.reading
+        if partition.cache is None and reading is not None:
+            wait([reading], max(0.0, self._patient_until - self._clock.monotonic()))
+        with self._lock:
+            done = partition.reading
+            if done is not None and done.done():
+                partition.reading = None
+                partition.read_at = self._clock.monotonic()
+                if not done.cancelled():
+                    partition.cache = done.result()
+            return partition.cache
+
+    def _read_again(self, tip: TopicIdPartition) -> None:
+        with self._lock:
+            partition = self._partitions[tip]
+            if partition.reading is None and self._clock.monotonic() - partition.read_at > self._max_age:
+                self._start_reading(tip, partition)
+
+    def _start_reading(self, tip: TopicIdPartition, partition: _Partition) -> None:
+        if not self._closed:
+            partition.reading = self._workers.submit(self._read, tip)
+
+    def _read(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
+        with self._list_lock:
+            listing, listed_at = self._listings.get(tip.topic, (None, 0.0))
+            if listing is None or self._clock.monotonic() - listed_at > self._max_age:
+                listing = TierListing(self._store, self._layout, tip.topic, previous=listing)
+                self._listings[tip.topic] = listing, self._clock.monotonic()
+        return listing.cache(tip)

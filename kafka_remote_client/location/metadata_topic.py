@@ -1,0 +1,94 @@
+"""The tier as the metadata topic tells of it, followed by the client itself.
+
+The principal of the consumer needs READ and DESCRIBE on ``__remote_log_metadata`` beside its own topics, and read access to the
+store. Reading the topic takes a moment, in which partitions are not ready and are served by their broker.
+
+References: KIP-405; Kafka's TopicBasedRemoteLogMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.metrics import CacheStatistics
+from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.remote_log.followed_tier import FollowedTier
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC, ClientConfig, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+
+__all__ = ["MetadataTopicTier", "connection_settings"]
+
+_CONNECTION_PREFIXES = (
+    "broker.address.",
+    "client.",
+    "enable.sasl.",
+    "enable.ssl.",
+    "reconnect.",
+    "retry.backoff.",
+    "sasl.",
+    "security.",
+    "socket.",
+    "ssl.",
+)
+_CONNECTION_SETTINGS = frozenset({"bootstrap.servers", "log_level", "metadata.broker.list", "oauth_cb"})
+
+
+def connection_settings(config: Mapping[str, object]) -> ClientConfig:
+    """What a consumer's configuration says about how to reach its brokers, and nothing about what it reads."""
+    return {
+        name: value  # type: ignore[misc] # librdkafka judges the values
+        for name, value in config.items()
+        if name in _CONNECTION_SETTINGS or name.startswith(_CONNECTION_PREFIXES)
+    }
+
+
+class MetadataTopicTier:
+    """A Tier that follows the metadata topic from the moment it is made. Thread safe.
+
+    ``config`` is librdkafka's. In the first ``patience`` seconds a question waits for its partition to be ready; from then on
+    what is not ready is answered so at once.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        resolver: RemoteSegmentResolver,
+        *,
+        clock: Clock,
+        patience: float = 0.0,
+        topic: str = METADATA_TOPIC,
+    ) -> None:
+        """Raises KafkaException for a configuration that librdkafka refuses."""
+        self._resolver = resolver
+        self._clock = clock
+        self._patient_until = clock.monotonic() + patience
+        store = RemoteLogMetadataStore()
+        self.follower = RemoteLogMetadataFollower(config, store, topic=topic, clock=clock)
+        self._tier = FollowedTier(store, resolver, self._ready)
+        self.follower.start()
+
+    def resolve(
+        self,
+        tip: TopicIdPartition,
+        offset: int,
+        isolation_level: IsolationLevel,
+        *,
+        log_start: int,
+        end: int,
+        max_bytes: int,
+        range_bytes: int,
+    ) -> ResolvedSegment | NotRemote:
+        return self._tier.resolve(
+            tip, offset, isolation_level, log_start=log_start, end=end, max_bytes=max_bytes, range_bytes=range_bytes
+        )
+
+    def cache_statistics(self) -> Mapping[str, CacheStatistics]:
+        return self._resolver.cache_statistics()
+
+    def close(self) -> None:
+        self.follower.close()
+
+    def _ready(self, tip: TopicIdPartition) -> bool:
+        return self.follower.wait_ready(tip, max(0.0, self._patient_until - self._clock.monotonic()))

@@ -1,0 +1,156 @@
+"""Each value of fetch.remote.location.source gives its source, made of what the configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.config import RemoteFetchConfig, split_config
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.location_sources import build_source, configured_layout, reads_the_store
+from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.listed_tier import ListedTier
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location.metadata_topic import MetadataTopicTier
+from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.location.tier_source import TierLocationSource
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.remote_log.aiven.layout import AivenLayout
+from tests.support.aiven import private_key
+from tests.support.tier import MemoryStore
+
+
+def remote_of(**settings: object) -> RemoteFetchConfig:
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    store = {"remote.storage.store.url": "file:///tier"}
+    remote, _ = split_config({**store, **{f"fetch.remote.{name}": value for name, value in named.items()}})
+    return remote
+
+
+class Built:
+    """Sources that a test built, and the store that they were given."""
+
+    def __init__(self) -> None:
+        self.sources: list[LocationSource] = []
+        self.store = MemoryStore()
+
+    def __call__(self, inner: dict[str, Any] | None = None, **settings: object) -> LocationSource:
+        remote = remote_of(**settings)
+        store = self.store if reads_the_store(remote) else None
+        given = {"bootstrap.servers": "localhost:1", "log_level": 0} if inner is None else inner
+        source = build_source(remote, given, SystemClock(), store, formats=("ApacheKafkaV1",), ssl_context=None)
+        self.sources.append(source)
+        return source
+
+
+@pytest.fixture
+def built() -> Iterator[Built]:
+    built = Built()
+    yield built
+    for source in built.sources:
+        source.close()
+
+
+def test_the_broker_is_asked_unless_told_otherwise(built: Built) -> None:
+    assert isinstance(built(), BrokerLocationSource)
+    assert not reads_the_store(remote_of())
+
+
+def test_the_metadata_topic_is_followed_over_the_consumers_connection(built: Built) -> None:
+    inner = {"metadata.broker.list": "localhost:1", "log_level": 0, "group.id": "g", "socket.timeout.ms": 1234}
+    source = built(inner, location__source="metadata-topic", metadata__topic="followed", location__timeout__ms=1)
+    assert isinstance(source, TierLocationSource)
+    tier = source._tier
+    assert isinstance(tier, MetadataTopicTier)
+    config = tier.follower._config
+    assert (config["bootstrap.servers"], config["socket.timeout.ms"]) == ("localhost:1", 1234)
+    assert config["group.id"] != "g"
+    assert tier.follower._topic == "followed"
+    assert source._store is built.store
+
+
+def test_a_listing_is_confirmed_by_the_leaders_unless_no_broker_is_wanted(built: Built) -> None:
+    confirmed = built(location__source="listing")
+    assert isinstance(confirmed, TierLocationSource)
+    assert isinstance(confirmed._tier, ListedTier)
+    assert isinstance(built(inner={}, location__source="listing", listing__broker=False), ListingLocationSource)
+
+
+def test_without_any_server_to_ask_it_is_a_configuration_error(built: Built) -> None:
+    for source in ("broker", "metadata-topic", "listing"):
+        with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):
+            built(inner={}, location__source=source)
+
+
+def test_what_librdkafka_refuses_is_a_configuration_error(built: Built) -> None:
+    inner = {"bootstrap.servers": "localhost:1", "security.protocol": "none-such"}
+    with pytest.raises(ConfigurationError, match="cannot be followed"):
+        built(inner, location__source="metadata-topic")
+
+
+def test_the_layout_has_its_prefix_and_keys(tmp_path: Path) -> None:
+    key = tmp_path / "key.der"
+    key.write_bytes(private_key())
+    settings = {
+        "fetch.remote.location.source": "listing",
+        "remote.storage.store.url": "file:///tier",
+        "remote.storage.store.layout": "aiven",
+        "remote.storage.store.key.prefix": "p/",
+        "remote.storage.store.encryption.keys": f"one={key}, two={key},",
+    }
+    remote, _ = split_config(settings)
+    layout = configured_layout(remote)
+    assert isinstance(layout, AivenLayout)
+    assert layout._prefix == "p/"
+    for wrong in ("one", "=file", f"one={key},one={key}"):
+        remote, _ = split_config({**settings, "remote.storage.store.encryption.keys": wrong})
+        with pytest.raises(ConfigurationError, match=r"remote\.storage\.store\.encryption\.keys"):
+            configured_layout(remote)
+
+
+def engine_of(tmp_path: Path, **more: object) -> FetchEngine | None:
+    settings = {
+        "fetch.remote.enabled": True,
+        "fetch.remote.location.source": "listing",
+        "remote.storage.store.url": tmp_path.as_uri(),
+        "bootstrap.servers": "localhost:1",
+        **more,
+    }
+    remote, inner = split_config(settings)
+    return build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+
+
+def test_without_a_fetchers_name_ranges_are_read_through_the_store(tmp_path: Path) -> None:
+    engine = engine_of(tmp_path)
+    assert engine is not None
+    engine.close()
+    assert isinstance(engine._source, TierLocationSource)
+    chunked = engine._fetcher
+    assert isinstance(chunked, ChunkedFetcher)
+    assert isinstance(chunked._inner, StoreFetcher)
+    assert chunked._inner._store is engine._source._store
+
+
+def test_a_fetcher_of_the_users_choice_reads_them_otherwise(tmp_path: Path) -> None:
+    engine = engine_of(tmp_path, **{"remote.storage.fetcher.class": "memory"})
+    assert engine is not None
+    engine.close()
+    chunked = engine._fetcher
+    assert isinstance(chunked, ChunkedFetcher)
+    assert not isinstance(chunked._inner, StoreFetcher)
+
+
+def test_what_cannot_be_built_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.configured_store", lambda _remote: store)
+    with pytest.raises(ConfigurationError):
+        engine_of(tmp_path, **{"remote.storage.store.layout": "none-such"})
+    assert store.closed

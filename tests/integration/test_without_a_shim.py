@@ -1,0 +1,204 @@
+"""Without a shim: the client follows the metadata topic, or lists the store, and gives what the plain consumer gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Message, Producer, TopicPartition
+
+from fetchers.directory_store import DirectoryStore
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.metadata_topic import MetadataTopicTier
+from kafka_remote_client.location.tier_source import TierLocationSource
+from kafka_remote_client.model import IsolationLevel, NotRemote
+from kafka_remote_client.remote_log.follower import ClientConfig
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import by_consume, by_poll, plain, read_to_end, settings, total
+from tests.support.scenario import TransactionalTopic
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+SOURCES = ("metadata-topic", "listing")
+ISOLATION = ("read_committed", "read_uncommitted")
+PATIENT = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}
+"""Nothing falls back to the broker because the machine is busy, or the metadata topic has not been read yet."""
+
+
+def reading(broker: KafkaBroker, source: str, isolation: str, store: str | None = None, **more: object) -> dict[str, Any]:
+    """A consumer of a plain broker that reads the tier by itself."""
+    own = {
+        "fetch.remote.enabled": True,
+        "fetch.remote.location.source": source,
+        "remote.storage.store.url": store or broker.store_url,
+    }
+    return settings(broker.bootstrap_servers, isolation, **own, **{**PATIENT, **more})
+
+
+def local_fetcher(broker: KafkaBroker) -> dict[str, Any]:
+    return {
+        "remote.storage.fetcher.class": "local",
+        "remote.storage.fetcher.local.root": str(broker.store_directory),
+    }
+
+
+@pytest.mark.parametrize("take", [by_poll, by_consume])
+@pytest.mark.parametrize("isolation", ISOLATION)
+@pytest.mark.parametrize("source", SOURCES)
+def test_equals_the_plain_consumer_and_what_is_tiered_came_from_the_store(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    source: str,
+    isolation: str,
+    take: Callable[[confluent_kafka.Consumer], list[Message]],
+) -> None:
+    topic = transactional_topic.topic
+    expected = plain(kafka_broker, topic, isolation)
+    local = kafka_broker.offsets(topic).earliest_local
+    with Consumer(reading(kafka_broker, source, isolation)) as consumer:
+        consumer.subscribe([topic])
+        rows = read_to_end(consumer, take)
+        metrics = consumer.metrics()
+    assert rows == expected
+    below = sum(1 for offset, *_ in expected if offset < local)
+    assert below > 1000
+    assert total(metrics, "remote-fetch-records-total") >= below
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+    assert total(metrics, "remote-fetch-handovers-total") == 1
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_fetcher_of_the_users_choice_reads_what_was_found(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, source: str
+) -> None:
+    topic = transactional_topic.topic
+    expected = plain(kafka_broker, topic, "read_committed")
+    with Consumer(reading(kafka_broker, source, "read_committed", **local_fetcher(kafka_broker))) as consumer:
+        for start in (OFFSET_BEGINNING, transactional_topic.deleted_before + 111, transactional_topic.local_abort_first):
+            consumer.assign([TopicPartition(topic, 0, start)])
+            assert read_to_end(consumer) == [one for one in expected if one[0] >= start]
+        assert consumer.metrics()["remote-fetch-fallbacks-total"] == {}
+
+
+@pytest.mark.parametrize("isolation", ISOLATION)
+def test_a_listing_alone_gives_what_is_decided_and_the_broker_the_rest(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, isolation: str
+) -> None:
+    topic, start = transactional_topic.topic, transactional_topic.deleted_before
+    expected = plain(kafka_broker, topic, isolation, start)
+    no_broker: dict[str, Any] = {"fetch.remote.listing.broker": False}
+    alone = reading(kafka_broker, "listing", isolation, **no_broker)
+    with Consumer(alone) as consumer:
+        consumer.assign([TopicPartition(topic, 0, start)])
+        assert read_to_end(consumer) == expected
+        metrics = consumer.metrics()
+    # The transaction whose marker is local counts as open: nobody was asked.
+    end = transactional_topic.local_abort_first if isolation == "read_committed" else transactional_topic.offsets.latest_tiered
+    assert total(metrics, "remote-fetch-records-total") >= sum(1 for offset, *_ in expected if offset < end)
+    fallbacks = metrics["remote-fetch-fallbacks-total"]
+    assert isinstance(fallbacks, dict)
+    assert set(fallbacks) == ({"undecided"} if isolation == "read_committed" else set())
+
+
+def test_partitions_that_are_not_ready_are_served_by_the_broker(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic
+) -> None:
+    topic = transactional_topic.topic
+    lagging: dict[str, Any] = {"fetch.remote.metadata.topic": f"nothing-{uuid4()}", "fetch.remote.location.timeout.ms": 1000}
+    with Consumer(reading(kafka_broker, "metadata-topic", "read_committed", **lagging)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert read_to_end(consumer) == plain(kafka_broker, topic, "read_committed")
+        assert total(consumer.metrics(), "remote-fetch-records-total") == 0
+
+
+def test_a_partition_that_is_not_ready_is_answered_so(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic
+) -> None:
+    clock = SystemClock()
+    facts = transactional_topic
+    store, layout = DirectoryStore(kafka_broker.store_url), LocalTieredStorageLayout()
+    leaders = PartitionLeaders(kafka_broker.bootstrap_servers, client_id="tests", clock=clock)
+    config: ClientConfig = {"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0}
+    resolver = RemoteSegmentResolver(store, layout)
+    nothing = MetadataTopicTier(config, resolver, clock=clock, topic=f"nothing-{uuid4()}")
+    with closing(TierLocationSource(leaders, nothing, store, layout, clock=clock)) as source:
+        answer = source.locate(
+            facts.topic,
+            0,
+            facts.offsets.log_start,
+            leader_epoch=-1,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            max_bytes=0,
+            deadline=Deadline(clock, 60),
+        )
+    assert isinstance(answer, NotRemote)
+    assert (answer.reason, answer.offsets.log_start) == ("metadata-not-ready", facts.offsets.log_start)
+
+
+@pytest.mark.parametrize(("source", "reason"), [("metadata-topic", "object-not-found"), ("listing", "nothing-tiered")])
+def test_a_store_without_the_tier_costs_speed_only(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, tmp_path: Path, source: str, reason: str
+) -> None:
+    topic = transactional_topic.topic
+    expected = plain(kafka_broker, topic, "read_committed")
+    with Consumer(reading(kafka_broker, source, "read_committed", tmp_path.as_uri())) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert read_to_end(consumer) == expected
+        metrics = consumer.metrics()
+    assert total(metrics, "remote-fetch-records-total") == 0
+    assert set(metrics["remote-fetch-fallbacks-total"]) == {reason}  # type: ignore[arg-type] # a mapping from reason to count
+
+
+def write(broker: KafkaBroker, topic: str, what: str) -> None:
+    """Some segments of records that say ``what``, and waits until they are tiered."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 20, "log_level": 0})
+    for number in range(600):
+        producer.produce(topic, f"{what} {number}".ljust(200, "."), partition=0)
+    assert producer.flush(60) == 0
+    broker.wait_until_tiered(topic)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_topic_that_was_created_again_is_not_read_from_the_old_ones_tier(kafka_broker: KafkaBroker, source: str) -> None:
+    topic = f"again-{uuid4().hex}"
+    kafka_broker.create_topic(topic, segment_bytes=20_000)
+    write(kafka_broker, topic, "old")
+    with Consumer(reading(kafka_broker, source, "read_committed")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        old = read_to_end(consumer)
+        assert {value.split()[0] for _, _, _, _, value, _ in old} == {b"old"}
+        assert total(consumer.metrics(), "remote-fetch-records-total") > 0
+    kafka_broker.delete_topic(topic)
+    recreate(kafka_broker, topic)
+    write(kafka_broker, topic, "new")
+    with Consumer(reading(kafka_broker, source, "read_committed")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        new = read_to_end(consumer)
+        metrics = consumer.metrics()
+    assert new == plain(kafka_broker, topic, "read_committed")
+    assert {value.split()[0] for _, _, _, _, value, _ in new} == {b"new"}
+    assert total(metrics, "remote-fetch-records-total") > 0
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+
+
+def recreate(broker: KafkaBroker, topic: str) -> None:
+    """Creates the topic once its deletion has reached the broker."""
+
+    def created() -> bool:
+        try:
+            broker.create_topic(topic, segment_bytes=20_000)
+        except confluent_kafka.KafkaException:
+            return False
+        return True
+
+    wait_until(created, f"{topic} to be gone")

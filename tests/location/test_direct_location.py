@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from kafka_remote_client.location.direct_location import direct_location
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import AbortedTransaction, IsolationLevel
+from kafka_remote_client.remote_log.aiven.layout import AivenLayout
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
+from tests.support.tier import LAYOUT, MemoryStore, Tier, batch
+
+
+def resolved(tier, store, layout):
+    return RemoteSegmentResolver(store, layout).resolve(
+        tier.cache, 12, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=10**6, range_bytes=250
+    )
+
+
+def test_ranges_carry_the_objects_key_and_nothing_expires():
+    tier = Tier()
+    tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
+    found = resolved(tier, tier.store, LAYOUT)
+    aborted = (AbortedTransaction(1, 2),)
+    location = direct_location(
+        tier.store,
+        LAYOUT,
+        found,
+        aborted=aborted,
+        high_watermark=90,
+        last_stable_offset=80,
+        log_start_offset=3,
+        throttle_time_ms=7,
+    )
+    assert [granted.range for granted in location] == list(found.ranges)
+    assert {LocationMetadata.decode(granted.custom_metadata) for granted in location} == {
+        LocationMetadata(object_key=found.object_key)
+    }
+    assert (location.format, location.fetch_offset, location.next_offset) == ("ApacheKafkaV1", 12, 50)
+    assert (location.high_watermark, location.last_stable_offset, location.log_start_offset) == (90, 80, 3)
+    assert (location.aborted_transactions, location.throttle_time_ms) == (aborted, 7)
+    assert location.expires_at == float("inf")
+    assert not location.range_signed
+
+
+def test_of_a_log_in_chunks_they_carry_what_restores_it():
+    tier = Tier()
+    segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
+    store, layout = MemoryStore(), AivenLayout("p/", key_ring())
+    store.objects = AivenWriter("p/", 100, compressed=True, encrypted=True).objects(tier.store, segment)
+    location = direct_location(store, layout, resolved(tier, store, layout), aborted=None)
+    assert location.format == "AivenTieredStorageV1"
+    for granted in location:
+        told = LocationMetadata.decode(granted.custom_metadata)
+        assert told.data_key == DATA_KEY
+        assert told.chunk_table is not None

@@ -1,0 +1,136 @@
+"""The tier by a listing: read in the background, read again when it may have grown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.errors import RemoteStorageUnavailableError
+from kafka_remote_client.location.listed_tier import ListedTier
+from kafka_remote_client.model import IsolationLevel, NotRemote
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+from tests.support.locations import ManualClock
+from tests.support.tier import LAYOUT, TIP, Tier, batch
+from tests.support.waiting import wait_until
+
+PATIENCE = 60.0
+
+
+class Setup:
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.clock = ManualClock()
+        self.objects = Tier()
+        self.objects.add([batch(0, 10), batch(10, 10)], number=1)
+        self.resolver = RemoteSegmentResolver(self.objects.store, LAYOUT)
+        self.tier = ListedTier(self.objects.store, LAYOUT, self.resolver, clock=self.clock, patience=patience, max_age=30)
+        self.listed: list[str] = []
+        self.listing = self.objects.store.list
+        self.objects.store.list = self.list  # type: ignore[method-assign]
+
+    def list(self, prefix: str) -> Iterator[Any]:
+        self.listed.append(prefix)
+        return self.listing(prefix)
+
+    def resolve(self, offset: int = 3, tip: Any = TIP) -> ResolvedSegment | NotRemote:
+        level = IsolationLevel.READ_UNCOMMITTED
+        return self.tier.resolve(tip, offset, level, log_start=0, end=1000, max_bytes=10**6, range_bytes=10**6)
+
+    def next_offset(self, offset: int) -> int | str:
+        found = self.resolve(offset)
+        return found.reason if isinstance(found, NotRemote) else found.next_offset
+
+
+@pytest.fixture
+def setup() -> Iterator[Setup]:
+    setup = Setup()
+    yield setup
+    setup.tier.close()
+
+
+def test_what_is_listed_is_resolved(setup: Setup) -> None:
+    assert setup.next_offset(3) == 20
+    assert setup.next_offset(13) == 20
+    assert len(setup.listed) == 1
+    assert setup.tier.cache_statistics() == setup.resolver.cache_statistics()
+
+
+def test_another_topic_of_that_name_has_nothing(setup: Setup) -> None:
+    other = attrs.evolve(TIP, topic_id=UUID(int=99))
+    assert isinstance(setup.resolve(3), ResolvedSegment)
+    found = setup.resolve(3, other)
+    assert isinstance(found, NotRemote)
+    assert found.reason == "nothing-tiered"
+    assert len(setup.listed) == 1
+
+
+def test_what_was_uploaded_since_is_seen_after_a_while(setup: Setup) -> None:
+    assert setup.next_offset(25) == "local"
+    setup.objects.add([batch(20, 10)], number=2)
+    setup.clock.now += 29
+    assert setup.next_offset(25) == "local"
+    assert len(setup.listed) == 1
+    setup.clock.now += 2
+    wait_until(lambda: setup.next_offset(25) == 30, "the new segment")
+    assert len(setup.listed) == 2
+    setup.clock.now += 40
+    assert setup.next_offset(5) == 20
+    assert len(setup.listed) == 2
+
+
+def test_until_it_is_read_a_partition_is_not_ready() -> None:
+    setup = Setup(patience=0.0)
+    go = threading.Event()
+    listing = setup.listing
+
+    def slow(prefix: str) -> Any:
+        assert go.wait(60)
+        return listing(prefix)
+
+    setup.listing = slow
+    assert setup.next_offset(3) == "listing-not-ready"
+    assert setup.next_offset(3) == "listing-not-ready"
+    go.set()
+    wait_until(lambda: setup.next_offset(3) == 20, "the listing")
+    assert len(setup.listed) == 1
+    setup.tier.close()
+
+
+def test_a_listing_that_fails_is_an_error_once_and_is_tried_again(setup: Setup) -> None:
+    listing = setup.listing
+
+    def fails(prefix: str) -> Any:
+        raise RemoteStorageUnavailableError("down")
+
+    setup.listing = fails
+    with pytest.raises(RemoteStorageUnavailableError):
+        setup.resolve(3)
+    setup.listing = listing
+    assert setup.next_offset(3) == 20
+
+
+def test_nothing_is_listed_after_close(setup: Setup) -> None:
+    setup.tier.close()
+    assert setup.next_offset(3) == "listing-not-ready"
+    assert setup.listed == []
+
+
+def test_a_reading_that_close_cancels_leaves_the_partition_not_ready() -> None:
+    setup = Setup(patience=0.0)
+    go = threading.Event()
+
+    def slow(prefix: str) -> Any:
+        assert go.wait(60)
+        return iter(())
+
+    setup.listing = slow
+    tips = [attrs.evolve(TIP, partition=number) for number in range(5)]
+    for tip in tips:
+        assert setup.resolve(3, tip) == NotRemote("listing-not-ready")
+    setup.tier.close()
+    go.set()
+    assert setup.resolve(3, tips[-1]) == NotRemote("listing-not-ready")

@@ -1,0 +1,244 @@
+"""A client that finds the place by itself asks the leader what the shim would have asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import BrokerResponseError, ObjectNotFoundError
+from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.tier_source import DEFAULT_WINDOW_BYTES, TierLocationSource
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.metrics import CacheStatistics
+from kafka_remote_client.model import (
+    AbortedTransaction,
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    SegmentLocation,
+    TopicIdPartition,
+)
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchPartition, PartitionData
+from kafka_remote_client.remote_log.resolver import ResolvedSegment
+from tests.support.fake_broker import TOPIC_ID, FakeBroker
+from tests.support.scripted_peer import ScriptedPeer
+from tests.support.shim_fakes import resolved
+from tests.support.tier import LAYOUT, MemoryStore
+
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+STATISTICS = {"index": CacheStatistics()}
+TOLD = PartitionOffsets(log_start=50, high_watermark=1000)
+
+
+class FakeTier:
+    """Answers what it is told to and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answer: ResolvedSegment | NotRemote | Exception = resolved()
+        self.asked: list[tuple[Any, ...]] = []
+        self.closed = 0
+
+    def resolve(
+        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, **bounds: int
+    ) -> ResolvedSegment | NotRemote:
+        self.asked.append((tip, offset, isolation_level, bounds))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def cache_statistics(self) -> Mapping[str, CacheStatistics]:
+        return STATISTICS
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Broker(FakeBroker):
+    """A plain broker: it never heard of the dialect. ``answers`` gives its data by what is fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.versions = ApiVersionsResponse(
+            api_keys=tuple(key for key in self.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
+        )
+        self.whole = attrs.evolve(self.answer, tags={}, log_start_offset=50, records=b"")
+        self.answers: Callable[[FetchPartition], PartitionData] = lambda _asked: self.whole
+        self.before_fetch = self._choose
+
+    def _choose(self) -> None:
+        self.answer = self.answers(self.asked[-1])
+
+    @property
+    def asked(self) -> list[FetchPartition]:
+        return [request.topics[0].partitions[0] for _, request in self.fetches]
+
+
+class Setup:
+    def __init__(self, broker: Broker, peer: ScriptedPeer) -> None:
+        self.broker = broker
+        self.tier = FakeTier()
+        self.store = MemoryStore()
+        broker.leader = (peer.host, peer.port)
+        clock = SystemClock()
+        leaders = PartitionLeaders(peer.address, client_id="me", clock=clock, connect_timeout=30)
+        self.source = TierLocationSource(leaders, self.tier, self.store, LAYOUT, clock=clock, range_bytes=1 << 20)
+
+    def locate(self, **changes: Any) -> SegmentLocation | NotRemote:
+        values: dict[str, Any] = {
+            "topic": "t",
+            "partition": 2,
+            "offset": 120,
+            "leader_epoch": 2,
+            "isolation_level": COMMITTED,
+            "max_bytes": 1 << 22,
+            "deadline": Deadline(SystemClock(), 60),
+        } | changes
+        return self.source.locate(**values)
+
+
+@pytest.fixture
+def setup() -> Iterator[Setup]:
+    broker = Broker()
+    with ScriptedPeer(broker.script()) as peer:
+        setup = Setup(broker, peer)
+        yield setup
+        setup.source.close()
+
+
+def test_what_is_found_and_confirmed_is_located(setup: Setup) -> None:
+    setup.broker.throttle_time_ms = 30
+    location = setup.locate()
+    assert isinstance(location, SegmentLocation)
+    assert (location.fetch_offset, location.next_offset, location.aborted_transactions) == (120, 160, ())
+    assert (location.log_start_offset, location.high_watermark, location.last_stable_offset) == (50, 1000, 1000)
+    assert (location.throttle_time_ms, location.range_signed) == (30, False)
+    keys = {LocationMetadata.decode(granted.custom_metadata).object_key for granted in location}
+    assert len(keys) == 1
+
+
+def test_the_tier_is_asked_within_the_log_that_the_leader_has(setup: Setup) -> None:
+    setup.broker.whole = attrs.evolve(setup.broker.whole, last_stable_offset=400)
+    setup.locate()
+    setup.locate(isolation_level=UNCOMMITTED, max_bytes=0)
+    tip = TopicIdPartition(TOPIC_ID, "t", 2)
+    window = {"max_bytes": 1 << 22, "range_bytes": 1 << 19}
+    default = {"max_bytes": DEFAULT_WINDOW_BYTES, "range_bytes": 1 << 20}
+    assert setup.tier.asked == [
+        (tip, 120, COMMITTED, {"log_start": 50, "end": 400, **window}),
+        (tip, 120, UNCOMMITTED, {"log_start": 50, "end": 1000, **default}),
+    ]
+
+
+def test_the_probes_are_the_shims_and_ask_for_no_records(setup: Setup) -> None:
+    setup.locate()
+    position, lineage = setup.broker.asked
+    assert (position.fetch_offset, position.last_fetched_epoch, position.partition_max_bytes) == (120, 2, 0)
+    assert (lineage.fetch_offset, lineage.last_fetched_epoch, lineage.partition_max_bytes) == (160, 4, 0)
+    for version, request in setup.broker.fetches:
+        assert (version, request.topics[0].topic_id, request.tags) == (18, TOPIC_ID, {})
+        assert (request.max_wait_ms, request.min_bytes, request.session_epoch) == (0, 0, -1)
+        assert request.topics[0].partitions[0].current_leader_epoch == 4
+
+
+def test_the_lineage_is_confirmed_once_per_leader_epoch(setup: Setup) -> None:
+    setup.locate()
+    setup.locate()
+    assert len(setup.broker.asked) == 3
+
+
+def test_transactions_whose_marker_is_local_are_asked_of_the_leader(setup: Setup) -> None:
+    setup.tier.answer = resolved(aborted_complete=False)
+    aborted = (AbortedTransaction(1, 130), AbortedTransaction(2, 200))
+    setup.broker.whole = attrs.evolve(setup.broker.whole, aborted_transactions=aborted)
+    location = setup.locate()
+    assert isinstance(location, SegmentLocation)
+    assert location.aborted_transactions == (AbortedTransaction(1, 130),)
+    tail = setup.broker.asked[-1]
+    assert (tail.fetch_offset, tail.last_fetched_epoch, tail.partition_max_bytes) == (300, -1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"tags": {DIVERGING_EPOCH_TAG: bytes(13)}}, "diverging-epoch"),
+        ({"preferred_read_replica": 2}, "preferred-replica"),
+        ({"last_stable_offset": 100}, "not-tiered"),
+    ],
+)
+def test_the_leaders_word_comes_first(setup: Setup, changes: dict[str, Any], reason: str) -> None:
+    setup.broker.whole = attrs.evolve(setup.broker.whole, **changes)
+    assert setup.locate() == NotRemote(reason, TOLD)
+    assert setup.tier.asked == []
+
+
+def test_an_offset_out_of_range_is_no_error(setup: Setup) -> None:
+    setup.broker.errors = [ErrorCode.OFFSET_OUT_OF_RANGE]
+    answer = setup.locate()
+    assert isinstance(answer, NotRemote)
+    assert (answer.reason, answer.out_of_range) == ("out-of-range", True)
+
+
+def test_a_right_that_is_missing_is_an_error(setup: Setup) -> None:
+    setup.broker.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(BrokerResponseError):
+        setup.locate()
+    assert setup.tier.asked == []
+
+
+def test_why_the_tier_has_nothing_is_the_answer(setup: Setup) -> None:
+    setup.tier.answer = NotRemote("metadata-not-ready", PartitionOffsets(latest_tiered=7))
+    assert setup.locate() == NotRemote("metadata-not-ready", TOLD)
+
+
+def test_what_keeps_the_tier_from_being_read_is_raised(setup: Setup) -> None:
+    setup.tier.answer = ObjectNotFoundError("gone")
+    with pytest.raises(ObjectNotFoundError):
+        setup.locate()
+
+
+def test_a_window_off_the_leaders_lineage_is_not_located(setup: Setup) -> None:
+    off = attrs.evolve(setup.broker.whole, tags={DIVERGING_EPOCH_TAG: bytes(13)})
+    setup.broker.answers = lambda asked: off if asked.fetch_offset == 160 else setup.broker.whole
+    assert setup.locate() == NotRemote("lineage", TOLD)
+    failing = attrs.evolve(setup.broker.whole, error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    setup.broker.answers = lambda asked: failing if asked.fetch_offset == 160 else setup.broker.whole
+
+
+def test_a_topic_that_was_created_again_is_another_one(setup: Setup) -> None:
+    setup.locate()
+    setup.broker.topic_id = UUID(int=8)
+    setup.broker.errors = [ErrorCode.UNKNOWN_TOPIC_ID]
+    setup.locate()
+    assert [tip.topic_id for tip, *_ in setup.tier.asked] == [TOPIC_ID, UUID(int=8)]
+
+
+def test_brokers_that_cannot_name_topics_by_id_are_left_alone(setup: Setup) -> None:
+    setup.broker.topic_id = UUID(int=0)
+    assert setup.locate() == NotRemote("no-topic-id")
+    assert setup.broker.fetches == []
+
+
+def test_brokers_without_a_version_in_common_are_left_alone(setup: Setup) -> None:
+    keys = (ApiVersion(ApiKey.FETCH, 4, 11), *setup.broker.versions.api_keys[1:])
+    setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
+    assert setup.locate() == NotRemote("no-common-version")
+
+
+def test_offsets_are_the_leaders(setup: Setup) -> None:
+    deadline = Deadline(SystemClock(), 60)
+    assert setup.source.offsets("t", 0, deadline) == PartitionOffsets(10, 60, 80, 90)
+    assert setup.source.offsets_of([("t", 1)], deadline) == {("t", 1): PartitionOffsets(10, 60, 80, 90)}
+
+
+def test_owns_what_it_is_made_of(setup: Setup) -> None:
+    assert setup.source.cache_statistics() == STATISTICS
+    setup.source.close()
+    assert (setup.tier.closed, setup.store.closed) == (1, True)
