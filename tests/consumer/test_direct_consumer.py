@@ -99,6 +99,30 @@ def test_poll_and_consume_may_alternate(consumer: Consumer, expected: list[Row])
     assert rows == expected[: len(rows)]
 
 
+@pytest.mark.parametrize(("topics", "directly"), [("payments,^orders-", False), ("payments,^ord", True), (TOPIC, True)])
+def test_only_topics_on_the_list_are_read_directly(
+    cluster: EmbeddedCluster, expected: list[Row], topics: str, directly: bool
+) -> None:
+    with Consumer(direct_settings(cluster, fetch_remote_topics=topics)) as consumer:
+        consumer.assign([at(0)])
+        assert read_to_ends(consumer)[TOPIC, 0] == expected
+        assert (from_store(consumer) > 0) == directly
+        assert fallbacks(consumer) == {}
+
+
+def test_a_limit_slows_the_reading_and_sends_nothing_to_the_broker(
+    cluster: EmbeddedCluster, expected: list[Row], local_start: int
+) -> None:
+    with Consumer(direct_settings(cluster, fetch_remote_max_requests_per_second=4)) as consumer:
+        consumer.assign([at(0), at(0, 1)])
+        rows = read_to_ends(consumer, partitions=2)
+        metrics = consumer.metrics()
+        assert rows[TOPIC, 0] == expected
+        assert from_store(consumer) >= 2 * local_start
+        assert fallbacks(consumer) == {}
+    assert metrics["remote-fetch-errors-total"] == {}
+
+
 @BOTH_CALLS
 def test_many_partitions_are_read_each_in_order(cluster: EmbeddedCluster, consumer: Consumer, one: Take) -> None:
     consumer.assign([at(7 * partition, partition) for partition in range(4)])
