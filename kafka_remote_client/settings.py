@@ -199,6 +199,23 @@ SETTINGS: tuple[Setting, ...] = (
         1_000_000,
     ),
     Setting(
+        "fetch.remote.cache.directory",
+        str,
+        None,
+        "",
+        "Directory in which all consumers of this host and user keep the ranges they read, as the store has them: records in "
+        "the clear where the store has them so. Not set: nothing is kept.",
+    ),
+    Setting(
+        "fetch.remote.cache.max.bytes",
+        int,
+        10 * 1024 * _MIB,
+        "bytes",
+        "Bytes kept in that directory by all together; what was used longest ago goes first. Higher spares more GETs.",
+        1 * _MIB,
+        1 << 50,
+    ),
+    Setting(
         "fetch.remote.retries",
         int,
         2,

@@ -28,7 +28,8 @@ from kafka_remote_client.errors import (
     RemoteStorageError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.fetch.range_io import DiscardingFetcher
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
@@ -73,6 +74,17 @@ class ChunkedFetcher:
         wanted = chunks.object_range
         stream = self._inner.fetch_log_segment(remote_log_segment_metadata, wanted.start, wanted.end)
         return _ChunkedStream(stream, iter(chunks), transform, start_position, end)
+
+    def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
+        """Passes on, in positions of the object, that bytes turned out to be wrong."""
+        if not isinstance(self._inner, DiscardingFetcher):
+            return
+        location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
+        wanted = ByteRange(start_position, end_position)
+        if location.chunk_table is not None:
+            table, _ = _restoring(location.chunk_table, location.data_key)
+            wanted = table.chunks.select(start_position, end_position).object_range
+        self._inner.discard(remote_log_segment_metadata, wanted.start, wanted.end)
 
     def close(self) -> None:
         self._inner.close()

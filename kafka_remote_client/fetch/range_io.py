@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 import attrs
@@ -14,10 +16,18 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.model import GrantedRange, SegmentLocation
+from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher
 
-__all__ = ["Transfer", "read_range", "store_host"]
+__all__ = ["DiscardingFetcher", "Transfer", "discard_range", "read_range", "store_host"]
+
+
+@runtime_checkable
+class DiscardingFetcher(Protocol):
+    """A wrapper that keeps what it read, and can be told that it was wrong. What has the method is one."""
+
+    def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
+        """Forgets these bytes."""
 
 
 @attrs.define(eq=False)
@@ -37,6 +47,9 @@ def read_range(
     """
     try:
         _fill(fetcher, location, granted, transfer, deadline)
+    except InvalidStorageResponseError:
+        discard_range(fetcher, location, granted)
+        raise
     except RemoteStorageError:
         raise
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything
@@ -61,6 +74,13 @@ def _fill(
                 raise RemoteStorageTimeoutError(f"{transfer.filled} of {wanted.size} bytes of {wanted} arrived in time")
     finally:
         stream.close()
+
+
+def discard_range(fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange) -> None:
+    """Tells a fetcher that keeps ranges that this one's bytes were wrong: the next attempt is to come from the store."""
+    if isinstance(fetcher, DiscardingFetcher):
+        with suppress(DirectFetchError, ValueError):
+            fetcher.discard(location.metadata_for(granted), granted.range.start, granted.range.end)
 
 
 def store_host(granted: GrantedRange) -> str:

@@ -263,3 +263,25 @@ def test_a_closed_stream_gives_nothing_more():
     assert stream.readinto(bytearray(10)) == 10
     stream.close()
     assert stream.readinto(bytearray(10)) == 0
+
+
+class KeepingFetcher(RecordingFetcher):
+    """One that keeps what it read, and remembers what it was told to forget."""
+
+    def __init__(self, objects: dict[str, bytes]) -> None:
+        super().__init__(objects)
+        self.discarded: list[tuple[int, int]] = []
+
+    def discard(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> None:
+        self.discarded.append((start, end))
+
+
+def test_that_bytes_were_wrong_is_passed_on_in_positions_of_the_object() -> None:
+    stored, table = in_chunks(DATA, 100, ZSTD)
+    inner = KeepingFetcher({"log": stored})
+    ChunkedFetcher(inner).discard(segment_metadata(location("log", table)), 120, 130)
+    chunk = table.chunks.chunk(1)
+    assert inner.discarded == [(chunk.object_start, chunk.object_end)]
+    ChunkedFetcher(inner).discard(segment_metadata(LocationMetadata(object_key="log").encode()), 120, 130)
+    assert inner.discarded[1:] == [(120, 130)]
+    ChunkedFetcher(RecordingFetcher({})).discard(segment_metadata(location("log", table)), 120, 130)

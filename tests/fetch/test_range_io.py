@@ -9,7 +9,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.fetch.range_io import Transfer, read_range, store_host
+from kafka_remote_client.fetch.range_io import Transfer, discard_range, read_range, store_host
 from kafka_remote_client.model import ByteRange, GrantedRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, WritableBuffer
 from tests.support.locations import ManualClock, location
@@ -113,3 +113,28 @@ def test_what_a_plugin_raises_is_wrapped_without_its_text() -> None:
 )
 def test_health_is_counted_by_host(metadata: bytes | None, host: str) -> None:
     assert store_host(GrantedRange(ByteRange(0, 1), metadata)) == host
+
+
+class KeepingFetcher(Fetcher):
+    """One that keeps what it read, and remembers what it was told to forget."""
+
+    def __init__(self, stream: Stream | Exception) -> None:
+        super().__init__(stream)
+        self.discarded: list[tuple[bytes | None, int, int]] = []
+
+    def discard(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> None:
+        self.discarded.append((metadata.custom_metadata, start, end))
+        raise InvalidStorageResponseError("the location does not parse")
+
+
+def test_a_fetcher_that_keeps_ranges_forgets_those_that_were_wrong() -> None:
+    granted = GrantedRange(ByteRange(10, 20), b"where")
+    for error in (InvalidStorageResponseError("not the chunk"), RemoteStorageUnavailableError("refused")):
+        fetcher = KeepingFetcher(error)
+        with pytest.raises(type(error)):
+            read_range(fetcher, location(), granted, Transfer(bytearray(100)), Deadline(ManualClock(), 1.0))
+        assert fetcher.discarded == ([(b"where", 10, 20)] if isinstance(error, InvalidStorageResponseError) else [])
+
+
+def test_a_fetcher_that_keeps_nothing_has_nothing_to_forget() -> None:
+    discard_range(Fetcher(ValueError()), location(), GrantedRange(ByteRange(10, 20)))

@@ -542,3 +542,18 @@ def test_a_thousand_partitions_are_read_and_none_is_forgotten() -> None:
                     assert (item.reason, left.pop(reader)) == ("end", 40)
                 elif item is not None:
                     left[reader] += len(item)
+
+
+class KeepingFetcher(ScriptedFetcher):
+    """One that gives the same damaged bytes again until it is told that they are wrong, as a cache does."""
+
+    def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start: int, end: int) -> None:
+        self._faults[start].clear()
+
+
+def test_damaged_bytes_are_not_asked_of_a_cache_twice() -> None:
+    start = range_starts()[1]
+    with rig(fetcher=KeepingFetcher({start: [lambda stream: FlippedStream(stream, 100)] * 9})) as made:
+        rows, end = made.read()
+    assert end.reason == "local"
+    assert_equal(rows, whole())

@@ -1,0 +1,223 @@
+"""Keeps what a fetcher read on this host's disk, for all consumers of one user.
+
+It stands directly on a plain fetcher and below ChunkedFetcher, so it sees positions of the object and bytes as the store has
+them: what is encrypted there stays encrypted on disk, and no URL, header or data key is ever written. It does not see what the
+engine thinks of the bytes; the engine says so with :meth:`CachingFetcher.discard`.
+
+::
+
+    asked for a range │ on disk              │ another one is reading it     │ neither
+    what happens      │ from disk, verified  │ wait for it, at most half the │ from the store, and on disk as it passes
+                      │ block by block       │ read time-out; then the store │
+
+A location is still asked for each range before any of this, so who may not read a topic gets nothing from here either. Trouble
+with the disk costs the cache and never a fetch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import RemoteStorageUnavailableError
+from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, DamagedEntryError, identity_of
+from kafka_remote_client.fetch.disk_cache import Claim, DiskCache, OpenEntry
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
+
+__all__ = ["CachingFetcher", "with_cache"]
+
+_log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_SECONDS = 0.005
+_TO_THE_END = -1
+
+
+def with_cache(
+    fetcher: RemoteStorageFetcher, config: RemoteFetchConfig, clock: Clock, metrics: FetchMetrics
+) -> RemoteStorageFetcher:
+    """The fetcher over the cache that the settings name, or the fetcher itself where they name none.
+
+    Raises ConfigurationError for a directory that may not be used.
+    """
+    if config.cache_directory is None:
+        return fetcher
+    cache = DiskCache(Path(config.cache_directory), config.cache_max_bytes)
+    metrics.watch_cache("chunk", cache.statistics)
+    return CachingFetcher(fetcher, cache, clock=clock, patience_seconds=config.read_timeout_ms / 2000)
+
+
+class CachingFetcher:
+    """A RemoteStorageFetcher over another one. Thread safe where that one is."""
+
+    def __init__(self, inner: RemoteStorageFetcher, cache: DiskCache, *, clock: Clock, patience_seconds: float) -> None:
+        self._inner = inner
+        self._cache = cache
+        self._clock = clock
+        self._patience = patience_seconds
+        self._closed = threading.Event()
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        self._inner.configure(configs)
+
+    def fetch_log_segment(
+        self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> ReadableStream:
+        def fetch() -> ReadableStream:
+            return self._inner.fetch_log_segment(remote_log_segment_metadata, start_position, end_position)
+
+        if end_position == _TO_THE_END or not self._cache.fits(end_position - start_position):
+            return fetch()
+        identity = identity_of(
+            remote_log_segment_metadata, LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
+        )
+        wanted = ByteRange(start_position, end_position)
+        try:
+            found = self._find_or_claim(identity, wanted)
+        except OSError as error:
+            _log.warning("the chunk cache cannot be used: %s", error.strerror)
+            found = None
+        self._cache.count(hit=isinstance(found, list))
+        if isinstance(found, list):
+            return _CachedStream(self._cache, found, wanted, fetch)
+        if found is None:
+            return fetch()
+        try:
+            return _KeptStream(fetch(), found, wanted.size)
+        except BaseException:
+            found.abandon()
+            raise
+
+    def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
+        """Forgets bytes that turned out to be wrong, so that they are read from the store next time."""
+        location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
+        identity = identity_of(remote_log_segment_metadata, location)
+        with suppress(OSError):
+            self._cache.discard(identity, ByteRange(start_position, end_position))
+
+    def close(self) -> None:
+        self._closed.set()
+        self._inner.close()
+
+    def _find_or_claim(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | Claim | None:
+        """The entries, or the right to write one; ``None`` when another one takes too long over it."""
+        deadline = Deadline(self._clock, self._patience)
+        while True:
+            found = self._cache.open(identity, wanted) or self._cache.claim(identity, wanted)
+            if found is not None or deadline.expired():
+                return found
+            if self._clock.wait(self._closed, _LOOK_AGAIN_SECONDS):
+                raise RemoteStorageUnavailableError("the fetcher is closed")
+
+
+class _KeptStream:
+    """What comes from the store, written down as it passes."""
+
+    def __init__(self, stream: ReadableStream, claim: Claim, size: int) -> None:
+        self._stream = stream
+        self._claim: Claim | None = claim
+        self._left = size
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        count = self._stream.readinto(buffer)
+        if self._claim is None or not 0 < count <= self._left:
+            return count
+        self._left -= count
+        try:
+            with memoryview(buffer) as whole, whole.cast("B") as data, data[:count] as fresh:
+                self._claim.write(fresh)
+            if not self._left:
+                claim, self._claim = self._claim, None
+                claim.finish()
+        except OSError as error:
+            _log.warning("the chunk cache cannot be written to: %s", error.strerror)
+            self._abandon()
+        return count
+
+    def close(self) -> None:
+        self._abandon()
+        self._stream.close()
+
+    def _abandon(self) -> None:
+        if self._claim is not None:
+            with suppress(OSError):
+                self._claim.abandon()
+            self._claim = None
+
+
+class _CachedStream:
+    """What is on disk, block by block. From the first damaged block on the store takes over."""
+
+    def __init__(
+        self, cache: DiskCache, entries: list[OpenEntry], wanted: ByteRange, fetch: Callable[[], ReadableStream]
+    ) -> None:
+        self._cache = cache
+        self._entries = entries
+        self._fetch = fetch
+        self._start = wanted.start
+        self._end = wanted.end
+        self._at = wanted.start
+        self._rest = memoryview(b"")
+        self._instead: ReadableStream | None = None
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        with memoryview(buffer) as whole, whole.cast("B") as target:
+            if not len(target) or self._at == self._end:
+                return 0
+            try:
+                count = 0 if self._instead else len(self._rest) or self._next_block(target)
+            except (DamagedEntryError, OSError):
+                self._fall_back()
+                count = 0
+            if self._instead:
+                count = self._instead.readinto(target)
+            elif len(self._rest):
+                count = min(len(target), len(self._rest))
+                target[:count] = self._rest[:count]
+                self._rest = self._rest[count:]
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        for entry in self._entries:
+            entry.close()
+        self._entries = []
+        self._at = self._end
+        if self._instead is not None:
+            self._instead.close()
+
+    def _next_block(self, target: memoryview) -> int:
+        """Reads a block: into ``target`` if all of it is wanted and fits, then its size is the answer; else as the rest."""
+        entry = next(one for one in self._entries if one.wanted.start <= self._at < one.wanted.end)
+        whole = entry.header.range
+        number = (self._at - whole.start) // BLOCK_BYTES
+        begin = whole.start + number * BLOCK_BYTES
+        end = min(begin + BLOCK_BYTES, whole.end)
+        if begin == self._at and end <= entry.wanted.end and end - begin <= len(target):
+            with target[: end - begin] as place:
+                entry.read_block(number, place)
+            return end - begin
+        block = memoryview(bytearray(end - begin))
+        entry.read_block(number, block)
+        self._rest = block[self._at - begin : min(end, entry.wanted.end) - begin]
+        return 0
+
+    def _fall_back(self) -> None:
+        """Deletes what is damaged and skips, in a fetch of the whole range, what was delivered: its URL opens nothing else."""
+        for entry in self._entries:
+            if entry.wanted.start <= self._at < entry.wanted.end:
+                self._cache.delete(entry.path)
+        self._instead = self._fetch()
+        skipped = memoryview(bytearray(min(BLOCK_BYTES, self._at - self._start)))
+        left = self._at - self._start
+        while left:
+            count = self._instead.readinto(skipped[:left])
+            if not 0 < count <= left:
+                raise RemoteStorageUnavailableError("the store ended before the range did")
+            left -= count

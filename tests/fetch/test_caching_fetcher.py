@@ -1,0 +1,286 @@
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.config import split_config
+from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavailableError
+from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, CacheEntryHeader
+from kafka_remote_client.fetch.caching_fetcher import CachingFetcher, with_cache
+from kafka_remote_client.fetch.disk_cache import DiskCache
+from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream
+from kafka_remote_client.testing import read_all
+from tests.support.golden_tier import CutStream
+from tests.support.locations import ManualClock, segment
+
+SIZE = 3 * BLOCK_BYTES + 100
+DATA = os.urandom(SIZE)
+SECRET = "signature=do-not-write-this-down"
+SEGMENT = segment(
+    segment_size_in_bytes=SIZE,
+    custom_metadata=LocationMetadata(
+        url=f"https://store/?{SECRET}", object_key="key", data_key=SECRET.encode(), signed_headers=(("x-amz-a", SECRET),)
+    ).encode(),
+)
+
+
+class _Bytes:
+    def __init__(self, data: bytes) -> None:
+        self._rest = memoryview(data)
+        self.closed = 0
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:
+        count = min(len(buffer), len(self._rest), 100_000)
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Store:
+    """A plain fetcher of DATA that counts, and may hold back or change what it gives."""
+
+    def __init__(self, *changes: Callable[[ReadableStream], ReadableStream]) -> None:
+        self.fetched: list[tuple[int, int]] = []
+        self.streams: list[_Bytes] = []
+        self.changes = list(changes)
+        self.asked, self.go = threading.Event(), threading.Event()
+        self.go.set()
+        self.configured: Mapping[str, object] | None = None
+        self.closed = 0
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        self.configured = configs
+
+    def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        self.fetched.append((start, end))
+        self.asked.set()
+        assert self.go.wait(60)
+        stream = _Bytes(DATA[start : SIZE if end == -1 else end])
+        self.streams.append(stream)
+        return self.changes.pop(0)(stream) if self.changes else stream
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Rig:
+    def __init__(self, directory: Path, *stores: Store, clock: SystemClock | ManualClock | None = None) -> None:
+        self.directory = directory
+        self.caches = [DiskCache(directory, 64 << 20) for _ in stores]
+        self.fetchers = [
+            CachingFetcher(store, cache, clock=clock or SystemClock(), patience_seconds=60.0)
+            for store, cache in zip(stores, self.caches, strict=True)
+        ]
+
+    def entry(self) -> Path:
+        (path,) = self.directory.glob("*/*")
+        return path
+
+    @property
+    def counted(self) -> tuple[int, int, int]:
+        told = sum((cache.statistics() for cache in self.caches), CacheStatistics())
+        return told.hits, told.misses, told.damaged
+
+
+def read(fetcher: CachingFetcher, start: int = 0, end: int = SIZE, piece: int = 1 << 20) -> bytes:
+    stream = fetcher.fetch_log_segment(SEGMENT, start, end)
+    out, buffer = b"", bytearray(piece)
+    while count := stream.readinto(buffer):
+        out += buffer[:count]
+    stream.close()
+    stream.close()
+    return out
+
+
+@pytest.mark.parametrize("piece", [1 << 20, BLOCK_BYTES, BLOCK_BYTES - 1, 1000])
+def test_what_was_read_once_comes_from_disk_in_pieces_of_any_size(tmp_path: Path, piece: int) -> None:
+    store, another = Store(), Store()
+    rig = Rig(tmp_path / "cache", store, another)
+    assert read(rig.fetchers[0], piece=piece) == DATA
+    assert read(rig.fetchers[0], piece=piece) == DATA
+    assert read(rig.fetchers[1], 12_345, SIZE - 7, piece=piece) == DATA[12_345:-7]
+    assert (store.fetched, another.fetched) == ([(0, SIZE)], [])
+    assert rig.counted == (2, 1, 0)
+    assert store.streams[0].closed
+
+
+def test_neighbours_serve_a_range_together(tmp_path: Path) -> None:
+    store = Store()
+    (fetcher,) = Rig(tmp_path / "cache", store).fetchers
+    read(fetcher, 0, 300_000)
+    read(fetcher, 300_000, SIZE)
+    assert read(fetcher, 100, SIZE - 100) == DATA[100:-100]
+    assert len(store.fetched) == 2
+
+
+def test_nothing_secret_is_on_disk(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "cache", Store())
+    read(rig.fetchers[0])
+    for path in [rig.entry(), rig.entry().parent]:
+        assert SECRET not in str(path)
+    assert SECRET.encode() not in rig.entry().read_bytes()
+    assert b"https" not in rig.entry().read_bytes()[: CacheEntryHeader.size_for(SIZE)]
+
+
+def test_who_asks_while_another_one_reads_waits_for_it(tmp_path: Path) -> None:
+    stores = [Store(), Store()]
+    rig = Rig(tmp_path / "cache", *stores)
+    stores[0].go.clear()
+    results: list[bytes] = []
+    threads = [threading.Thread(target=lambda: results.append(read(rig.fetchers[0])))]
+    threads[0].start()
+    assert stores[0].asked.wait(60)
+    # Other threads of the same process and of another one, which has files and locks only.
+    for fetcher in (rig.fetchers[0], rig.fetchers[1], rig.fetchers[1]):
+        threads.append(threading.Thread(target=lambda fetcher=fetcher: results.append(read(fetcher))))
+        threads[-1].start()
+    stores[0].go.set()
+    for thread in threads:
+        thread.join(60)
+    assert results == [DATA] * 4
+    assert (len(stores[0].fetched), len(stores[1].fetched)) == (1, 0)
+    assert rig.counted == (3, 1, 0)
+
+
+def test_who_waited_half_a_read_time_out_reads_itself(tmp_path: Path) -> None:
+    stores = [Store(), Store()]
+    rig = Rig(tmp_path / "cache", *stores, clock=ManualClock())
+    slow = rig.fetchers[0].fetch_log_segment(SEGMENT, 0, SIZE)
+    assert read(rig.fetchers[1]) == DATA
+    assert len(stores[1].fetched) == 1
+    assert read_all(slow) == DATA
+    slow.close()
+    assert read(rig.fetchers[1]) == DATA
+    assert len(stores[1].fetched) == 1
+
+
+def test_closing_ends_the_wait(tmp_path: Path) -> None:
+    store = Store()
+    rig = Rig(tmp_path / "cache", store, clock=ManualClock())
+    (fetcher,) = rig.fetchers
+    slow = fetcher.fetch_log_segment(SEGMENT, 0, SIZE)
+    fetcher.close()
+    assert store.closed == 1
+    with pytest.raises(RemoteStorageUnavailableError, match="closed"):
+        fetcher.fetch_log_segment(SEGMENT, 0, SIZE)
+    slow.close()
+
+
+def test_a_range_that_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> None:
+    store = Store(lambda stream: CutStream(stream, 500_000))
+    rig = Rig(tmp_path / "cache", store)
+    assert read(rig.fetchers[0]) == DATA[:500_000]
+    assert not list(rig.directory.glob("*/*"))
+    assert read(rig.fetchers[0]) == DATA
+    assert len(store.fetched) == 2
+
+
+def test_a_fetch_that_fails_leaves_the_way_free(tmp_path: Path) -> None:
+    def refuse(_: ReadableStream) -> ReadableStream:
+        raise RemoteStorageUnavailableError("refused")
+
+    rig = Rig(tmp_path / "cache", Store(refuse))
+    with pytest.raises(RemoteStorageUnavailableError):
+        read(rig.fetchers[0])
+    assert read(rig.fetchers[0]) == DATA
+
+
+@pytest.mark.parametrize("block", [0, 1, 3])
+@pytest.mark.parametrize("piece", [1 << 20, 1000])
+def test_a_damaged_block_is_read_from_the_store_and_the_entry_is_gone(tmp_path: Path, block: int, piece: int) -> None:
+    store = Store()
+    rig = Rig(tmp_path / "cache", store)
+    read(rig.fetchers[0])
+    raw = bytearray(rig.entry().read_bytes())
+    raw[CacheEntryHeader.size_for(SIZE) + block * BLOCK_BYTES + 7] ^= 0x40
+    rig.entry().write_bytes(raw)
+    assert read(rig.fetchers[0], piece=piece) == DATA
+    assert len(store.fetched) == 2
+    assert rig.counted == (1, 1, 1)
+    assert not list(rig.directory.glob("*/*"))
+    assert read(rig.fetchers[0]) == DATA
+    assert read(rig.fetchers[0]) == DATA
+    assert len(store.fetched) == 3
+
+
+def test_a_store_that_ends_early_instead_of_a_damaged_block_is_unavailable(tmp_path: Path) -> None:
+    store = Store()
+    rig = Rig(tmp_path / "cache", store)
+    read(rig.fetchers[0])
+    raw = bytearray(rig.entry().read_bytes())
+    raw[-1] ^= 1
+    rig.entry().write_bytes(raw)
+    store.changes = [lambda stream: CutStream(stream, 10)]
+    with pytest.raises(RemoteStorageUnavailableError, match="ended before"):
+        read(rig.fetchers[0])
+
+
+def test_bytes_that_turned_out_wrong_are_read_anew(tmp_path: Path) -> None:
+    store = Store()
+    (fetcher,) = Rig(tmp_path / "cache", store).fetchers
+    read(fetcher)
+    fetcher.discard(SEGMENT, 5, 6)
+    assert read(fetcher) == DATA
+    assert len(store.fetched) == 2
+
+
+def test_a_range_without_an_end_and_one_that_is_too_large_pass_through(tmp_path: Path) -> None:
+    store = Store()
+    rig = Rig(tmp_path / "cache", store)
+    assert read(rig.fetchers[0], 10, -1) == DATA[10:]
+    small = CachingFetcher(store, DiskCache(tmp_path / "small", 1 << 19), clock=SystemClock(), patience_seconds=1.0)
+    assert read(small) == DATA
+    assert not list(tmp_path.glob("*/*/*"))
+
+
+@pytest.mark.parametrize("call", ["ftruncate", "pwrite"])
+def test_a_full_disk_costs_the_cache_and_no_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    rig = Rig(tmp_path / "cache", Store())
+    with monkeypatch.context() as broken:
+        broken.setattr(os, call, full)
+        assert read(rig.fetchers[0]) == DATA
+    assert "No space left" in caplog.text
+    assert not list(rig.directory.glob("*/*"))
+    assert read(rig.fetchers[0]) == DATA
+
+
+def test_settings_and_nothing_to_read_pass_through(tmp_path: Path) -> None:
+    store = Store()
+    (fetcher,) = Rig(tmp_path / "cache", store).fetchers
+    fetcher.configure({"a": 1})
+    assert store.configured == {"a": 1}
+    read(fetcher)
+    stream = fetcher.fetch_log_segment(SEGMENT, 0, SIZE)
+    assert stream.readinto(bytearray()) == 0
+    stream.close()
+    assert stream.readinto(bytearray(10)) == 0
+
+
+def test_the_settings_say_whether_and_where(tmp_path: Path) -> None:
+    store, metrics = Store(), FetchMetrics(SystemClock())
+    without, _ = split_config({})
+    assert with_cache(store, without, SystemClock(), metrics) is store
+    named = {"fetch.remote.cache.directory": str(tmp_path / "cache"), "fetch.remote.cache.max.bytes": 4 << 20}
+    cached = with_cache(store, split_config(named)[0], SystemClock(), metrics)
+    assert isinstance(cached, CachingFetcher)
+    read(cached)
+    read(cached)
+    snapshot = metrics.snapshot()
+    assert (snapshot["remote-fetch-chunk-cache-hits-total"], snapshot["remote-fetch-chunk-cache-misses-total"]) == (1, 1)
+    assert snapshot["remote-fetch-chunk-cache-bytes"] > SIZE  # type: ignore[operator]  # a number
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(ConfigurationError, match="others"):
+        with_cache(store, split_config(named)[0], SystemClock(), metrics)
