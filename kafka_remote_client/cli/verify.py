@@ -44,7 +44,6 @@ class VerifyCommand:
     bootstrap_servers: str | None = None
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    metadata_patience_seconds: float = _METADATA_PATIENCE_SECONDS
     as_json: bool = False
 
 
@@ -90,7 +89,7 @@ def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
         return
     config = {"bootstrap.servers": command.bootstrap_servers, **command.metadata_consumer}
     with closing(MetadataTopic(config, command.metadata_topic)) as topic:
-        topic.read(command.metadata_patience_seconds)
+        topic.read(_METADATA_PATIENCE_SECONDS)
         yield topic
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -49,7 +49,7 @@ from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.segment_log import SegmentLog
 from kafka_remote_client.remote_log.tiered_log import TieredLog
 
-__all__ = ["TierListing"]
+__all__ = ["TierListing", "cache_of_uploads"]
 
 _log = logging.getLogger(__name__)
 _NO_BROKER = -1
@@ -156,7 +156,7 @@ class TierListing:
         found = [result for result in results if isinstance(result, _ReadSegment)]
         with self._lock:
             self._read_before |= {one.listed.remote_log_segment_id: one for one in found}
-        cache = _cache_of(tip, found)
+        cache = cache_of_uploads(tip, [(one.metadata, one.uploader_epoch) for one in found])
         superseded = self._superseded(cache)
         for segment_id, why in superseded.items():
             _log.warning("segment %s is not read: %s", segment_id, why)
@@ -235,24 +235,30 @@ class TierListing:
         return self._store.get_range(self._layout.object_key(draft, kind), size - entry_size, size)
 
 
-def _cache_of(tip: TopicIdPartition, found: Sequence[_ReadSegment]) -> RemoteLogMetadataCache:
-    """A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one."""
-    cache = RemoteLogMetadataCache(tip)
-    for one in sorted(found, key=lambda one: (one.uploader_epoch, one.metadata.end_offset, -one.metadata.start_offset)):
-        cache.add_copy_in_progress_segment(one.metadata)
-        cache.update_remote_log_segment_metadata(
-            RemoteLogSegmentMetadataUpdate(
-                one.metadata.remote_log_segment_id, _NO_BROKER, _NO_TIME, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-            )
-        )
-    return cache
-
-
 def _why_not_read(log: TieredLog, dead: RemoteLogSegmentMetadata) -> str:
     if log.lineage.agreed_end(dead, dead.start_offset) == dead.start_offset:
         return "its leader epochs are not those of the newest segment's lineage"
     other = log.segment_for_offset(dead.start_offset)
     return "another copy is read" if other is None else f"{uuid_to_text(other.metadata.remote_log_segment_id.id)} is read"
+
+
+def cache_of_uploads(
+    topic_id_partition: TopicIdPartition, found: Iterable[tuple[RemoteLogSegmentMetadata, int]]
+) -> RemoteLogMetadataCache:
+    """The segments of a partition, each with the leader epoch of its uploader, as if their events had been followed.
+
+    A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one.
+    ``found`` are in state COPY_SEGMENT_STARTED.
+    """
+    cache = RemoteLogMetadataCache(topic_id_partition)
+    for metadata, _ in sorted(found, key=lambda pair: (pair[1], pair[0].end_offset, -pair[0].start_offset)):
+        cache.add_copy_in_progress_segment(metadata)
+        cache.update_remote_log_segment_metadata(
+            RemoteLogSegmentMetadataUpdate(
+                metadata.remote_log_segment_id, _NO_BROKER, _NO_TIME, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+            )
+        )
+    return cache
 
 
 def _metadata(

@@ -76,6 +76,9 @@ class TieredLog:
             following = self.lineage.next_start(entry.start_offset)
             if following is not None and following <= offset:
                 continue
+            # The lineage of a log whose records were deleted begins within a segment
+            if entry.start_offset > offset and self.segment_for_offset(entry.start_offset) is not None:
+                return entry.start_offset
             begin = max(offset + 1, entry.start_offset)
             metadata = self.cache.next_remote_log_segment_metadata(entry.epoch, begin)
             if metadata is None:

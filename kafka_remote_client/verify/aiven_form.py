@@ -68,8 +68,8 @@ class ChunkedLog:
             return b""
         first = self.chunks.numbers(position, position + 1)[0]
         last = first
-        start = self.chunks.chunk(first).object_start
-        while last + 1 < len(self.chunks) and self.chunks.chunk(last + 1).object_end - start <= self.piece:
+        start, limit = self.chunks.chunk(first).object_start, min(self.size, position + self.piece)
+        while last + 1 < len(self.chunks) and self.chunks.chunk(last + 1).original_end <= limit:
             last += 1
         stored = memoryview(self.store.get_range(self.key, start, self.chunks.chunk(last).object_end))
         restored: list[bytes] = []

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 import attrs
 
 from kafka_remote_client.errors import CorruptIndexError
-from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, EpochEntry, RemoteLogSegmentMetadata
+from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    AbortedTransaction,
+    EpochEntry,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+)
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.records.batch import MAX_OFFSET
 from kafka_remote_client.remote_log.layout import ObjectKind
@@ -27,7 +33,14 @@ from kafka_remote_client.verify.index_kinds import MISMATCH, UNREADABLE
 from kafka_remote_client.verify.leader_epochs import EpochClaim, LeaderEpochsCheck
 from kafka_remote_client.verify.log_walk import LogEnd, LogWalk
 from kafka_remote_client.verify.offset_index import OffsetIndexCheck
-from kafka_remote_client.verify.stored_segment import LOG, LogSource, OpenSegment, StoredForm, StoredSegment
+from kafka_remote_client.verify.stored_segment import (
+    LOG,
+    LogSource,
+    OpenSegment,
+    StoredForm,
+    StoredSegment,
+    draft_metadata,
+)
 from kafka_remote_client.verify.time_index import TimeIndexCheck
 from kafka_remote_client.verify.transactions import TransactionsCheck
 
@@ -39,12 +52,26 @@ _OBJECT_OF = {kind: index for table in (UNREADABLE, MISMATCH) for index, kind in
 
 @attrs.frozen
 class SegmentReport:
-    """What came out. ``lineage``: the checkpoint's, where nothing is wrong with it. ``closed``: why it was not looked into."""
+    """What came out. ``lineage``: the checkpoint's, where nothing is wrong with it. ``closed``: why it was not looked into.
+
+    ``described``: what is known of the segment without the metadata topic; None where its epochs are not known. Where the end
+    is not, ``open_lineage`` is what its epochs have to be cut from once it is.
+    """
 
     stored: StoredSegment
     findings: tuple[Finding, ...] = ()
     lineage: LeaderEpochLineage | None = None
     closed: str | None = None
+    described: RemoteLogSegmentMetadata | None = None
+    open_lineage: LeaderEpochLineage | None = None
+
+    def ending_before(self, next_start: int | None) -> RemoteLogSegmentMetadata | None:
+        """``described``; a segment whose end is not known reaches to where the next one starts, where there is one."""
+        if self.described is None or self.open_lineage is None or next_start is None:
+            return self.described
+        start, end = self.described.start_offset, max(self.described.end_offset, next_start - 1)
+        epochs = tuple(_within(self.open_lineage, start, end))
+        return attrs.evolve(self.described, end_offset=end, segment_leader_epochs=epochs)
 
 
 @attrs.define
@@ -78,14 +105,18 @@ def check_segment(
     best = claim or opened.described
     indexes = _parse(opened, stored, best)
     claims = _claims(claim, opened.described, indexes.lineage)
+    end: LogEnd | None = None
     if opened.log is not None:
-        _walk(opened, opened.log, stored, best, indexes, claims, allow_offset_gaps=allow_offset_gaps)
+        end = _walk(opened, opened.log, stored, best, indexes, claims, allow_offset_gaps=allow_offset_gaps)
     else:
         _compare_without_log(opened, indexes, best)
     findings = tuple(finding_of(stored, role, problem) for role, problem in opened.problems)
     doubted = {FindingKind.LEADER_EPOCHS_MISMATCH, FindingKind.LEADER_EPOCHS_UNREADABLE}
     sound = indexes.lineage if doubted.isdisjoint(finding.kind for finding in findings) else None
-    return SegmentReport(stored, findings, sound, opened.closed)
+    whole = end is not None and end.whole and end.batches > 0
+    described = opened.described or _derived(stored, indexes, end if whole else None)
+    open_end = opened.described is None and not whole
+    return SegmentReport(stored, findings, sound, opened.closed, described, indexes.lineage if open_end else None)
 
 
 def finding_of(stored: StoredSegment, role: str | None, problem: Problem) -> Finding:
@@ -155,7 +186,7 @@ def _walk(
     claims: list[EpochClaim],
     *,
     allow_offset_gaps: bool,
-) -> None:
+) -> LogEnd:
     start = stored.listed.start_offset
     offsets = OffsetIndexCheck(indexes.offsets or OffsetIndex(b"", start))
     times = TimeIndexCheck(indexes.times or TimeIndex(b"", start))
@@ -186,6 +217,7 @@ def _walk(
     opened.problems.extend((_role(opened, problem), problem) for problem in problems)
     if best is not None and end.whole and not cut:
         _compare_end(opened, best, end, times.highest, allow_offset_gaps=allow_offset_gaps)
+    return end
 
 
 def _role(opened: OpenSegment, problem: Problem) -> str:
@@ -226,15 +258,31 @@ def _compare_without_log(opened: OpenSegment, indexes: _Indexes, best: RemoteLog
         words = f"its last entry has the timestamp {indexes.times.last_entry().timestamp}, the metadata {best.max_timestamp_ms}"
         opened.report(opened.roles[ObjectKind.TIME_INDEX], FindingKind.TIME_INDEX_MISMATCH, words)
     if indexes.lineage is not None:
-        cut = tuple(_within(indexes.lineage, best))
+        cut = tuple(_within(indexes.lineage, best.start_offset, best.end_offset))
         if cut != tuple(LeaderEpochLineage(best.segment_leader_epochs)):
             words = f"{indexes.lineage} has {cut} for the segment, the metadata {best.segment_leader_epochs}"
             opened.report(opened.roles[ObjectKind.LEADER_EPOCH], FindingKind.LEADER_EPOCHS_MISMATCH, words)
 
 
-def _within(lineage: LeaderEpochLineage, best: RemoteLogSegmentMetadata) -> Iterator[EpochEntry]:
-    """The lineage cut to the segment."""
-    yield EpochEntry(lineage.epoch_for_offset(best.start_offset), best.start_offset)
+def _derived(stored: StoredSegment, indexes: _Indexes, end: LogEnd | None) -> RemoteLogSegmentMetadata | None:
+    """What the files tell, where no object describes the segment. Without ``end`` it ends where its indexes do, at least."""
+    if indexes.lineage is None:
+        return None
+    draft = draft_metadata(stored.listed, stored.sizes.get(LOG, 0))
+    last = draft.start_offset
+    if end is not None:
+        last = end.next_offset - 1
+    else:
+        for index in (indexes.offsets, indexes.times):
+            last = max(last, index.last_entry().offset if index is not None else last)
+    epochs = tuple(_within(indexes.lineage, draft.start_offset, last))
+    copying = RemoteLogSegmentState.COPY_SEGMENT_STARTED
+    return attrs.evolve(draft, end_offset=last, segment_leader_epochs=epochs, state=copying)
+
+
+def _within(lineage: LeaderEpochLineage, start: int, end: int) -> Iterator[EpochEntry]:
+    """The lineage cut to a segment."""
+    yield EpochEntry(lineage.epoch_for_offset(start), start)
     for entry in lineage:
-        if best.start_offset < entry.start_offset <= best.end_offset:
+        if start < entry.start_offset <= end:
             yield entry

@@ -4,7 +4,7 @@
 
     SeenStore (one listing) ─► StoredForm.segments ─► judge_copy ─► check_segment, side by side ─┐
     KnownMetadata, read after the listing ─────────────────┘                                     ├─► chain of each partition
-                                              cache: of the metadata, else of the listing alone ─┘
+                                       cache: of the metadata, else of what the checks gathered ─┘
 
 The listing comes first: what metadata say afterwards is newer than what was listed, so only what seems to be missing has to be
 asked for once more. Memory holds names and sizes of all objects, and of the logs no more than a piece and a batch for each job.
@@ -12,6 +12,7 @@ asked for once more. Memory holds names and sizes of all objects, and of the log
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +23,7 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ObjectNotFoundError, RemoteLogError
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.listing import cache_of_uploads
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.verify.chain import chain_problems, gaps, lineage_of
 from kafka_remote_client.verify.copies import CopyState, Known, judge_copy
@@ -118,7 +119,6 @@ class TierVerifier:
         self._metadata = metadata
         self._clock = clock or SystemClock()
         self.summary = Summary()
-        self._listing: tuple[str, TierListing] | None = None
         self._partitions = self._plan()
 
     def run(self) -> Iterator[Finding | Unchecked]:
@@ -281,13 +281,9 @@ class TierVerifier:
         quick, gaps_allowed = self._request.quick, self._request.allow_offset_gaps
         return check_segment(self._form, self._store, stored, claim, quick=quick, allow_offset_gaps=gaps_allowed)
 
-    def _chain(self, partition: _Partition) -> Iterator[Finding | Unchecked]:
+    def _chain(self, partition: _Partition) -> Iterator[Finding]:
         """What only all segments of a partition together can tell."""
-        try:
-            cache = self._cache(partition.tip)
-        except DirectFetchError as error:
-            yield Unchecked(str(partition.tip), f"its segments as one log: {error}")
-            return
+        cache = self._trusted(partition.tip) or _cache_of_reports(partition)
         segments = {one.remote_log_segment_id: one for one in cache.list_all_remote_log_segments() if one.state is _FINISHED}
         sound = [
             (segments[report.stored.listed.remote_log_segment_id], report.lineage)
@@ -305,14 +301,6 @@ class TierVerifier:
             for before, problem in gaps(cache, lineage, partition.explained, partition.doubted):
                 yield _of_metadata(before.metadata, problem.kind, problem.message, 0, problem.offset)
 
-    def _cache(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
-        known = self._trusted(tip)
-        if known is not None:
-            return known
-        if self._listing is None or self._listing[0] != tip.topic:
-            self._listing = tip.topic, TierListing(self._store, self._form.layout, tip.topic)
-        return self._listing[1].cache(tip)
-
     def _foreign(self) -> Iterator[Finding]:
         ours = {key for partition in self._partitions for stored in partition.stored.values() for key in stored.keys.values()}
         for info in self._store.objects:
@@ -320,6 +308,19 @@ class TierVerifier:
             meant = topic in self._request.topics if self._request.topics else topic is not None or bool(self._form.prefix)
             if meant and info.key not in ours:
                 yield Finding(FindingKind.FOREIGN_OBJECT, "it is no part of a segment", info.size, object_key=info.key)
+
+
+def _cache_of_reports(partition: _Partition) -> RemoteLogMetadataCache:
+    """The segments as their own objects tell of them. One whose end is not known reaches to where the next one begins."""
+    starts = sorted({stored.listed.start_offset for stored in partition.stored.values()})
+    uploads = []
+    for report in partition.reports:
+        following = bisect_right(starts, report.stored.listed.start_offset)
+        metadata = report.ending_before(starts[following] if following < len(starts) else None)
+        if metadata is not None:
+            # The checkpoint of an upload ends where its segment does, so its last epoch is the uploader's
+            uploads.append((metadata, metadata.segment_leader_epochs[-1].epoch))
+    return cache_of_uploads(partition.tip, uploads)
 
 
 def _of_metadata(

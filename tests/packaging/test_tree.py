@@ -40,6 +40,13 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/records/payload.py": "test_block and test_parity",
     "kafka_remote_client/shim/origin_objects.py": "test_origin",
     "kafka_remote_client/testing/answers.py": "the scripted origin's tests",
+    "kafka_remote_client/verify/aiven_form.py": "test_defects and test_verifier",
+    "kafka_remote_client/verify/first_of_many.py": "test_offset_index and its like",
+    "kafka_remote_client/verify/forms.py": "cli/test_verify",
+    "kafka_remote_client/verify/index_kinds.py": "test_defects",
+    "kafka_remote_client/verify/local_form.py": "test_defects and test_verifier",
+    "kafka_remote_client/verify/segment.py": "test_defects: one segment is never judged without its partition",
+    "kafka_remote_client/verify/stored_segment.py": "test_copies and test_defects",
 }
 # Test files that pair with no source: they are about several modules at once.
 _SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz"}
@@ -58,6 +65,7 @@ _WITHOUT_SOURCE = {
     "tests/records/test_java_vectors.py": "batches of Kafka's own builder",
     "tests/records/test_parity.py": "the kernel against its twin",
     "tests/test_aiven_page.py": "a page of the docs",
+    "tests/verify/test_defects.py": "every way to damage a tier",
     "tests/test_plugins_page.py": "a page of the docs",
 }
 

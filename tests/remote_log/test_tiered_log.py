@@ -81,3 +81,12 @@ def test_a_dead_segment_that_begins_in_the_next_epochs_offsets_is_passed_over(ca
 def test_an_epoch_without_offsets_in_the_segment_is_no_answer(cache):
     finish(cache, metadata(0, 19, number=1, epochs=[(0, 0), (1, 10), (2, 10)]))
     assert log_of(cache, (0, 0), (1, 10)).segment_for_offset(10) is None
+
+
+def test_a_log_whose_records_were_deleted_begins_within_its_first_segment(cache):
+    finish(cache, metadata(0, 9, number=1))
+    finish(cache, metadata(10, 29, number=2))
+    finish(cache, metadata(30, 39, number=3, epochs=[(4, 30)]))
+    log = log_of(cache, (0, 17), (4, 30))  # the leader cuts its lineage at the log's start
+    assert spans(log.all_segments()) == [(2, 17, 30), (3, 30, 40)]
+    assert (log.start_offset(), log.end_offset()) == (17, 40)

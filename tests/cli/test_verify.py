@@ -1,0 +1,170 @@
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.cli.main import run
+from tests.support.golden import AIVEN_MODES, golden_aiven, golden_local
+from tests.support.kafka_broker import KafkaBroker, free_ports
+from tests.support.scenario import TransactionalTopic
+
+
+def verify(*arguments: str, store: Path | None = None, root: Path | None = None) -> int:
+    place = store or (root or golden_local()) / "remote"
+    with pytest.raises(SystemExit) as stopped:
+        run(["verify", "--store", place.as_uri(), *arguments])
+    assert isinstance(stopped.value.code, int)
+    return stopped.value.code
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """The golden tier's topic ``epochs`` with one flipped bit and one stray file."""
+    source = golden_local() / "remote" / "kafka-tiered-storage"
+    for directory in source.glob("epochs-0-*"):
+        shutil.copytree(directory, tmp_path / source.name / directory.name)
+    log = min((tmp_path / source.name).rglob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[5000] ^= 1
+    log.write_bytes(data)
+    (log.parent / "notes.txt").write_text("remember")
+    return tmp_path
+
+
+def test_a_sound_tier_has_status_0_and_says_before_how_much_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify("txn", "epochs") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("sound: 2 topics, 3 partitions, 38 segments")
+    assert said.err == "kafka-remote: 38 segments, about 1011548 bytes to read\n"
+
+
+@pytest.mark.parametrize("mode", AIVEN_MODES)
+def test_the_options_of_a_layout_are_those_of_dump(capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    root = golden_aiven(mode)
+    options = ["--layout", "aiven"]
+    if mode == "aiven-zstd-aes":
+        options += ["--key-prefix", "some-prefix/", "--encryption-key", f"key1={root / 'keys' / 'key1.private.der'}"]
+    assert verify(*options, "epochs", root=root) == 0
+    assert "sound: 1 topics" in capsys.readouterr().out
+
+
+def test_findings_have_status_1_and_stand_in_tables_by_kind(capsys: pytest.CaptureFixture[str], damaged: Path) -> None:
+    assert verify(store=damaged) == 1
+    out = capsys.readouterr().out
+    assert "batch-damaged (damage)" in out
+    assert "foreign-object (waste)" in out
+    assert "its checksum does not match its bytes" in out
+    assert out.splitlines()[-1].startswith("findings: 1 topics, 1 partitions, 7 segments")
+    totals = [line.split() for line in out.splitlines()]
+    assert ["foreign-object", "waste", "1", "8"] in totals
+
+
+def test_json_is_one_object_for_each_finding_and_a_summary(capsys: pytest.CaptureFixture[str], damaged: Path) -> None:
+    assert verify("--json", "--jobs", "1", store=damaged) == 1
+    foreign, batch, summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert foreign["kind"] == "foreign-object"
+    assert foreign["object"].endswith("/notes.txt")
+    assert (batch["kind"], batch["topic"], batch["partition"], batch["start_offset"]) == ("batch-damaged", "epochs", 0, 0)
+    assert summary["verdict"] == "findings"
+    assert summary["findings"]["batch-damaged"] == {"count": 1, "bytes": batch["bytes"]}
+
+
+def test_nothing_is_written(damaged: Path) -> None:
+    def look() -> dict[str, tuple[int, int, bytes]]:
+        files = [path for path in damaged.rglob("*") if path.is_file()]
+        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size, path.read_bytes()) for path in files}
+
+    before = look()
+    assert verify(store=damaged) == 1
+    assert look() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "neither store nor metadata hold a topic nowhere"),
+        (["--layout", "bogus"], "there is no layout 'bogus'"),
+        (["--encryption-key", "bogus"], "KEYID=PRIVATE_KEY_FILE"),
+        (["--bogus"], "--bogus"),
+    ],
+)
+def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert verify(*arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_store_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert verify(store=tmp_path / "gone") == 2
+    assert "no such directory" in capsys.readouterr().err
+
+
+def test_a_broker_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_remote_client.cli.verify._METADATA_PATIENCE_SECONDS", 0.2)
+    (port,) = free_ports(1)
+    arguments = ["--bootstrap-server", f"127.0.0.1:{port}", "--metadata-consumer", "log_level=0"]
+    assert verify(*arguments) == 2
+    assert "__remote_log_metadata could not be read within 0.2 seconds" in capsys.readouterr().err
+    assert verify("--bootstrap-server", "x", "--metadata-consumer", "no.such.setting=1") == 2
+    assert "no.such.setting" in capsys.readouterr().err
+
+
+def test_encrypted_segments_without_key_have_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify("--layout", "aiven", "--key-prefix", "some-prefix/", root=golden_aiven("aiven-zstd-aes")) == 2
+    assert "not looked at: " in capsys.readouterr().out
+
+
+def test_a_terminal_shows_progress_and_a_pipe_does_not() -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "verify"]
+    command += ["--store", (golden_local() / "remote").as_uri()]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the terminal's other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        out, _ = process.communicate(timeout=60)
+    os.close(master)
+    assert process.returncode == 0
+    assert b"verify" in shown
+    assert b"\x1b[" in shown
+    assert b"\x1b[" not in out
+
+
+def test_the_tier_of_a_real_broker_is_sound_with_its_metadata_topic(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = transactional_topic.topic
+    arguments = [topic, "--bootstrap-server", kafka_broker.bootstrap_servers, "--json"]
+    for more in ([], ["--quick"]):
+        assert verify(*arguments, *more, store=kafka_broker.store_directory) == 0, capsys.readouterr().out
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert summary["verdict"] == "sound"
+        assert summary["segments_checked"] == transactional_topic.remote_segments
+
+
+def test_what_is_taken_from_a_copy_of_a_real_tier_is_missed_by_its_metadata_topic(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root = kafka_broker.store_directory / "kafka-tiered-storage"
+    for directory in root.glob(f"{transactional_topic.topic}-0-*"):
+        shutil.copytree(directory, tmp_path / root.name / directory.name)
+    logs = sorted(tmp_path.rglob("*.log"))
+    for path in tmp_path.rglob(f"{logs[1].stem}.*"):
+        path.unlink()
+    logs[2].unlink()
+    arguments = [transactional_topic.topic, "--bootstrap-server", kafka_broker.bootstrap_servers, "--json"]
+    assert verify(*arguments, store=tmp_path) == 1
+    *findings, _ = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(finding["kind"] for finding in findings) == ["missing-object", "missing-segment"]

@@ -1,0 +1,37 @@
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError, LocationError
+from kafka_remote_client.model import RemoteLogSegmentState
+from kafka_remote_client.verify.metadata_topic import MetadataTopic, RememberingStore
+from tests.support.kafka_broker import free_ports
+from tests.support.tier import TIP, metadata, update
+
+
+def test_what_was_deleted_for_good_is_remembered() -> None:
+    store, segment = RememberingStore(), metadata(0, 9)
+    store.apply(segment)
+    for state in list(RemoteLogSegmentState)[1:]:
+        assert not store.deleted(segment.remote_log_segment_id)
+        assert store.apply(update(segment, state))
+    assert store.deleted(segment.remote_log_segment_id)
+    cache = store.cache(TIP)
+    assert cache is not None
+    assert cache.list_all_remote_log_segments() == []
+
+
+def test_settings_that_librdkafka_refuses_are_a_matter_of_configuration() -> None:
+    topic = MetadataTopic({"bootstrap.servers": "127.0.0.1:1", "no.such.setting": "1"})
+    with pytest.raises(ConfigurationError, match=r"no\.such\.setting"):
+        topic.read(1)
+    topic.close()
+
+
+def test_a_broker_that_does_not_answer_ends_the_wait() -> None:
+    (port,) = free_ports(1)
+    topic = MetadataTopic({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": "0"})
+    try:
+        with pytest.raises(LocationError, match="could not be read"):
+            topic.read(0.1)
+        assert not topic.ready(TIP)
+    finally:
+        topic.close()
