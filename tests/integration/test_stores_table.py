@@ -57,6 +57,10 @@ WAYS = [
     ("shim", "disk", "local"),
     ("shim", "s3", "presigned"),
     ("shim", "s3", "s3"),
+    ("metadata-topic", "disk", "local"),
+    ("metadata-topic", "s3", "s3"),
+    ("listing", "disk", "local"),
+    ("listing", "s3", "s3"),
 ]
 CELLS = [Cell(*way, mode, isolation) for way in WAYS for mode in MODES for isolation in ISOLATION]
 
@@ -111,13 +115,30 @@ def shim_of(broker: KafkaBroker, tier: AivenTier, stored: Stored) -> Iterator[Sh
 @contextmanager
 def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell) -> Iterator[Consumer]:
     """A consumer that goes the cell's way."""
+    way = {**COMMON, "remote.storage.fetcher.class": cell.fetcher, **stored.fetchers[cell.fetcher]}
+    if cell.source != "shim":
+        way |= {"fetch.remote.location.source": cell.source, **store_settings(tier, stored, cell)}
+        with Consumer(settings(broker.bootstrap_servers, cell.isolation, **way)) as consumer:
+            yield consumer
+        return
     with shim_of(broker, tier, stored) as shim:
-        own = dict(stored.fetchers[cell.fetcher])
-        if cell.fetcher == "presigned" and shim.origin_url is not None:
-            own["remote.storage.fetcher.allowed.hosts"] = shim.origin_url.partition("//")[2]
-        way = {**COMMON, "remote.storage.fetcher.class": cell.fetcher, **own}
+        if shim.origin_url is not None:
+            way["remote.storage.fetcher.allowed.hosts"] = shim.origin_url.partition("//")[2]
         with Consumer(settings(shim.bootstrap_servers, cell.isolation, **way)) as consumer:
             yield consumer
+
+
+def store_settings(tier: AivenTier, stored: Stored, cell: Cell) -> dict[str, object]:
+    """What a client needs that reads the tier's other objects itself."""
+    prefix = tier.listed_prefix if cell.source == "listing" else tier.prefix
+    return {
+        "fetch.remote.metadata.topic": tier.metadata_topic,
+        "remote.storage.store.url": stored.url,
+        "remote.storage.store.layout": "aiven",
+        "remote.storage.store.key.prefix": prefix,
+        "remote.storage.store.encryption.keys": ",".join(f"{key}={path}" for key, path in tier.encryption_keys.items()),
+        **{f"remote.storage.fetcher.{name}": value for name, value in stored.options.items()},
+    }
 
 
 def check(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell, wanted: Mapping[str, list[Row]]) -> None:
