@@ -46,6 +46,10 @@ def test_truncated_last_batch_is_left_out(cut: int) -> None:
     assert stream.needed == (68 if cut >= 17 else 0)
 
 
+def test_many_batches_iterate_in_their_order() -> None:
+    assert [header.base_offset for header in walk(b"".join(batch(i) for i in range(300)))] == list(range(300))
+
+
 def test_empty_buffer_holds_nothing() -> None:
     stream = walk(b"")
     assert list(stream) == []
@@ -176,6 +180,13 @@ def test_attribute_bits_read_by_name() -> None:
     (header,) = walk(batch(0, attributes=0x40 | 0x7F00))
     assert not header.is_control
     assert header.codec == 0
+
+
+def test_good_batches_and_the_error_after_them_are_there_without_an_exception() -> None:
+    damaged = walk(batch(0) + batch(1)[:-1] + b"\xff")
+    assert [header.base_offset for header in damaged.batches] == [0]
+    assert isinstance(damaged.error, CorruptRecordError)
+    assert walk(batch(0)).error is None
 
 
 def test_header_list_refuses_an_index_outside(kernel: str) -> None:

@@ -230,16 +230,19 @@ def test_zstd_stored_blocks_and_runs_are_bounded_without_the_content_size() -> N
         decoded(frame, 4)
 
 
-def lz4_with_dictionary(data: bytes) -> bytes:
-    """A stored frame that names a dictionary."""
-    descriptor = b"\x61\x40" + bytes(4)
+def lz4_described(descriptor: bytes, data: bytes) -> bytes:
+    """A stored frame with that descriptor."""
     checksum = xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF
     return b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + struct.pack("<I", len(data) | 1 << 31) + data + bytes(4)
 
 
-def test_lz4_dictionary_is_skipped_where_no_block_needs_it() -> None:
-    raw = lz4_with_dictionary(record(Rec(0, value=b"stored")))
-    assert [row[5] for row in read_batches(batch(0, b"", payload=raw, count=1, last_delta=0, codec=3)).rows()] == [b"stored"]
+@pytest.mark.parametrize("flags", [0x60, 0x61, 0x68, 0x69])
+def test_lz4_content_size_and_dictionary_are_skipped_where_no_block_needs_them(flags: int) -> None:
+    raw = record(Rec(0, value=b"stored"))
+    size = struct.pack("<Q", len(raw)) if flags & 0x08 else b""
+    frame = lz4_described(bytes([flags, 0x40]) + size + bytes(4 * (flags & 1)), raw)
+    found = read_batches(batch(0, b"", payload=frame, count=1, last_delta=0, codec=3))
+    assert [row[5] for row in found.rows()] == [b"stored"]
 
 
 def zstd_frame(data: bytes, flags: int, fields: bytes, checksum: int) -> bytes:
