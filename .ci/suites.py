@@ -26,8 +26,8 @@ SUITES = {
     # cores; where a module's fixtures write topics, a module stays with one worker.
     "unit": (8, 2, "loadgroup"),
     "shim": (5, 4, "loadfile"),
-    "stores": (4, 2, "loadfile"),
     "broker": (8, 4, "loadfile"),
+    "stores": (4, 2, "loadfile"),
     "packaging-docs": (6, 2, "loadgroup"),
     "fuzz": (6, 2, "load"),
 }

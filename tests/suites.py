@@ -8,7 +8,7 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "stores", "broker", "packaging-docs", "fuzz")
+SUITES = ("unit", "shim", "broker", "stores", "packaging-docs", "fuzz")
 _TESTS = Path(__file__).resolve().parent
 
 
