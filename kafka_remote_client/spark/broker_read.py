@@ -1,0 +1,157 @@
+"""The broker path of a task: one partition by librdkafka, from an exact offset to an exact end.
+
+Theory of operation. The consumer belongs to no group and commits nothing. The end is reached by a record at or past it, or by
+the broker's word that the log ends there, because the last offsets of a range may hold no record (markers of transactions,
+compaction). An offset that the broker no longer has is a loss (:mod:`~kafka_remote_client.spark.data_loss`).
+
+References: Spark's KafkaDataConsumer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Assigned
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import Action, DirectFetchError
+from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.spark.data_loss import DataLoss
+from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.options import SourceOptions
+from kafka_remote_client.spark.trust_store import librdkafka_settings
+
+__all__ = ["BrokerReadError", "consumer_settings", "read_from_broker"]
+
+_BATCH = 10_000
+_WAIT_SECONDS = 0.2
+_END_OF_PARTITION = -191
+_NO_SUCH_OFFSET = frozenset({-140, 1})  # auto.offset.reset=error, and the broker's own OFFSET_OUT_OF_RANGE
+_PASSING = frozenset({-195, -187, -193, -185, -169})  # transport, all brokers down, name not resolved, time-out, login failed
+"""What librdkafka tells and goes on to mend by itself."""
+
+
+class BrokerReadError(DirectFetchError):
+    """The broker gave no records in time, or an error that waiting does not cure: the task fails, and Spark repeats it."""
+
+    action: ClassVar[Action] = Action.STOP
+    cause: ClassVar[str] = "broker-read"
+
+
+def consumer_settings(options: SourceOptions) -> dict[str, object]:
+    """librdkafka's configuration for a task: the user's, with what this source depends on."""
+    committed = options.client.isolation_level is IsolationLevel.READ_COMMITTED
+    return {
+        # librdkafka pauses for a second when its queue is full, which is most of the time here.
+        "fetch.queue.backoff.ms": 10,
+        "group.id": f"{options.group_id_prefix}-{uuid.uuid4()}-executor",
+        **librdkafka_settings(options.client),
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
+        "auto.offset.reset": "error",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+    }
+
+
+def read_from_broker(
+    settings: Mapping[str, object],
+    topic_partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    loss: DataLoss,
+    timeout: float,
+    clock: Clock,
+    make_consumer: Callable[[dict[str, Any]], Consumer] = Consumer,
+) -> Iterator[list[Message]]:
+    """The records of ``[start, end)`` in lists that are never empty. ``timeout``: seconds to wait for the next one.
+
+    Raises DataLossError, if that is to fail, BrokerReadError, KafkaException for settings that librdkafka refuses.
+    """
+    consumer = make_consumer(dict(settings))
+    try:
+        yield from _Read(consumer, topic_partition, end, loss, timeout, clock).records(start)
+    finally:
+        consumer.close()
+
+
+class _Read:
+    def __init__(
+        self, consumer: Consumer, topic_partition: TopicPartition, end: int, loss: DataLoss, timeout: float, clock: Clock
+    ) -> None:
+        self._consumer = consumer
+        self._topic_partition = topic_partition
+        self._end = end
+        self._loss = loss
+        self._timeout = timeout
+        self._clock = clock
+        self._offset = 0
+        """Where the records that were delivered end."""
+
+    def records(self, start: int) -> Iterator[list[Message]]:
+        self._assign(start)
+        deadline = Deadline(self._clock, self._timeout)
+        while self._offset < self._end:
+            # No more than there can be, as librdkafka waits for the rest of what it was asked for.
+            asked = min(_BATCH, self._end - self._offset)
+            records = self._taken(self._consumer.consume(asked, min(_WAIT_SECONDS, self._timeout)))
+            if records:
+                yield records
+                deadline = Deadline(self._clock, self._timeout)
+            elif deadline.expired() and self._offset < self._end:
+                self._gave_up()
+
+    def _assign(self, offset: int) -> None:
+        self._offset = offset
+        if offset < self._end:
+            self._consumer.assign([Assigned(self._topic_partition.topic, self._topic_partition.partition, offset)])
+
+    def _taken(self, messages: list[Message]) -> list[Message]:
+        """The records among ``messages`` that are in the range; what else they say is acted on."""
+        records = []
+        for message in messages:
+            error = message.error()
+            offset = message.offset()
+            if error is not None:
+                self._told(error, offset)
+            elif offset is not None and self._offset <= offset:
+                if offset < self._end:
+                    records.append(message)
+                self._offset = min(offset + 1, self._end)
+        return records
+
+    def _told(self, error: KafkaError, offset: int | None) -> None:
+        code = error.code()
+        if code == _END_OF_PARTITION:
+            if offset is not None and offset >= self._end:
+                self._offset = self._end
+        elif code in _NO_SUCH_OFFSET:
+            self._resume()
+        elif code not in _PASSING and not error.retriable():
+            raise BrokerReadError(f"{self._topic_partition} at offset {self._offset}: {error.str()}")
+
+    def _resume(self) -> None:
+        log_start, _ = self._watermarks()
+        self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, log_start))
+
+    def _gave_up(self) -> None:
+        """Nothing came in time. Where the log ends before the range does, that is why."""
+        log_start, log_end = self._watermarks()
+        if log_end <= self._offset:
+            self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, log_start))
+            return
+        raise BrokerReadError(f"{self._topic_partition}: no record from offset {self._offset} on in {self._timeout:g} s")
+
+    def _watermarks(self) -> tuple[int, int]:
+        asked = Assigned(self._topic_partition.topic, self._topic_partition.partition)
+        try:
+            found = self._consumer.get_watermark_offsets(asked, timeout=self._timeout, cached=False)
+        except KafkaException as error:
+            raise BrokerReadError(f"{self._topic_partition}: the log's bounds are unknown: {error.args[0].str()}") from None
+        if found is None:
+            raise BrokerReadError(f"{self._topic_partition}: the log's bounds are unknown")
+        return found

@@ -1,0 +1,115 @@
+"""``format("kafka-remote")`` for PySpark: what Spark calls, on the driver and in tasks.
+
+::
+
+    driver   KafkaRemoteDataSource ─► KafkaRemoteReader.partitions(): plan ─► KafkaRemotePartition …
+                                              │ pickled, with the options and nothing else
+    task                              KafkaRemoteReader.read(partition): engine, location source, broker path
+
+References: PySpark's Python Data Source API.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.batch_plan import plan_batch
+from kafka_remote_client.spark.cluster import AdminCluster
+from kafka_remote_client.spark.columns import column_names, ddl
+from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.options import SourceOptions, parse_options
+from kafka_remote_client.spark.planning import OffsetRange, Split
+from kafka_remote_client.spark.pyspark_api import DataSource, DataSourceReader, InputPartition
+from kafka_remote_client.spark.segment_probes import with_segments
+from kafka_remote_client.spark.split_reader import SplitReader, engine_for
+
+__all__ = ["NAME", "KafkaRemoteDataSource", "KafkaRemotePartition", "KafkaRemoteReader"]
+
+_log = logging.getLogger(__name__)
+
+NAME = "kafka-remote"
+
+
+class KafkaRemotePartition(InputPartition):
+    """One split as Spark carries it: a partition's name, two offsets, a size. No location."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__((*split.topic_partition, split.start, split.end, split.size_in_bytes))
+
+    @property
+    def split(self) -> Split:
+        """What a task reads."""
+        topic, partition, start, end, size = self.value
+        return Split(TopicPartition(topic, partition), start, end, size)
+
+
+class KafkaRemoteDataSource(DataSource):
+    """Records of Kafka topics, with the schema and the options of Spark's own source; the tiered part comes from the store."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in ``spark.read.format(...)``."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns that the options ask for."""
+        return ddl(parse_options(self.options))
+
+    def reader(self, schema: Any) -> KafkaRemoteReader:
+        """The batch reader. ``schema`` is what :meth:`schema` said; another one is refused, as Spark's own source does."""
+        options = dict(self.options)
+        wanted = list(column_names(parse_options(options)))
+        given = list(getattr(schema, "names", wanted))
+        if given != wanted:
+            raise ConfigurationError(f"{NAME} has a fixed schema: {', '.join(wanted)}")
+        return KafkaRemoteReader(options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class KafkaRemoteReader(DataSourceReader):
+    """Plans a batch query on the driver, and reads its splits in tasks. Pickled with the options as the user gave them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def partitions(self) -> Sequence[KafkaRemotePartition]:
+        """The splits. Raises as ``plan_batch``."""
+        options = parse_options(self._options)
+        for warning in options.warnings:
+            _log.warning("%s: %s", NAME, warning)
+        clock = SystemClock()
+        cluster = AdminCluster(options, clock)
+        try:
+            return [KafkaRemotePartition(split) for split in plan_batch(options, cluster, partial(_learn, options))]
+        finally:
+            cluster.close()
+
+    def read(self, partition: KafkaRemotePartition | None) -> Iterator[pa.RecordBatch]:
+        """The records of one split. Where there is nothing to read, Spark asks all the same, without a split."""
+        if partition is None:
+            return iter(())
+        return SplitReader(parse_options(self._options)).read(partition.split)
+
+
+def _learn(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+    clock = SystemClock()
+    engine = engine_for(options, clock)
+    if engine is None:
+        return ranges
+    try:
+        timeout = options.remote.location_timeout_ms / 1000
+        return with_segments(engine.source, ranges, split_bytes=options.split_bytes, clock=clock, timeout=timeout)
+    finally:
+        engine.close()

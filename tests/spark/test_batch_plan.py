@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.batch_plan import batch_ranges, plan_batch
+from kafka_remote_client.spark.data_loss import DataLossError
+from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.options import Subscription, parse_options
+from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+class FakeCluster:
+    """Two partitions with the offsets [10, 100) and [20, 200); the offset of a time is the time, if it is there."""
+
+    log_starts: Mapping[TopicPartition, int] = {A0: 10, A1: 20}
+    log_ends: Mapping[TopicPartition, int] = {A0: 100, A1: 200}
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        return [A0, A1]
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self.log_starts
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self.log_ends
+
+    def at_times(self, timestamps: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {partition: time if time < self.log_ends[partition] else -1 for partition, time in timestamps.items()}
+
+    def close(self) -> None:
+        pass
+
+
+def ranges(**more: str) -> list[tuple[int, int]]:
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a", **more})
+    found = batch_ranges(options, FakeCluster())
+    assert [one.topic_partition for one in found] == [A0, A1]
+    return [(one.start, one.end) for one in found]
+
+
+def test_all_of_the_log_by_default() -> None:
+    assert ranges() == [(10, 100), (20, 200)]
+
+
+def test_offsets_by_partition_with_the_log_s_ends_by_number() -> None:
+    both = ranges(startingOffsets='{"a":{"0":-2,"1":50}}', endingOffsets='{"a":{"0":60,"1":-1}}')
+    assert both == [(10, 60), (50, 200)]
+
+
+def test_offsets_must_name_every_partition() -> None:
+    with pytest.raises(
+        ConfigurationError, match="startingOffsets must name all partitions that are read, and it leaves out a-1"
+    ):
+        ranges(startingOffsets='{"a":{"0":11}}')
+
+
+def test_timestamps_for_all_and_by_partition() -> None:
+    assert ranges(startingTimestamp="50", endingTimestamp="80") == [(50, 80), (50, 80)]
+    found = ranges(startingOffsetsByTimestamp='{"a":{"0":30,"1":40}}', endingOffsetsByTimestamp='{"a":{"0":90,"1":999}}')
+    assert found == [(30, 90), (40, 200)]
+
+
+def test_a_start_that_no_record_reaches_fails_or_is_the_end() -> None:
+    with pytest.raises(ConfigurationError, match="startingTimestamp: no record is as young as its timestamp in a-0"):
+        ranges(startingTimestamp="150")
+    assert ranges(startingTimestamp="150", startingOffsetsByTimestampStrategy="latest") == [(100, 100), (150, 200)]
+
+
+def test_an_end_that_no_record_reaches_is_the_end_of_the_log() -> None:
+    assert ranges(endingTimestamp="150") == [(10, 100), (20, 150)]
+
+
+def test_offsets_that_are_gone_fail_by_default() -> None:
+    with pytest.raises(DataLossError):
+        ranges(startingOffsets='{"a":{"0":5,"1":50}}')
+    with pytest.raises(DataLossError):
+        ranges(endingOffsets='{"a":{"0":101,"1":50}}')
+    given = {"startingOffsets": '{"a":{"0":5,"1":50}}', "endingOffsets": '{"a":{"0":101,"1":60}}'}
+    assert ranges(failOnDataLoss="false", **given) == [(10, 100), (50, 60)]
+
+
+def test_splits_are_cut_by_what_is_learnt_and_asked_for() -> None:
+    def learn(found: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        return [OffsetRange(one.topic_partition, one.start, one.end, [SegmentSpan(0, 50, 500)]) for one in found]
+
+    base = {"kafka.bootstrap.servers": "b:1", "subscribe": "a", "remote.splitBytes": "500"}
+    splits = plan_batch(parse_options(base), FakeCluster(), learn)
+    assert [(split.start, split.end) for split in splits] == [(10, 50), (50, 100), (20, 50), (50, 200)]
+    splits = plan_batch(parse_options(base | {"maxRecordsPerPartition": "100"}), FakeCluster(), learn)
+    assert [(split.start, split.end) for split in splits] == [(10, 50), (50, 100), (20, 50), (50, 125), (125, 200)]
+    assert len(plan_batch(parse_options(base | {"minPartitions": "9"}), FakeCluster(), learn)) == 9

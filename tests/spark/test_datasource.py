@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.spark.data_loss import DataLossError
+from kafka_remote_client.spark.datasource import NAME, KafkaRemoteDataSource, KafkaRemotePartition, KafkaRemoteReader
+from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.planning import Split
+from tests.support.embedded_topics import fill_topic, records, small_cluster, tiers
+
+SPLIT = Split(TopicPartition("t", 0), 5, 10, 1000)
+BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+SECRETS = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": 'a.PlainLoginModule required username="u" password="canary";',
+}
+
+
+def test_is_known_to_spark_by_its_name() -> None:
+    assert KafkaRemoteDataSource.name() == NAME == "kafka-remote"
+
+
+def test_the_schema_follows_the_options() -> None:
+    assert KafkaRemoteDataSource(BASE).schema().startswith("key binary, value binary, topic string")
+    assert (
+        KafkaRemoteDataSource(BASE | {"includeHeaders": "true"})
+        .schema()
+        .endswith("headers array<struct<key: string, value: binary>>")
+    )
+
+
+def test_another_schema_is_refused() -> None:
+    source = KafkaRemoteDataSource(BASE)
+    same: Any = SimpleNamespace(names=["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"])
+    assert isinstance(source.reader(same), KafkaRemoteReader)
+    other: Any = SimpleNamespace(names=["value"])
+    with pytest.raises(ConfigurationError, match="kafka-remote has a fixed schema: key, value, topic"):
+        source.reader(other)
+
+
+def test_bad_options_are_refused_before_anything_is_asked() -> None:
+    with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers must be set"):
+        KafkaRemoteDataSource({"subscribe": "t"}).schema()
+
+
+def test_no_secret_is_in_a_repr() -> None:
+    source = KafkaRemoteDataSource(BASE | SECRETS)
+    assert "canary" not in repr(source) + repr(source.reader(None))
+
+
+def test_a_split_travels_by_names_and_numbers() -> None:
+    travelled = pickle.loads(pickle.dumps(KafkaRemotePartition(SPLIT)))
+    assert travelled.split == SPLIT
+    assert travelled.value == ("t", 0, 5, 10, 1000)
+
+
+def test_spark_asks_once_without_a_split_where_there_is_nothing_to_read() -> None:
+    assert list(KafkaRemoteReader(BASE).read(None)) == []
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
+        fill_topic(running, "filled", 400, partitions=(0, 1))
+        yield running
+
+
+def options(cluster: EmbeddedCluster, **more: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "assign": '{"filled":[0,1]}',
+        "remote.storage.fetcher.allowed.hosts": cluster.origin_url.partition("//")[2],
+        "remote.storage.fetcher.allow.http": "true",
+        "remote.storage.fetcher.allow.private.addresses": "true",
+        # Wide enough for a loaded machine: what is tested is what is read.
+        "fetch.remote.location.timeout.ms": "20000",
+        "fetch.remote.read.timeout.ms": "20000",
+        **more,
+    }
+
+
+def read(given: dict[str, str]) -> tuple[list[Split], list[tuple[int, int, Any, Any]]]:
+    """The splits, and partition, offset, key and value of all rows; each part goes through a pickle, as in Spark."""
+    reader = KafkaRemoteDataSource(given).reader(None)
+    travelled = pickle.loads(pickle.dumps(reader))
+    partitions = pickle.loads(pickle.dumps(reader.partitions()))
+    table = pa.Table.from_batches([records for one in partitions for records in travelled.read(one)])
+    rows = [(row["partition"], row["offset"], row.get("key"), row.get("value")) for row in table.to_pylist()]
+    return [one.split for one in partitions], rows
+
+
+EXPECTED = [(p, offset, *record) for p in (0, 1) for offset, record in enumerate(records(400, f"filled-{p}"))]
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_both_tiers_are_one_frame(cluster: EmbeddedCluster, isolation: str) -> None:
+    before = cluster.metrics()["origin_requests"]
+    splits, rows = read(options(cluster, **{"kafka.isolation.level": isolation}))
+    assert rows == EXPECTED
+    assert [split.topic_partition.partition for split in splits] == [0, 1]
+    assert cluster.metrics()["origin_requests"] > before
+
+
+@pytest.mark.embedded
+def test_splits_are_cut_on_the_bounds_of_segments(cluster: EmbeddedCluster) -> None:
+    splits, rows = read(options(cluster, **{"remote.splitBytes": "8000"}))
+    assert rows == EXPECTED
+    assert len(splits) > 4
+    # The archiver makes segments of whole batches of 20 records.
+    assert {split.start % 20 for split in splits} == {0}
+
+
+@pytest.mark.embedded
+def test_no_plan_holds_a_url(cluster: EmbeddedCluster) -> None:
+    reader = KafkaRemoteDataSource(options(cluster)).reader(None)
+    assert b"http://" not in pickle.dumps((reader, reader.partitions()))
+
+
+@pytest.mark.embedded
+def test_a_part_of_the_log_can_be_asked_for(cluster: EmbeddedCluster) -> None:
+    given = options(cluster, startingOffsets='{"filled":{"0":33,"1":-2}}', endingOffsets='{"filled":{"0":390,"1":7}}')
+    _, rows = read(given | {"minPartitions": "6"})
+    assert rows == [row for row in EXPECTED if (row[0] == 0 and 33 <= row[1] < 390) or (row[0] == 1 and row[1] < 7)]
+
+
+@pytest.mark.embedded
+def test_columns_that_are_not_asked_for_do_not_come(cluster: EmbeddedCluster) -> None:
+    reader = KafkaRemoteDataSource(options(cluster, **{"remote.includeValue": "false"})).reader(None)
+    names = {name for one in reader.partitions() for found in reader.read(one) for name in found.schema.names}
+    assert names == {"key", "topic", "partition", "offset", "timestamp", "timestampType"}
+
+
+@pytest.mark.embedded
+def test_the_local_tail_comes_from_the_broker(cluster: EmbeddedCluster) -> None:
+    local = tiers(cluster, "filled").earliest_local
+    before = cluster.metrics()["origin_requests"]
+    given = options(cluster, assign='{"filled":[0]}', startingOffsets=f'{{"filled":{{"0":{local}}}}}')
+    assert read(given)[1] == [row for row in EXPECTED if row[0] == 0 and row[1] >= local]
+    assert cluster.metrics()["origin_requests"] == before
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("fault", ["store-down", "no-direct-fetch"])
+def test_rows_are_the_same_without_the_store(tmp_path: Path, fault: str) -> None:
+    with small_cluster(tmp_path) as own:
+        fill_topic(own, "filled", 400, partitions=(0, 1))
+        if fault == "store-down":
+            own.faults.store_down()
+        enabled = {"fetch.remote.enabled": "false"} if fault == "no-direct-fetch" else {}
+        assert read(options(own, **enabled))[1] == EXPECTED
+
+
+@pytest.mark.embedded
+def test_ignored_options_are_said_once(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        KafkaRemoteDataSource(options(cluster, maxOffsetsPerTrigger="5")).reader(None).partitions()
+    assert caplog.text.count("kafka-remote: ignored in batch queries: maxOffsetsPerTrigger") == 1
+
+
+@pytest.mark.embedded
+def test_offsets_that_are_not_there_fail(cluster: EmbeddedCluster) -> None:
+    reader = KafkaRemoteDataSource(options(cluster, endingOffsets='{"filled":{"0":401,"1":1}}')).reader(None)
+    with pytest.raises(DataLossError, match="filled-0: the offsets from 400 to 400 are not in the log"):
+        reader.partitions()

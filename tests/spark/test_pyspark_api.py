@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import kafka_remote_client.spark
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.spark import pyspark_api
+from kafka_remote_client.spark.datasource import KafkaRemoteDataSource
+from kafka_remote_client.spark.pyspark_api import require_pyspark
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The packages that seem to be installed."""
+    names: set[str] = set()
+    monkeypatch.setattr(pyspark_api, "find_spec", lambda name: ModuleSpec(name, None) if name in names else None)
+    return names
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(attributes)
+    monkeypatch.setitem(sys.modules, name, module)
+    return module
+
+
+def test_says_what_to_install_where_there_is_no_pyspark(installed: set[str]) -> None:
+    with pytest.raises(MissingExtraError, match=r'pip install "kafka-remote-client\[pyspark\]"'):
+        require_pyspark()
+
+
+def test_says_which_pyspark_is_too_old(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    installed.add("pyspark")
+    pretend(monkeypatch, "pyspark", __version__="3.5.9")
+    with pytest.raises(MissingExtraError, match=r"PySpark 3\.5\.9 has no Python data sources; 4\.0 is the oldest"):
+        require_pyspark()
+
+
+def test_says_what_to_install_where_there_is_no_pyarrow(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    installed.add("pyspark")
+    pretend(monkeypatch, "pyspark", __version__="4.1.0.dev1")
+    with pytest.raises(MissingExtraError, match=r'pip install "kafka-remote-client\[spark\]"'):
+        require_pyspark()
+    installed.add("pyarrow")
+    assert require_pyspark() == (4, 1)
+
+
+def test_classes_are_pyspark_s_where_there_is_one(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    installed.add("pyspark")
+    pretend(monkeypatch, "pyspark")
+    pretend(monkeypatch, "pyspark.sql")
+    pretend(monkeypatch, "pyspark.sql.datasource", DataSource=int, DataSourceReader=str, InputPartition=bytes)
+    assert pyspark_api._classes() == (int, str, bytes)
+
+
+def test_classes_have_stand_ins_where_there_is_none_or_an_old_one(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    source, _, partition = pyspark_api._classes()
+    assert source({"a": "b"}).options == {"a": "b"}
+    assert partition(5).value == 5
+    installed.add("pyspark")
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert pyspark_api._classes()[0] is source
+
+
+def test_registers_with_a_session(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    registered: list[type] = []
+
+    class DataSources:
+        def register(self, source: type) -> None:
+            registered.append(source)
+
+    class Session:
+        dataSource = DataSources()  # noqa: N815 - PySpark's own spelling
+
+    session: Any = Session()
+    with pytest.raises(MissingExtraError):
+        kafka_remote_client.spark.register(session)
+    installed |= {"pyspark", "pyarrow"}
+    pretend(monkeypatch, "pyspark", __version__="4.0.1")
+    kafka_remote_client.spark.register(session)
+    assert registered == [KafkaRemoteDataSource]

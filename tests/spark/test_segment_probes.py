@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.errors import LocationError
+from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, NotRemote, PartitionOffsets
+from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.spark.segment_probes import probe_offsets, with_segments
+from tests.support.locations import ManualClock, location, segment
+
+TP = TopicPartition("orders", 0)
+LENGTH, SIZE, COUNT = 100, 1000, 50
+
+
+class FakeSource:
+    """COUNT segments of LENGTH offsets and SIZE bytes; what follows is local."""
+
+    def __init__(self, *, offsets: object = None, failing: frozenset[int] = frozenset()) -> None:
+        self._offsets = PartitionOffsets(latest_tiered=LENGTH * COUNT - 1) if offsets is None else offsets
+        self._failing = failing
+        self._lock = threading.Lock()
+        self.asked: list[int] = []
+
+    def locate(self, topic: str, partition: int, offset: int, **more: Any) -> Any:
+        assert more["isolation_level"] is IsolationLevel.READ_UNCOMMITTED
+        with self._lock:
+            self.asked.append(offset)
+        number = offset // LENGTH
+        if number in self._failing:
+            raise LocationError("no answer")
+        if number >= COUNT:
+            return NotRemote("local")
+        found = segment(start_offset=number * LENGTH, end_offset=number * LENGTH + LENGTH - 1, segment_size_in_bytes=SIZE)
+        return location(
+            metadata=found, fetch_offset=offset, ranges=(GrantedRange(ByteRange(0, SIZE)),), next_offset=found.end_offset + 1
+        )
+
+    def offsets_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], Any]:
+        return dict.fromkeys(partitions, self._offsets)
+
+
+def learnt(source: FakeSource, *ranges: OffsetRange, split_bytes: int = SIZE, budget: int = 512) -> list[OffsetRange]:
+    found: Any = source
+    return with_segments(found, ranges, split_bytes=split_bytes, clock=ManualClock(), timeout=1.0, budget=budget)
+
+
+def starts(found: OffsetRange) -> list[int]:
+    return [span.start // LENGTH for span in found.segments]
+
+
+def test_finds_every_segment_where_each_is_a_split() -> None:
+    (found,) = learnt(FakeSource(), OffsetRange(TP, 0, 6000))
+    assert starts(found) == list(range(COUNT))
+    assert found.segments[0] == SegmentSpan(0, LENGTH, SIZE)
+
+
+def test_asks_about_once_per_split_where_segments_are_small() -> None:
+    source = FakeSource()
+    (found,) = learnt(source, OffsetRange(TP, 0, 6000), split_bytes=10 * SIZE)
+    assert len(source.asked) <= 6
+    splits = plan_splits([found], split_bytes=10 * SIZE)
+    assert {split.start % LENGTH for split in splits} == {0}
+    assert len(splits) in range(5, 9)
+
+
+def test_a_budget_bounds_the_questions() -> None:
+    source = FakeSource()
+    learnt(source, OffsetRange(TP, 0, 6000), OffsetRange(TopicPartition("orders", 1), 0, 6000), budget=12)
+    assert len(source.asked) <= 12
+
+
+def test_nothing_is_asked_where_nothing_is_tiered() -> None:
+    source = FakeSource()
+    ranges = [OffsetRange(TP, 5000, 6000), OffsetRange(TP, 7, 7)]
+    assert learnt(source, *ranges) == ranges
+    assert source.asked == []
+    assert learnt(source, OffsetRange(TP, 7, 7)) == [OffsetRange(TP, 7, 7)]
+
+
+@pytest.mark.parametrize("offsets", [LocationError("no answer"), PartitionOffsets()])
+def test_where_the_tier_s_end_is_unknown_all_is_asked_for(offsets: object) -> None:
+    (found,) = learnt(FakeSource(offsets=offsets), OffsetRange(TP, 4900, 5200))
+    assert starts(found) == [49]
+
+
+def test_what_cannot_be_learnt_is_left_out() -> None:
+    (found,) = learnt(FakeSource(failing=frozenset({3, 4})), OffsetRange(TP, 0, 6000))
+    assert starts(found) == [0, 1, 2, *range(5, COUNT)]
+    (found,) = learnt(FakeSource(failing=frozenset({0})), OffsetRange(TP, 0, 6000))
+    assert found.segments == ()
+
+
+def test_a_range_may_begin_inside_a_segment() -> None:
+    (found,) = learnt(FakeSource(), OffsetRange(TP, 150, 420))
+    assert starts(found) == [1, 2, 3, 4]
+
+
+def test_where_to_ask() -> None:
+    first = SegmentSpan(0, 100, 1000)
+    assert probe_offsets(first, 500, 1000, 99) == [100, 200, 300, 400]
+    assert probe_offsets(first, 500, 2000, 99) == [100, 300]
+    assert probe_offsets(first, 450, 1000, 99) == [100, 200, 300, 400]
+    assert probe_offsets(first, 500, 1, 2) == [100, 300]
+    assert probe_offsets(first, 102, 1, 99) == [100]
+    assert probe_offsets(first, 100, 1, 99) == []
+    assert probe_offsets(first, 500, 1, 0) == []
+    assert probe_offsets(SegmentSpan(0, 10, 0), 20, 5, 99) == [10]
+    assert probe_offsets(SegmentSpan(0, 10, 1000), 12, 1, 99) == [10]

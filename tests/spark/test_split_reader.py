@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from kafka_remote_client.errors import RemoteStorageTimeoutError
+from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.records import RecordBlock, read_batches
+from kafka_remote_client.spark import split_reader
+from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.options import parse_options
+from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.split_reader import SplitReader, engine_for
+from tests.support.batches import Rec, batch
+from tests.support.locations import ManualClock
+
+TP = TopicPartition("t", 3)
+SPLIT = Split(TP, 5, 10, 1000)
+
+
+def block(*offsets: int) -> RecordBlock:
+    return read_batches(batch(offsets[0], [Rec(offset - offsets[0], b"k", b"v") for offset in offsets]))
+
+
+class FakeEngine:
+    """Its readers give ``items``: blocks, an end, or an error."""
+
+    def __init__(self, items: Sequence[RecordBlock | ReadEnd | Exception]) -> None:
+        self._items = items
+        self.asked: list[tuple[Any, ...]] = []
+        self.closed = False
+
+    def reader(self, topic: str, partition: int, start: int, *, end_offset: int, isolation_level: IsolationLevel) -> FakeEngine:
+        self.asked.append((topic, partition, start, end_offset, isolation_level))
+        return self
+
+    def blocks(self, timeout: float) -> Iterator[RecordBlock | ReadEnd]:
+        assert timeout == 120.0
+        for item in self._items:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def from_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The ranges that were asked of the broker, which has every offset."""
+    asked: list[tuple[int, int]] = []
+
+    def read(settings: object, partition: TopicPartition, start: int, end: int, **more: object) -> Iterator[list[Message]]:
+        assert partition == TP
+        asked.append((start, end))
+        yield block(*range(start, end)).messages(*TP)
+
+    monkeypatch.setattr(split_reader, "read_from_broker", read)
+    return asked
+
+
+def offsets(engine: FakeEngine | None, **more: str) -> list[int]:
+    given: Any = engine
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **more})
+    reader = SplitReader(options, clock=ManualClock(), make_engine=lambda _options, _clock: given)
+    found = [offset for records in reader.read(SPLIT) for offset in records.column("offset").to_pylist()]
+    assert engine is None or engine.closed
+    return found
+
+
+def test_what_the_tier_holds_as_a_whole_comes_from_it_alone(from_broker: list[tuple[int, int]]) -> None:
+    engine = FakeEngine([block(5, 6), block(7, 9), ReadEnd("end", 10)])
+    assert offsets(engine) == [5, 6, 7, 9]
+    assert engine.asked == [("t", 3, 5, 10, IsolationLevel.READ_UNCOMMITTED)]
+    assert from_broker == []
+
+
+def test_the_isolation_level_is_the_option_s(from_broker: list[tuple[int, int]]) -> None:
+    engine = FakeEngine([ReadEnd("end", 10)])
+    assert offsets(engine, **{"kafka.isolation.level": "read_committed"}) == []
+    assert engine.asked[0][-1] is IsolationLevel.READ_COMMITTED
+
+
+def test_the_broker_goes_on_at_the_exact_next_offset(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert offsets(FakeEngine([block(5, 6), ReadEnd("local", 8)])) == [5, 6, 8, 9]
+    assert from_broker == [(8, 10)]
+    assert not caplog.records
+
+
+def test_a_failure_of_the_store_is_said_and_costs_no_record(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert offsets(FakeEngine([block(5), ReadEnd("unavailable", 6)])) == [5, 6, 7, 8, 9]
+    assert "t-3: the broker takes over at offset 6: unavailable" in caplog.text
+
+
+def test_silence_of_the_tier_goes_to_the_broker_after_what_was_delivered(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert offsets(FakeEngine([block(5, 6), RemoteStorageTimeoutError("nothing came")])) == [5, 6, 7, 8, 9]
+    assert "the broker takes over at offset 7: timeout" in caplog.text
+
+
+def test_without_direct_fetch_all_comes_from_the_broker(from_broker: list[tuple[int, int]]) -> None:
+    assert offsets(None) == [5, 6, 7, 8, 9]
+    assert from_broker == [(5, 10)]
+
+
+def test_a_task_that_is_left_closes_its_engine(from_broker: list[tuple[int, int]]) -> None:
+    engine: Any = FakeEngine([block(5), block(6)])
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
+    found = SplitReader(options, make_engine=lambda _options, _clock: engine).read(SPLIT)
+    next(found)
+    found.close()  # type: ignore[attr-defined] # a generator, as Spark closes it
+    assert engine.closed
+
+
+def test_each_task_has_an_engine_of_its_own() -> None:
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", "remote.storage.fetcher.class": "memory"})
+    first, second = engine_for(options, ManualClock()), engine_for(options, ManualClock())
+    assert first is not None
+    assert second is not None
+    assert first is not second
+    first.close()
+    second.close()
