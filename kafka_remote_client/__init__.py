@@ -13,14 +13,17 @@ from kafka_remote_client import errors
 if TYPE_CHECKING:
     from kafka_remote_client.consumer.consumer import Consumer
     from kafka_remote_client.fetch.remote_reader import RemoteReader
+    from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
     from kafka_remote_client.plugin import RemoteStorageFetcher
 
-__all__ = ["Consumer", "RemoteReader", "RemoteStorageFetcher", "errors"]
+__all__ = ["Consumer", "RemoteReader", "RemoteStorageFetcher", "TierReader", "errors", "open_tier"]
 
 _HOMES = {
     "Consumer": "kafka_remote_client.consumer.consumer",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",
+    "TierReader": "kafka_remote_client.fetch.tier_reader",
+    "open_tier": "kafka_remote_client.fetch.tier_reader",
 }
 
 

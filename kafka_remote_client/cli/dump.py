@@ -8,15 +8,11 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
-from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
-from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
-from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.location.listing import ListingLocationSource
-from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.records import RecordBlock
@@ -52,24 +48,15 @@ def dump(
         what = request.topic if request.partition is None else f"{request.topic}-{request.partition}"
         raise ConfigurationError(f"the store holds no {what}")
     config = RemoteFetchConfig(enabled=True, allow_offset_gaps=request.allow_offset_gaps)
-    clock = SystemClock()
-    fetcher = ChunkedFetcher(StoreFetcher(store))
-    engine = FetchEngine(source, fetcher, config, clock=clock, metrics=FetchMetrics(clock), formats=CHUNKED_FORMATS)
-    try:
+    with TierReader(store, source, config) as tier:
         for tip in partitions:
-            yield from _dump_partition(engine, source, tip, request, say)
-    finally:
-        engine.close()
+            for remark in tier.remarks(tip):
+                say(f"{tip.topic}-{tip.partition}: {remark}")
+            yield from _dump_partition(tier, tip, request, say)
 
 
-def _dump_partition(
-    engine: FetchEngine,
-    source: ListingLocationSource,
-    tip: TopicIdPartition,
-    request: DumpRequest,
-    say: Callable[[str], None],
-) -> Iterator[str]:
-    offsets = source.offsets(tip.topic, tip.partition, Deadline(SystemClock(), _PATIENCE_SECONDS))
+def _dump_partition(tier: TierReader, tip: TopicIdPartition, request: DumpRequest, say: Callable[[str], None]) -> Iterator[str]:
+    offsets = tier.bounds(tip.topic, tip.partition)
     first, end = offsets.log_start, offsets.latest_tiered + 1
     start = first if request.start is None else max(first, request.start)
     stop = end if request.end is None else min(end, request.end)
@@ -77,7 +64,7 @@ def _dump_partition(
         say(f"{tip.topic}-{tip.partition}: the tier begins at offset {first}")
     if start >= stop:
         return
-    reader = engine.reader(tip.topic, tip.partition, start, end_offset=stop, isolation_level=request.isolation_level)
+    reader = tier.read(tip.topic, tip.partition, start, stop, isolation_level=request.isolation_level)
     for item in reader.blocks(_PATIENCE_SECONDS):
         if isinstance(item, ReadEnd):
             _conclude(tip, item, stop, say)

@@ -46,23 +46,13 @@ def _segments(source: ListingLocationSource, tip: TopicIdPartition) -> Iterator[
     unreadable = source.listing.unreadable(tip)
     cache = source.listing.cache(tip)
     known = {metadata.remote_log_segment_id: metadata for metadata in cache.list_all_remote_log_segments()}
-    live = {metadata.remote_log_segment_id for metadata in known.values() if _is_live(source, tip, metadata)}
+    superseded = source.listing.superseded(tip)
     for listed in source.listing.segments(tip):
         identity = listed.remote_log_segment_id
         if identity in unreadable:
             yield _line(listed, None, f"incomplete: {unreadable[identity]}")
         else:
-            yield _line(listed, known[identity], "live" if identity in live else "shadowed")
-
-
-def _is_live(source: ListingLocationSource, tip: TopicIdPartition, metadata: RemoteLogSegmentMetadata) -> bool:
-    """Whether the resolver would answer the segment's first offset, in one of its epochs, with this segment."""
-    cache = source.listing.cache(tip)
-    for entry in metadata.segment_leader_epochs:
-        found = cache.remote_log_segment_metadata(entry.epoch, max(entry.start_offset, metadata.start_offset))
-        if found is not None and found.remote_log_segment_id == metadata.remote_log_segment_id:
-            return True
-    return False
+            yield _line(listed, known[identity], "shadowed" if identity in superseded else "live")
 
 
 def _line(listed: ListedSegment, metadata: RemoteLogSegmentMetadata | None, state: str) -> SegmentLine:

@@ -11,7 +11,7 @@ from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import uuid_from_text
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import load_store
-from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
 
 __all__ = ["open_tier", "parse_encryption_keys", "parse_topic_id"]
 
@@ -37,15 +37,7 @@ def open_tier(
 
 def parse_encryption_keys(pairs: Sequence[str]) -> dict[str, str]:
     """``KEYID=PRIVATE_KEY_FILE`` arguments. Raises ConfigurationError for one that is not so, and for an id given twice."""
-    keys: dict[str, str] = {}
-    for pair in pairs:
-        key_id, separator, path = pair.partition("=")
-        if not separator or not key_id or not path:
-            raise ConfigurationError("--encryption-key takes KEYID=PRIVATE_KEY_FILE")
-        if key_id in keys:
-            raise ConfigurationError(f"--encryption-key: {key_id} is given twice")
-        keys[key_id] = path
-    return keys
+    return encryption_key_files(pairs, "--encryption-key")
 
 
 def parse_topic_id(text: str | None) -> UUID | None:

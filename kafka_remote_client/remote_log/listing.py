@@ -171,7 +171,8 @@ class TierListing:
             checkpoint = self._layout.read_index(self._store, newest, ObjectKind.LEADER_EPOCH)
             log = TieredLog(cache, parse_leader_epoch_checkpoint(checkpoint))
         except RemoteLogError:  # a reader will be told why; who only lists needs no key
-            return {}
+            hidden = (segment for segment in segments if not _answers(cache, segment))
+            return {segment.remote_log_segment_id: "another copy is read" for segment in hidden}
         live = {one.metadata.remote_log_segment_id for one in log.all_segments()}
         return {
             dead.remote_log_segment_id: _why_not_read(log, dead) for dead in segments if dead.remote_log_segment_id not in live
@@ -233,6 +234,12 @@ class TierListing:
         if not size:
             return b""
         return self._store.get_range(self._layout.object_key(draft, kind), size - entry_size, size)
+
+
+def _answers(cache: RemoteLogMetadataCache, segment: RemoteLogSegmentMetadata) -> bool:
+    """Whether any offset of the segment, in the epoch that the segment has for it, is found in this very segment."""
+    found = (cache.remote_log_segment_metadata(e.epoch, e.start_offset) for e in segment.segment_leader_epochs)
+    return segment.remote_log_segment_id in {one.remote_log_segment_id for one in found if one is not None}
 
 
 def _why_not_read(log: TieredLog, dead: RemoteLogSegmentMetadata) -> str:

@@ -198,16 +198,18 @@ def test_a_copy_that_is_hidden_by_one_that_ends_before_it_is_named(tier):
     assert list(superseded(tier)) == [1]
 
 
-def test_without_a_lineage_nothing_is_called_superseded(tier):
+def test_without_the_lineage_only_hidden_copies_are_named(tier):
     class Locked(LocalTieredStorageLayout):
         def stored_metadata(self, store, segment):
-            return metadata(0, 9)
+            return attrs.evolve(metadata(0, 9), remote_log_segment_id=segment.remote_log_segment_id)
 
         def read_index(self, store, segment, kind):
             raise DataKeyError("no key")
 
     tier.add([batch(0, 10)], number=1)
     assert TierListing(tier.store, Locked()).superseded(TIP) == {}
+    tier.add([batch(0, 10)], number=2)
+    assert len(TierListing(tier.store, Locked()).superseded(TIP)) == 1
 
 
 def test_another_look_reads_only_what_is_new(tier):

@@ -1,0 +1,126 @@
+"""TierReader: a tier opened by its store alone, for bounded reads without any broker.
+
+It is the engine over a listing: what an archive, a restore or a report needs, and what ``kafka-remote dump`` is made of. Where
+the log starts after DeleteRecords, and what is still on brokers' disks, no store tells; committed records end before the first
+transaction that is undecided where the tier ends.
+
+References: docs/sources.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+from uuid import UUID
+
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.remote_reader import RemoteReader
+from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets, TopicIdPartition
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+
+__all__ = ["TierReader", "open_tier"]
+
+_UNBOUNDED_SECONDS = 600.0
+
+
+class TierReader:
+    """A context manager: leaving it closes the engine, the source and the store. Thread safe."""
+
+    def __init__(
+        self,
+        store: RemoteObjectStore,
+        source: ListingLocationSource,
+        config: RemoteFetchConfig | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """``config`` bounds memory, ranges and time-outs. Owns ``store`` and ``source``."""
+        self._clock = clock or SystemClock()
+        self._source = source
+        self.metrics = FetchMetrics(self._clock)
+        fetcher = ChunkedFetcher(StoreFetcher(store))
+        used = config or RemoteFetchConfig(enabled=True)
+        self._engine = FetchEngine(source, fetcher, used, clock=self._clock, metrics=self.metrics, formats=CHUNKED_FORMATS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def partitions(self, topic: str) -> list[TopicIdPartition]:
+        """The partitions of a topic, by number; empty when the store has none of that name.
+
+        Raises ConfigurationError, with the list, when the name stands for several topics and none was picked.
+        """
+        return self._source.partitions(topic)
+
+    def bounds(self, topic: str, partition: int) -> PartitionOffsets:
+        """``log_start``: the first tiered offset; ``high_watermark``: the first that is not. -1 where nothing can be read."""
+        return self._source.offsets(topic, partition, Deadline(self._clock, _UNBOUNDED_SECONDS))
+
+    def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
+        """One line for each segment that is not read, with the reason: half copied, damaged, or another copy is read."""
+        return self._source.remarks(topic_id_partition)
+
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> RemoteReader:
+        """Starts to read ``[start_offset, end_offset)``, as far as it is tiered; ``None`` is the tier's own bound.
+
+        The reader's ``blocks()`` give the records and at last a ReadEnd, whose reason is "end", "undecided" where committed
+        records end, "transactions-unknown" where they cannot be told, or what kept the rest from being read.
+
+        Raises ConfigurationError when the store has nothing to read of the partition in these bounds.
+        """
+        bounds = self.bounds(topic, partition)
+        start = bounds.log_start if start_offset is None else max(start_offset, bounds.log_start)
+        end = bounds.high_watermark if end_offset is None else min(end_offset, bounds.high_watermark)
+        if start >= end or bounds.log_start < 0:
+            raise ConfigurationError(
+                f"the store holds nothing of {topic}-{partition} there: it has offsets {bounds.log_start} "
+                f"to {bounds.latest_tiered}"
+            )
+        return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=isolation_level)
+
+    def close(self) -> None:
+        """Stops all readers. May be called twice."""
+        self._engine.close()
+
+
+def open_tier(
+    store_url: str,
+    *,
+    layout: str = "local",
+    key_prefix: str = "",
+    encryption_keys: Mapping[str, str] | None = None,
+    store_options: Mapping[str, object] | None = None,
+    topic: str | None = None,
+    topic_id: UUID | None = None,
+    config: RemoteFetchConfig | None = None,
+) -> TierReader:
+    """Opens the tier in a store: ``open_tier("s3://bucket/prefix", layout="aiven")``. Nothing is read yet.
+
+    ``encryption_keys``: files of private keys by key id. ``store_options``: the fetcher's settings without their prefix
+    (``{"s3.region": "eu-west-1"}``). ``topic`` bounds listings to one name, ``topic_id`` picks one of several of a name.
+
+    Raises ConfigurationError for a store or layout that does not exist, and MissingExtraError for what is not installed.
+    """
+    laid_out = layout_named(layout, LayoutOptions(key_prefix, encryption_keys or {}))
+    store = load_store(store_url, store_options)
+    return TierReader(store, ListingLocationSource(store, laid_out, topic=topic, topic_id=topic_id), config)

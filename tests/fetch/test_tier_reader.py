@@ -1,0 +1,131 @@
+"""A tier is read by its store alone: what a real consumer read from it, as far as anybody can know."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafka_remote_client
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
+from kafka_remote_client.model import IsolationLevel
+from tests.support.golden import golden_aiven, golden_local, read_jsonl
+
+PATIENCE = 60.0
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+FIRST_UNDECIDED = 2455
+
+
+def read(reader: RemoteReader) -> tuple[list[int], ReadEnd]:
+    """The offsets, and how it ended."""
+    offsets: list[int] = []
+    for item in reader.blocks(PATIENCE):
+        if isinstance(item, ReadEnd):
+            return offsets, item
+        offsets += [row[0] for row in item.rows()]
+    raise AssertionError("no end")
+
+
+def expected(topic: str, isolation: str, first: int, end: int) -> list[int]:
+    lines = read_jsonl(golden_local() / "expected" / f"{topic}-0.{isolation}.jsonl.gz")
+    return [line["offset"] for line in lines if first <= line["offset"] < end]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A copy of the golden store's transactional topic."""
+    for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("txn-*"):
+        shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
+    return tmp_path
+
+
+def opened(store: Path, **options: Any) -> TierReader:
+    return open_tier(store.as_uri(), **options)
+
+
+def test_is_found_at_the_top() -> None:
+    assert kafka_remote_client.open_tier is open_tier
+    assert kafka_remote_client.TierReader is TierReader
+
+
+@pytest.mark.parametrize("snapshots", ["sound", "missing", "damaged"])
+def test_committed_records_end_where_the_first_transaction_is_undecided(store: Path, snapshots: str) -> None:
+    for snapshot in store.glob("*/*/*.snapshot"):
+        if snapshots == "missing":
+            snapshot.unlink()
+        elif snapshots == "damaged":
+            snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"x")
+    with opened(store) as tier:
+        bounds = tier.bounds("txn", 0)
+        offsets, end = read(tier.read("txn", 0))
+        assert offsets == expected("txn", "read_committed", bounds.log_start, FIRST_UNDECIDED)
+        assert (end.reason, end.next_offset) == ("undecided", FIRST_UNDECIDED)
+        offsets, end = read(tier.read("txn", 0, isolation_level=UNCOMMITTED))
+        assert offsets == expected("txn", "read_uncommitted", bounds.log_start, bounds.high_watermark)
+        assert (end.reason, end.next_offset) == ("end", bounds.high_watermark)
+
+
+def test_committed_records_are_refused_where_a_scan_cannot_decide_either(store: Path) -> None:
+    for snapshot in store.glob("*/*/*.snapshot"):
+        snapshot.unlink()
+    log = sorted(store.glob("*/*/*.log"))[5]
+    damaged = bytearray(log.read_bytes())
+    damaged[200] ^= 1
+    log.write_bytes(damaged)
+    with opened(store) as tier:
+        offsets, end = read(tier.read("txn", 0))
+        assert (offsets, end.reason) == ([], "transactions-unknown")
+
+
+def test_bounds_are_clipped_to_the_tier(store: Path) -> None:
+    with opened(store, topic="txn") as tier:
+        (tip,) = tier.partitions("txn")
+        bounds = tier.bounds("txn", 0)
+        assert bounds.latest_tiered + 1 == bounds.high_watermark == bounds.earliest_local
+        offsets, end = read(tier.read("txn", 0, -5, 400))
+        assert offsets == expected("txn", "read_committed", bounds.log_start, 400)
+        assert end.reason == "end"
+        assert tier.remarks(tip) == []
+        for start, stop in ((bounds.high_watermark, None), (7, 7)):
+            with pytest.raises(ConfigurationError, match="nothing of txn-0 there"):
+                tier.read("txn", 0, start, stop)
+
+
+def test_a_partition_that_is_not_there_is_refused(store: Path) -> None:
+    with opened(store) as tier:
+        assert tier.partitions("other") == []
+        with pytest.raises(ConfigurationError, match="nothing of other-0"):
+            tier.read("other", 0)
+
+
+def test_segments_that_are_not_read_are_named(store: Path) -> None:
+    next(iter(sorted(store.glob("*/*/*.timeindex")))).unlink()
+    with opened(store) as tier:
+        (tip,) = tier.partitions("txn")
+        (remark,) = tier.remarks(tip)
+        assert "time index" in remark
+
+
+def test_a_tier_in_chunks_is_opened_with_its_keys() -> None:
+    root = golden_aiven("aiven-zstd-aes")
+    keys = {"key1": str(root / "keys" / "key1.private.der")}
+    with opened(root / "remote", layout="aiven", key_prefix="some-prefix/", encryption_keys=keys) as tier:
+        _, end = read(tier.read("epochs", 0))
+        assert end.reason == "end"
+
+
+def test_what_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        open_tier("file:///tier", layout="none-such")
+    with pytest.raises(ConfigurationError):
+        open_tier("none-such://tier")
+
+
+def test_closing_twice_is_one_closing(store: Path) -> None:
+    tier = opened(store)
+    tier.close()
+    tier.close()
