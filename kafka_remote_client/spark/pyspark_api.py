@@ -21,11 +21,15 @@ _ADVICE = 'pip install "kafka-remote-client[pyspark]", or take the platform\'s o
 
 
 class _StandInSource:
+    """A source by its options."""
+
     def __init__(self, options: dict[str, str]) -> None:
         self.options = options
 
 
 class _StandInPartition:
+    """What a task gets."""
+
     def __init__(self, value: Any) -> None:
         self.value = value
 
