@@ -32,6 +32,7 @@ SPARK_KAFKA_SCHEMA = pa.schema(
         pa.field("headers", _HEADERS),
     ]
 )
+"""What ``RecordBlock.to_arrow`` gives."""
 
 
 def record_batch(columns: Columns, topic: str, partition: int) -> pa.RecordBatch:

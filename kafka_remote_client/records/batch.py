@@ -60,6 +60,7 @@ BATCH_OVERHEAD = 61
 HEADER_SIZE_UP_TO_MAGIC = 17
 MAX_OFFSET = 2**63 - 1
 DEFAULT_MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+"""What a batch may decompress to where nothing else is said."""
 ANY_OFFSET = -1
 """Nothing is known yet about where the next batch has to begin."""
 
@@ -92,18 +93,22 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
+        """The codec's number, as in compression.py: 0 is none."""
         return self.attributes & _CODEC_MASK
 
     @property
     def is_log_append_time(self) -> bool:
+        """Whether ``max_timestamp`` is the timestamp of every record."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
+        """Whether its records are markers for readers and not for applications."""
         return bool(self.attributes & _CONTROL)
 
 

@@ -28,6 +28,7 @@ from kafka_remote_client.records.faults import BatchFault, Fault
 __all__ = ["GZIP", "LZ4", "NONE", "SNAPPY", "ZSTD", "Arena", "ByteArena", "decompress_into"]
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+"""The codecs' numbers, the lowest three bits of a batch's attributes."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16

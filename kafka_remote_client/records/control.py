@@ -22,6 +22,7 @@ from kafka_remote_client.records.record import read_records
 __all__ = ["ABORT", "COMMIT", "control_keys", "control_type"]
 
 ABORT, COMMIT = 0, 1
+"""The types of control records that end a transaction."""
 
 _KEY = struct.Struct(">hh")
 

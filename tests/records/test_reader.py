@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+
 import pytest
 
+from kafka_remote_client import records
 from kafka_remote_client.errors import CorruptRecordError, UnsupportedFormatError
 from kafka_remote_client.records import completed_fetch, read_batches, reader
 from tests.support.batches import Rec, batch
@@ -50,3 +54,13 @@ def test_all_batches_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
     data = b"".join(batch(i, [Rec(value=bytes(900))], codec=3) for i in range(4))
     with pytest.raises(UnsupportedFormatError, match="max_decompressed_bytes"):
         read_batches(data, max_decompressed_bytes=1000)
+
+
+def test_every_public_name_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "records.md").read_text()
+    for name in records.__all__:
+        assert f"`{name}" in page, name
+        value = getattr(records, name)
+        for member, what in vars(value).items() if inspect.isclass(value) else ():
+            if not member.startswith("_") and (callable(what) or isinstance(what, property)):
+                assert inspect.getdoc(what), f"{name}.{member}"
