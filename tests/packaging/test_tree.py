@@ -21,6 +21,7 @@ _LONGEST, _LONGEST_TEST = 400, 600
 
 # Sources that no test file of the same name needs, each with the reason.
 _TESTED_ELSEWHERE = {
+    "fetchers/_range_client.py": "test_presigned and test_s3, on real sockets",
     "fetchers/_range_stream.py": "test_presigned, on real sockets",
     "fetchers/_transport_errors.py": "test_presigned, on real sockets",
     "kafka_remote_client/cli/app.py": "the verbs' own tests call it",
@@ -67,6 +68,7 @@ _WITHOUT_SOURCE = {
     "tests/test_aiven_page.py": "a page of the docs",
     "tests/verify/test_defects.py": "every way to damage a tier",
     "tests/test_plugins_page.py": "a page of the docs",
+    "tests/test_stores_page.py": "a page of the docs",
 }
 
 

@@ -1,0 +1,92 @@
+"""docs/stores.md: its commands run against a real S3 server, its settings load, its tables name what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+
+from fetchers._obstore import _KEYS as OBSTORE_KEYS
+from fetchers._s3_client import _KEYS as S3_KEYS
+from fetchers.s3 import S3Fetcher
+from kafka_remote_client.cli.main import run
+from kafka_remote_client.config import split_config
+from kafka_remote_client.registry import load_fetcher, signer_schemes, store_schemes
+from tests.support.golden import golden_local
+from tests.support.kafka_broker import HOST, free_ports
+from tests.support.s3_server import S3Server
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PAGE = (_ROOT / "docs" / "stores.md").read_text()
+_COMMANDS = [shlex.split(command) for command in re.findall(r"^\$ (.*)$", _PAGE, re.MULTILINE)]
+_COMMAND = Path(sys.executable).with_name("kafka-remote")
+
+
+def _command(verb: str) -> list[str]:
+    (found,) = [command for command in _COMMANDS if command[1] == verb]
+    return found[1:]
+
+
+@pytest.fixture
+def in_place(s3_environment: S3Server) -> Any:
+    """Replaces what stands for the reader's own by what is there."""
+    root = golden_local() / "remote"
+    files = [path for path in root.rglob("*") if path.is_file() and "txn-0-" in path.as_posix()]
+    bucket = s3_environment.new_bucket((f"kafka/{path.relative_to(root).as_posix()}", path.read_bytes()) for path in files)
+    options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
+
+    def replaced(arguments: list[str]) -> list[str]:
+        stand_ins = {"s3://my-tier/": f"s3://{bucket}/", "orders": "txn", "localhost:": f"{HOST}:"}
+        for stand_in, real in stand_ins.items():
+            arguments = [argument.replace(stand_in, real) for argument in arguments]
+        return [*arguments, *options]
+
+    return replaced
+
+
+@pytest.mark.parametrize("verb", ["ls", "dump"])
+def test_command_runs(capsys: pytest.CaptureFixture[str], in_place: Any, verb: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(in_place(_command(verb)))
+    assert stopped.value.code == 0
+    assert "txn" in capsys.readouterr().out
+
+
+def test_the_shim_starts(in_place: Any) -> None:
+    command = [argument.replace("localhost:9192", f"{HOST}:{free_ports(1)[0]}") for argument in _command("shim")]
+    with subprocess.Popen([_COMMAND, *in_place(command)], stderr=PIPE, text=True) as shim:
+        assert shim.stderr is not None
+        assert any("clients connect to" in line for line in shim.stderr)
+        shim.send_signal(signal.SIGTERM)
+        rest = shim.communicate(timeout=60)[1]
+    assert shim.returncode == 0, rest
+
+
+def test_the_settings_make_a_fetcher(s3_environment: S3Server) -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", _PAGE, re.DOTALL | re.MULTILINE)
+    told: dict[str, Any] = {}
+    exec(block, told)
+    config, rest = split_config(told["own_credentials"])
+    assert not rest
+    fetcher = load_fetcher(config)
+    assert isinstance(fetcher, S3Fetcher)
+    fetcher.close()
+
+
+def test_the_page_names_all_schemes_options_and_extras() -> None:
+    assert set(re.findall(r"^\| `([a-z0-9+]+)://", _PAGE, re.MULTILINE)) == set(store_schemes())
+    assert set(signer_schemes()) <= set(store_schemes())
+    names = {f"s3.{key}" for key in S3_KEYS} | {f"{kind}.{key}" for kind, keys in OBSTORE_KEYS.items() for key in keys}
+    named = set(re.findall(r"^\| `((?:s3|gcs|azure)\.[a-z.]+)` \|", _PAGE, re.MULTILINE))
+    assert named == names
+    extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {"s3", "gcs", "azure", "object-store"} <= set(extras)
+    assert _COMMANDS[0] == ["pip", "install", "kafka-remote-client[cli,shim,s3]"]
