@@ -17,6 +17,7 @@ References: docs/design.md; docs/aiven.md.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 
 from kafka_remote_client.errors import (
@@ -43,6 +44,8 @@ CHUNKED_FORMATS = (ORIGINAL_FORMAT, CHUNKED_FORMAT)
 """The storage formats that can be read through a ChunkedFetcher."""
 
 _TO_THE_END = -1
+_KEPT_BUFFERS = 8
+_LARGEST_KEPT = 8 * 1024 * 1024
 _FIRST_BYTES = 8 * 1024 * 1024
 
 
@@ -51,6 +54,7 @@ class ChunkedFetcher:
 
     def __init__(self, inner: RemoteStorageFetcher) -> None:
         self._inner = inner
+        self._buffers = _Buffers()
 
     def configure(self, configs: Mapping[str, object]) -> None:
         self._inner.configure(configs)
@@ -73,7 +77,7 @@ class ChunkedFetcher:
             raise RangeNotSatisfiableError(f"the location's chunks do not hold the range: {error}") from None
         wanted = chunks.object_range
         stream = self._inner.fetch_log_segment(remote_log_segment_metadata, wanted.start, wanted.end)
-        return _ChunkedStream(stream, iter(chunks), transform, start_position, end)
+        return _ChunkedStream(stream, iter(chunks), transform, self._buffers, start_position, end)
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
         """Passes on, in positions of the object, that bytes turned out to be wrong."""
@@ -104,10 +108,18 @@ class _ChunkedStream:
     """A ReadableStream of the original bytes ``[start, end)``, over one of the chunks that hold them."""
 
     def __init__(
-        self, stored: ReadableStream, chunks: Iterator[Chunk], transform: ChunkTransform, start: int, end: int
+        self,
+        stored: ReadableStream,
+        chunks: Iterator[Chunk],
+        transform: ChunkTransform,
+        buffers: _Buffers,
+        start: int,
+        end: int,
     ) -> None:
         self._stored = stored
         self._chunks = chunks
+        self._buffers = buffers
+        self._buffer: bytearray | None = buffers.take()
         self._transform = transform
         self._at = start
         self._end = end
@@ -127,39 +139,63 @@ class _ChunkedStream:
 
     def close(self) -> None:
         self._at = self._end
+        self._rest = memoryview(b"")
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            self._buffers.give_back(buffer)
         self._stored.close()
 
     def _next_chunk(self, target: memoryview) -> int:
         """Restores a chunk: in ``target`` if it is wanted whole and fits, then its size is the answer; else as the rest."""
         chunk = next(self._chunks)
-        stored = self._read(chunk.object_size)
+        stored = self._read(chunk.object_size, self._buffer)
         begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)
         size = chunk.original_size
         if end - begin == size <= len(target):
-            with target[:size] as place:
+            with stored, target[:size] as place:
                 self._restore(stored, place, chunk)
             return size
         restored = memoryview(bytearray(size))
-        self._restore(stored, restored, chunk)
+        with stored:
+            self._restore(stored, restored, chunk)
         self._rest = restored[begin - chunk.original_start : end - chunk.original_start]
         return 0
 
-    def _restore(self, stored: bytearray, target: memoryview, chunk: Chunk) -> None:
+    def _restore(self, stored: memoryview, target: memoryview, chunk: Chunk) -> None:
         try:
             self._transform.restore(stored, target)
         except CorruptChunkError as error:
             where = f"[{chunk.object_start}, {chunk.object_end})"
             raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
 
-    def _read(self, size: int) -> bytearray:
-        data = bytearray(min(size, _FIRST_BYTES))
+    def _read(self, size: int, buffer: bytearray | None) -> memoryview:
+        """The next ``size`` bytes, in the buffer, which grows with what arrives and not with what is announced."""
+        assert buffer is not None  # nothing is read once the stream is closed
         filled = 0
         while filled < size:
-            if filled == len(data):
-                data.extend(bytes(min(filled, size - filled)))
-            with memoryview(data) as view, view[filled:] as free:
+            if filled == len(buffer):
+                buffer.extend(bytes(min(filled, size - filled)))
+            room = min(len(buffer), size) - filled
+            with memoryview(buffer) as view, view[filled : filled + room] as free:
                 count = self._stored.readinto(free)
-            if not 0 < count <= len(data) - filled:
+            if not 0 < count <= room:
                 raise RemoteStorageUnavailableError(f"the store sent {filled} of {size} bytes of a chunk")
             filled += count
-        return data
+        return memoryview(buffer)[:size]
+
+
+class _Buffers:
+    """Where stored chunks are read to, one for each stream, used again: fresh memory costs more than what is done with it."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> bytearray:
+        with self._lock:
+            return self._free.pop() if self._free else bytearray(_FIRST_BYTES)
+
+    def give_back(self, buffer: bytearray) -> None:
+        with self._lock:
+            if len(self._free) < _KEPT_BUFFERS and len(buffer) <= _LARGEST_KEPT:
+                self._free.append(buffer)

@@ -70,6 +70,9 @@ class BufferPool:
         for index, buffer in enumerate(self._free):
             if size <= len(buffer) <= 2 * size + _GRAIN:
                 return self._free.pop(index)
+        # Ranges have grown: a small one goes for each larger one, or both sizes would be held side by side.
+        if self._free and size > max(map(len, self._free)):
+            self._free.pop(0)
         return bytearray(-(-size // _GRAIN) * _GRAIN)
 
     def give_back(self, buffer: bytearray) -> None:

@@ -131,7 +131,8 @@ os._exit(9)
 
 
 def test_a_temporary_file_that_was_renamed_meanwhile_is_no_claim(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, locked = ByteRange(0, 10), []
+    wanted = ByteRange(0, 10)
+    locked: list[int] = []
     import fcntl
 
     real = fcntl.flock

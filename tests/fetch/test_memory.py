@@ -51,3 +51,11 @@ def test_keeps_no_more_buffers_than_told() -> None:
     pool.give_back(second)
     assert pool.take(1_000_000) is second
     assert pool.take(1_000_000) is not first
+
+
+def test_buffers_of_a_size_that_is_wanted_no_more_go() -> None:
+    pool = BufferPool(keep=2)
+    small = pool.take(1_000_000)
+    pool.give_back(small)
+    assert len(pool.take(8_000_000)) >= 8_000_000
+    assert pool.take(1_000_000) is not small

@@ -50,7 +50,8 @@ class ChunkCipher:
         if len(stored) < AES_OVERHEAD:
             raise CorruptChunkError(f"{len(stored)} bytes are no encrypted chunk")
         try:
-            return self._cipher.decrypt(bytes(stored[:_IV_SIZE]), stored[_IV_SIZE:], self._aad)
+            with memoryview(stored) as view, view[_IV_SIZE:] as sealed:  # a slice of a bytearray would be a copy
+                return self._cipher.decrypt(bytes(view[:_IV_SIZE]), sealed, self._aad)
         except InvalidTag:
             raise CorruptChunkError("a chunk's tag is not that of its bytes under the segment's data key") from None
 
