@@ -104,6 +104,11 @@ def check_segment(
         _compare(claim, opened.described, opened)
     best = claim or opened.described
     indexes = _parse(opened, stored, best)
+    if claim is not None and claim.txn_index_empty and indexes.transactions:
+        words = (
+            f"metadata call the transaction index empty, which has {len(indexes.transactions)} entries: no reader asks for it"
+        )
+        opened.report(opened.roles[ObjectKind.TRANSACTION_INDEX], FindingKind.METADATA_MISMATCH, words)
     claims = _claims(claim, opened.described, indexes.lineage)
     end: LogEnd | None = None
     if opened.log is not None:

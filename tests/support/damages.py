@@ -181,11 +181,11 @@ def truncated_away(tier: GoldenTier) -> None:
     assert segment_id.id == OTHER
 
 
-def told_otherwise(**changes: object) -> Callable[[GoldenTier], None]:
+def told_otherwise(at: int = EPOCHS, /, **changes: object) -> Callable[[GoldenTier], None]:
     """The metadata topic says something else of a segment."""
 
     def damage(tier: GoldenTier) -> None:
-        cache, segment_id = tier.cache(EPOCHS)
+        cache, segment_id = tier.cache(at)
         cache._segments[segment_id] = attrs.evolve(cache._segments[segment_id], **changes)
 
     return damage
@@ -229,6 +229,15 @@ def in_chunk(number: int, at: int) -> Callable[[GoldenTier], None]:
         tier.change(start, "log", lambda log: replace(log, position, bytes([log[position] ^ 1])))
 
     return damage
+
+
+def every_index(tier: GoldenTier) -> None:
+    """A bit of each encrypted index, while the log stays as it is."""
+    start = first(tier)
+    for piece in json.loads(tier.store.objects[tier.key(start, "manifest")])["segmentIndexes"].values():
+        if piece and piece["size"]:
+            at = piece["position"] + 14
+            tier.change(start, "indexes", lambda data, at=at: replace(data, at, bytes([data[at] ^ 1])))  # type: ignore[misc]
 
 
 def on_first(role: str, how: Callable[[bytes], bytes]) -> Callable[[GoldenTier], None]:

@@ -57,6 +57,16 @@ def test_the_estimate_is_what_is_read(mode: str) -> None:
     assert summary.bytes_read == summary.bytes_estimated
 
 
+@pytest.mark.parametrize(("mode", "form"), [("local", "local_form"), ("aiven-plain", "aiven_form")])
+def test_an_index_that_is_too_large_is_not_read(mode: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = GoldenTier.of(mode, "epochs")
+    sizes = sorted(segment.sizes.get("offset index", 72) for segment in tier.segments())
+    monkeypatch.setattr(f"kafka_remote_client.verify.{form}.MAX_INDEX_BYTES", max(sizes) + 23)
+    verdict = tier.verify()
+    assert verdict.kinds == {"time-index-unreadable"}
+    assert "more than" in verdict.findings[0].message
+
+
 def test_a_log_is_never_read_whole() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.verify()
