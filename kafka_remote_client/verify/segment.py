@@ -106,7 +106,7 @@ def check_segment(
     indexes = _parse(opened, stored, best)
     if claim is not None and claim.txn_index_empty and indexes.transactions:
         words = (
-            f"metadata call the transaction index empty, which has {len(indexes.transactions)} entries: no reader asks for it"
+            f"metadata call the transaction index empty, so no reader asks for its {len(indexes.transactions)} entries"
         )
         opened.report(opened.roles[ObjectKind.TRANSACTION_INDEX], FindingKind.METADATA_MISMATCH, words)
     claims = _claims(claim, opened.described, indexes.lineage)
