@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.support.aiven_tier import AivenTier
 from tests.support.certificates import Authority, Issued
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, by_consume, by_poll, direct, plain, read_to_end, settings, total
@@ -37,6 +38,7 @@ def shim_showing(issued: Issued, broker: KafkaBroker, directory: Path, **more: A
         store=broker.store_url,
         ssl_certificate=str(issued.write(directory / "shim.pem", PASSWORD)),
         ssl_key_password=PASSWORD,
+        handshake_timeout=60,
         broker_settings={"security.protocol": "ssl", "ssl.ca.location": str(broker.authority)},
         **more,
     )
@@ -47,6 +49,13 @@ def shim_showing(issued: Issued, broker: KafkaBroker, directory: Path, **more: A
 
 def tls(authority: Authority, **more: object) -> dict[str, object]:
     return {"security.protocol": "ssl", "ssl.ca.pem": authority.pem, **more}
+
+
+def patient(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
+    """Of a consumer that does not fall back to the broker because the machine is busy."""
+    return direct(
+        shim, isolation, **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}, **more
+    )
 
 
 @pytest.mark.parametrize("take", [by_poll, by_consume])
@@ -66,7 +75,7 @@ def test_everything_over_tls_equals_the_broker_and_comes_from_the_store(
     }
     with (
         shim_showing(authority.issue(), kafka_broker, tmp_path, origin_https=True) as shim,
-        Consumer(direct(shim, isolation, **store, **tls(authority))) as consumer,
+        Consumer(patient(shim, isolation, **store, **tls(authority))) as consumer,
     ):
         consumer.subscribe([topic])
         rows = read_to_end(consumer, take)
@@ -87,7 +96,7 @@ def test_a_consumer_that_has_to_show_a_certificate_shows_the_one_of_its_keystore
     demanding = {"ssl_client_ca": str(authority.write(tmp_path / "ca.pem"))}
     with (
         shim_showing(authority.issue(), kafka_broker, tmp_path, **demanding) as shim,
-        Consumer(direct(shim, "read_committed", **identity, **tls(authority))) as consumer,
+        Consumer(patient(shim, "read_committed", **identity, **tls(authority))) as consumer,
     ):
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         rows = read_to_end(consumer, by_consume)
@@ -127,12 +136,12 @@ def test_a_shim_that_is_not_who_it_says_is_told_nothing_and_the_broker_serves(
     trusted = authority.pem + kafka_broker.authority.read_text()
     with shim_showing(issued, kafka_broker, tmp_path) as shim, caplog.at_level(logging.WARNING):
         changes = {
-            "security.protocol": "ssl",
+            **tls(authority),
             "ssl.ca.pem": trusted,
             "bootstrap.servers": kafka_broker.tls_bootstrap_servers,
             "fetch.remote.bootstrap.servers": shim.bootstrap_servers,
         }
-        with Consumer(direct(shim, "read_committed", **changes)) as consumer:
+        with Consumer(patient(shim, "read_committed", **changes)) as consumer:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
             rows = read_to_end(consumer, by_consume)
             metrics = consumer.metrics()
@@ -141,3 +150,39 @@ def test_a_shim_that_is_not_who_it_says_is_told_nothing_and_the_broker_serves(
     assert total(metrics, "remote-fetch-records-total") == 0
     said = [record.getMessage() for record in caplog.records if "certificate verify failed" in record.getMessage()]
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_keys_of_encrypted_segments_are_given_over_tls_and_otherwise_the_broker_serves(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    aiven_tier: Callable[[str], AivenTier],
+    authority: Authority,
+    tmp_path: Path,
+    secure: bool,
+) -> None:
+    topic, tier = transactional_topic.topic, aiven_tier("zstd-aes")
+    listener = {"ssl_certificate": str(authority.issue().write(tmp_path / "shim.pem"))} if secure else {}
+    config = ShimConfig(
+        kafka_broker.bootstrap_servers,
+        store=tier.store_url,
+        layout="aiven",
+        key_prefix=tier.prefix,
+        encryption_keys=tier.encryption_keys,
+        metadata_topic=tier.metadata_topic,
+        **listener,
+    )
+    with Shim(config) as shim:
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        with Consumer(patient(shim, "read_committed", **(tls(authority) if secure else {}))) as consumer:
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+            rows = read_to_end(consumer, by_consume)
+            metrics = consumer.metrics()
+        refused = shim.metrics().get("locations_refused.plaintext-data-key", 0)
+    assert rows == plain(kafka_broker, topic, "read_committed")
+    if secure:
+        assert (metrics["remote-fetch-fallbacks-total"], refused) == ({}, 0)
+        assert total(metrics, "remote-fetch-records-total") > 1000
+    else:
+        assert total(metrics, "remote-fetch-records-total") == 0
+        assert refused > 0

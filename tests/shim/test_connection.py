@@ -75,7 +75,7 @@ def spoken(request: pytest.FixtureRequest) -> Spoken:
     if request.param == "plaintext":
         return Spoken()
     trusting = client_context({"ssl.ca.location": str(CERTIFICATE), "ssl.endpoint.identification.algorithm": "none"})
-    return Spoken({"ssl_certificate": str(CERTIFICATE)}, trusting)
+    return Spoken({"ssl_certificate": str(CERTIFICATE), "handshake_timeout": 60}, trusting)
 
 
 def test_bytes_pass_both_ways_unchanged() -> None:
