@@ -58,6 +58,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
+    "tests/protocol/test_messages.py": "every message, in every version",
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
     "tests/records/test_differential.py": "batches of other libraries",
     "tests/records/test_golden.py": "the golden tier through the whole room",

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
@@ -13,34 +11,6 @@ from kafka_remote_client.protocol.api_versions import (
     decode_response,
     encode_response,
 )
-from tests.support.wire_oracles import DIRECTIONS, check_against_oracles, check_damage, check_round_trip
-
-EVERY_VERSION = pytest.mark.parametrize("version", API_VERSIONS.versions)
-BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
-    check_round_trip("api_versions", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
-    check_against_oracles("api_versions", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
-    check_damage("api_versions", direction, version, data)
 
 
 def response(*keys: tuple[int, int, int], features: tuple[SupportedFeature, ...] = ()) -> ApiVersionsResponse:

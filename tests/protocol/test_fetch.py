@@ -5,8 +5,6 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.fetch.v16 import response as kio
 from kio.schema.types import BrokerId
@@ -15,7 +13,6 @@ from kio.static.primitive import i32, i64
 
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.model import AbortedTransaction
-from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.fetch import (
     DIVERGING_EPOCH_TAG,
     FetchPartition,
@@ -29,34 +26,6 @@ from kafka_remote_client.protocol.fetch import (
     encode_request,
     encode_response,
 )
-from tests.support.wire_oracles import DIRECTIONS, check_against_oracles, check_damage, check_round_trip
-
-EVERY_VERSION = pytest.mark.parametrize("version", FETCH.versions)
-BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
-    check_round_trip("fetch", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
-    check_against_oracles("fetch", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
-    check_damage("fetch", direction, version, data)
 
 
 def test_golden_bytes_of_a_tagged_request() -> None:

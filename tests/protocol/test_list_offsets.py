@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from kafka_remote_client.protocol.api_keys import LIST_OFFSETS
 from kafka_remote_client.protocol.list_offsets import (
     FIRST_VERSION,
     ListOffsetsPartition,
@@ -13,34 +8,6 @@ from kafka_remote_client.protocol.list_offsets import (
     OffsetSpec,
     encode_request,
 )
-from tests.support.wire_oracles import DIRECTIONS, check_against_oracles, check_damage, check_round_trip
-
-EVERY_VERSION = pytest.mark.parametrize("version", LIST_OFFSETS.versions)
-BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
-    check_round_trip("list_offsets", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
-    check_against_oracles("list_offsets", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
-    check_damage("list_offsets", direction, version, data)
 
 
 def test_each_special_timestamp_has_kafkas_number_and_first_version() -> None:

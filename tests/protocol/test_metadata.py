@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from kafka_remote_client.protocol.api_keys import METADATA
 from kafka_remote_client.protocol.metadata import (
     MetadataBroker,
     MetadataRequest,
@@ -16,34 +11,6 @@ from kafka_remote_client.protocol.metadata import (
     encode_request,
     encode_response,
 )
-from tests.support.wire_oracles import DIRECTIONS, check_against_oracles, check_damage, check_round_trip
-
-EVERY_VERSION = pytest.mark.parametrize("version", METADATA.versions)
-BOTH_DIRECTIONS = pytest.mark.parametrize("direction", DIRECTIONS)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_decoding_inverts_encoding_with_all_tags(direction: str, version: int, data: st.DataObject) -> None:
-    check_round_trip("metadata", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_other_implementations_write_the_same_bytes(direction: str, version: int, data: st.DataObject) -> None:
-    check_against_oracles("metadata", direction, version, data)
-
-
-@BOTH_DIRECTIONS
-@EVERY_VERSION
-@settings(max_examples=10, deadline=None)
-@given(data=st.data())
-def test_damaged_bytes_are_a_protocol_error_or_another_message(direction: str, version: int, data: st.DataObject) -> None:
-    check_damage("metadata", direction, version, data)
 
 
 def test_bytes_after_the_message_are_ignored() -> None:
