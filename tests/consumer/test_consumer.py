@@ -161,7 +161,7 @@ def test_what_is_no_configuration_is_refused_as_by_confluent_kafka(arguments: tu
 
 def test_the_plain_class_never_starts_direct_fetch() -> None:
     with pytest.raises(NotImplementedError):
-        Consumer._start_direct(object())  # type: ignore[arg-type]
+        Consumer._start_direct(object())
     assert module._completed(DirectConsumer) is DirectConsumer
 
 

@@ -215,7 +215,7 @@ def test_a_location_that_cannot_be_used_costs_speed_only(cluster: EmbeddedCluste
                 found, ranges=(attrs.evolve(first, range=attrs.evolve(first.range, end=first.range.end - 1)), *found.ranges[1:])
             )
 
-        source.locate = changed  # type: ignore[method-assign]
+        source.locate = changed
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert rest(consumer) == expected
         assert sum(fallbacks(consumer).values()) == 1

@@ -75,7 +75,7 @@ class Rig:
                 self._seek,
                 lambda parts: [TopicPartition("t", 0, self.inner_position)],
             ),
-            self.engine,  # type: ignore[arg-type]
+            self.engine,
             self.flows,
             RemoteFetchConfig(enabled=True, topics=topics),
             isolation_level=IsolationLevel.READ_COMMITTED,

@@ -47,7 +47,7 @@ def test_any_flipped_bit_and_any_cut_is_damage() -> None:
 )
 def test_a_sound_header_of_other_bytes_is_damage(changes: dict[str, object]) -> None:
     with pytest.raises(DamagedEntryError):
-        decoded(HEADER.encode(), **changes)  # type: ignore[arg-type]  # each row has its own types
+        decoded(HEADER.encode(), **changes)
 
 
 def test_bytes_are_known_by_segment_object_and_etag_and_not_by_their_url() -> None:

@@ -280,7 +280,7 @@ def test_the_settings_say_whether_and_where(tmp_path: Path) -> None:
     read(cached)
     snapshot = metrics.snapshot()
     assert (snapshot["remote-fetch-chunk-cache-hits-total"], snapshot["remote-fetch-chunk-cache-misses-total"]) == (1, 1)
-    assert snapshot["remote-fetch-chunk-cache-bytes"] > SIZE  # type: ignore[operator]  # a number
+    assert snapshot["remote-fetch-chunk-cache-bytes"] > SIZE
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(ConfigurationError, match="others"):
         with_cache(store, split_config(named)[0], SystemClock(), metrics)

@@ -73,7 +73,7 @@ def test_a_limit_of_requests_is_kept_and_no_partition_falls_back() -> None:
     assert requests <= 2 + 2 * (clock.now - start) + 1
     assert snapshot["remote-fetch-errors-total"] == {}
     # Held back from rest to rest, except where there was nothing to ask for.
-    assert 0 < snapshot["remote-fetch-rate-limit-time-total"] <= 1000 * (clock.now - start)  # type: ignore[operator]
+    assert 0 < snapshot["remote-fetch-rate-limit-time-total"] <= 1000 * (clock.now - start)
 
 
 def test_a_limit_of_bytes_is_kept_and_makes_ranges_and_windows_small() -> None:

@@ -175,7 +175,7 @@ def _ranges(*bounds: tuple[int, int]) -> tuple[GrantedRange, ...]:
     ],
 )
 def test_a_location_that_leaves_a_doubt_is_refused(changes: dict[str, object], reason: str) -> None:
-    grant: SegmentLocation = attrs.evolve(location(), **changes)  # type: ignore[arg-type]  # each row has its own types
+    grant: SegmentLocation = attrs.evolve(location(), **changes)
     assert refusal(grant, 100, COMMITTED, FORMATS, now=7.0) == reason
 
 

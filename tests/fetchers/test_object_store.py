@@ -218,7 +218,7 @@ class Misbehaving:
         origin.objects["bucket/a.log"] = DATA
 
     def fetcher(self, read_timeout_ms: int = 60_000) -> ObjectStoreFetcher:
-        return fetcher_of("s3://bucket", self, **{"fetch.remote.read.timeout.ms": read_timeout_ms})  # type: ignore[arg-type]
+        return fetcher_of("s3://bucket", self, **{"fetch.remote.read.timeout.ms": read_timeout_ms})
 
     def fails(self, read_timeout_ms: int = 60_000) -> RemoteStorageError:
         with pytest.raises(RemoteStorageError) as caught:

@@ -336,7 +336,7 @@ def test_a_location_that_lies_costs_speed_only(
 ) -> None:
     laid = Laid(writer)
     source = opened(laid)
-    source.change = change  # type: ignore[method-assign] # an instance's own
+    source.change = change
     rows, end = rows_and_end(laid, source)
     assert end.reason in reasons, what
     assert [row[0] for row in rows] == list(range(50))

@@ -64,7 +64,7 @@ class Stored:
         below = sum(1 for offset, *_ in expected if offset < local)
         assert below > 1000
         servers = self.broker.bootstrap_servers
-        config = ShimConfig(bootstrap_servers=servers, store=self.url, store_options=self.options, **more)  # type: ignore[arg-type]
+        config = ShimConfig(bootstrap_servers=servers, store=self.url, store_options=self.options, **more)
         with Shim(config) as shim:
             assert shim.origin_url is None
             assert shim.wait_ready(PATIENCE_SECONDS)

@@ -45,7 +45,7 @@ def led_by_two(setup: Setup) -> Iterator[tuple[FakeBroker, Setup]]:
     with ScriptedPeer(other.script()) as peer:
         both = (MetadataBroker(1, *setup.broker.leader), MetadataBroker(2, peer.host, peer.port))
         topic = MetadataTopic("t", (MetadataPartition(0, 1), MetadataPartition(1, 2)), topic_id=TOPIC_ID)
-        setup.broker._metadata = lambda header, _: metadata.encode_response(  # type: ignore[method-assign]
+        setup.broker._metadata = lambda header, _: metadata.encode_response(
             MetadataResponse(both, (topic,)), header.api_version
         )
         with ScriptedPeer(setup.broker.script()) as bootstrap:
@@ -231,7 +231,7 @@ def test_an_answer_that_does_not_parse_closes_the_connection(body: bytes) -> Non
         def reply(header: RequestHeader, answered: bytes) -> None:
             PeerConnection.reply(connection, header, body if header.api_key == ApiKey.FETCH else answered)
 
-        connection.reply = reply  # type: ignore[method-assign]
+        connection.reply = reply
         whole(connection)
 
     with ScriptedPeer(script) as peer:
@@ -309,7 +309,7 @@ def test_offsets_of_other_partitions_are_a_protocol_error(told: tuple[tuple[str,
     broker = FakeBroker()
     topics = tuple(list_offsets.ListOffsetsTopicResponse(name, (ListOffsetsPartitionResponse(index),)) for name, index in told)
     answer = list_offsets.encode_response(list_offsets.ListOffsetsResponse(topics), 11)
-    broker._list_offsets = lambda *_: answer  # type: ignore[method-assign]
+    broker._list_offsets = lambda *_: answer
     with ScriptedPeer(broker.script()) as peer:
         setup = Setup(broker, peer)
         with pytest.raises(ProtocolError, match="other partitions"):

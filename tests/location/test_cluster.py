@@ -29,7 +29,7 @@ def response(*leaders: int, epoch: int = 0, **changes: object) -> MetadataRespon
     partitions = tuple(MetadataPartition(index, leader, leader_epoch=epoch) for index, leader in enumerate(leaders))
     topic = MetadataTopic("t", partitions, topic_id=TOPIC_ID)
     values: dict[str, object] = {"brokers": (MetadataBroker(1, *ONE), MetadataBroker(2, *TWO)), "topics": (topic,)}
-    return MetadataResponse(**(values | changes))  # type: ignore[arg-type]
+    return MetadataResponse(**(values | changes))
 
 
 class Brokers:

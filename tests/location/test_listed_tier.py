@@ -30,7 +30,7 @@ class Setup:
         self.tier = ListedTier(self.objects.store, LAYOUT, self.resolver, clock=self.clock, patience=patience, max_age=30)
         self.listed: list[str] = []
         self.listing = self.objects.store.list
-        self.objects.store.list = self.list  # type: ignore[method-assign]
+        self.objects.store.list = self.list
 
     def list(self, prefix: str) -> Iterator[Any]:
         self.listed.append(prefix)

@@ -53,7 +53,7 @@ class Strategy:
         return True
 
     async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:
-        return await self._answer(request, ask)  # type: ignore[misc]
+        return await self._answer(request, ask)
 
 
 def heartbeat(number: int, body: bytes = b"") -> bytes:

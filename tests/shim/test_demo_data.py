@@ -140,7 +140,7 @@ class _Producer:
 def test_records_that_are_not_taken_are_an_error(error: object, left: int, kind: type[Exception]) -> None:
     records = list(islice(demo_data._records(), 1))
     with pytest.raises(kind):
-        demo_data._produce(_Producer(error, left), "t", 1, records, DigestBuilder())  # type: ignore[arg-type]
+        demo_data._produce(_Producer(error, left), "t", 1, records, DigestBuilder())
 
 
 def test_totals_are_those_of_all_partitions() -> None:

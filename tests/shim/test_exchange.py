@@ -271,12 +271,12 @@ def test_any_pipeline_is_answered_in_order(script: list[str], random: object) ->
         received += ends.broker
         ends.broker.clear()
         to_answer.extend(_broker_answers(received))
-        if to_answer and rng.random() < 0.7:  # type: ignore[attr-defined]
+        if to_answer and rng.random() < 0.7:
             reply = to_answer.popleft()
-            cut = rng.randint(0, len(reply))  # type: ignore[attr-defined]
+            cut = rng.randint(0, len(reply))
             ends.exchange.from_broker(reply[:cut])
             ends.exchange.from_broker(reply[cut:])
-        if len(ends.claimed) > claims_seen and rng.random() < 0.7:  # type: ignore[attr-defined]
+        if len(ends.claimed) > claims_seen and rng.random() < 0.7:
             body = bytes(ends.claimed[claims_seen].body)
             claims_seen += 1
             if body == b"claim-ask":

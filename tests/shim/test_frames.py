@@ -79,7 +79,7 @@ def test_byte_by_byte_is_enough() -> None:
 def test_a_frame_that_is_here_whole_is_handed_on_in_one_piece() -> None:
     pieces: list[bytes] = []
     recorder = Recorder()
-    recorder.stream = lambda data: pieces.append(bytes(data))  # type: ignore[method-assign]
+    recorder.stream = lambda data: pieces.append(bytes(data))
     scanner(recorder).feed(framed(b"stream me") + framed(b"stream more"))
     assert pieces == [framed(b"stream me"), framed(b"stream more")]
 
@@ -103,7 +103,7 @@ def test_memory_grows_with_the_bytes_that_came_not_with_those_announced() -> Non
 
 def test_a_handler_that_never_decides_ends_the_stream() -> None:
     recorder = Recorder()
-    recorder.route = lambda front, length: Route.MORE  # type: ignore[method-assign]
+    recorder.route = lambda front, length: Route.MORE
     with pytest.raises(ProtocolError, match="does not parse"):
         scanner(recorder).feed(framed(b"m" * 200))
     with pytest.raises(ProtocolError, match="does not parse"):
@@ -135,7 +135,7 @@ def test_bytes_fed_by_the_handler_itself_come_after_those_at_hand() -> None:
             made.pause()
             made.resume()
 
-    recorder.frame = frame  # type: ignore[method-assign]
+    recorder.frame = frame
     made.feed(framed(b"c-again") + framed(b"c-next"))
     assert recorder.collected == [b"c-again", b"c-next", b"c-last"]
 

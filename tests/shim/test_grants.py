@@ -175,7 +175,7 @@ def test_an_answer_about_no_partition_is_passed_on(granter: Granter) -> None:
     async def ask(*_: Any) -> memoryview:
         return memoryview(empty)
 
-    granter.ask = ask  # type: ignore[assignment]
+    granter.ask = ask
     assert granter.answer(tagged_fetch()) == empty
 
 

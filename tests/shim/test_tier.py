@@ -20,7 +20,7 @@ QUIET: dict[str, str | int | float | bool] = {"log_level": 0}
 
 
 def made(**settings: object) -> ShimTier:
-    config = ShimConfig(bootstrap_servers="127.0.0.1:1", metadata_consumer=QUIET, **settings)  # type: ignore[arg-type]
+    config = ShimConfig(bootstrap_servers="127.0.0.1:1", metadata_consumer=QUIET, **settings)
     return ShimTier(config, Counters(), SystemClock())
 
 

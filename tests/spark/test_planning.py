@@ -86,7 +86,7 @@ def test_plans_a_hundred_thousand_segments_in_linear_steps(monkeypatch: pytest.M
     def counted(self: Split, *values: object) -> None:
         nonlocal steps
         steps += 1
-        made(self, *values)  # type: ignore[arg-type]
+        made(self, *values)
 
     monkeypatch.setattr(Split, "__init__", counted)
     spans = segments(*range(1000, 100_001_000, 1000), size=1 << 20)

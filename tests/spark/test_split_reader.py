@@ -120,7 +120,7 @@ def test_a_task_that_is_left_closes_its_engine(from_broker: list[tuple[int, int]
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
     found = SplitReader(options, make_engine=lambda _options, _clock: engine).read(SPLIT)
     next(found)
-    found.close()  # type: ignore[attr-defined] # a generator, as Spark closes it
+    found.close()
     assert engine.closed
 
 

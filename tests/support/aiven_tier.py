@@ -161,7 +161,7 @@ def _with_custom_metadata(event: RemoteLogMetadata, custom: Mapping[object, byte
 
 
 def _tip(event: RemoteLogMetadata) -> TopicIdPartition:
-    tip = event.topic_id_partition  # type: ignore[union-attr] # snapshots are never in the topic
+    tip = event.topic_id_partition
     assert isinstance(tip, TopicIdPartition)
     return tip
 

@@ -71,7 +71,7 @@ class GoldenTier:
                 tier.store.objects[key] = data
         for line in read_jsonl(root / "remote_log_metadata.jsonl.gz"):
             event = RemoteLogMetadataSerde().deserialize(bytes.fromhex(line["value"]))
-            if not topics or event.topic_id_partition.topic in topics:  # type: ignore[union-attr] # no snapshots in there
+            if not topics or event.topic_id_partition.topic in topics:
                 tier.metadata.apply(event)
         return tier
 
@@ -103,7 +103,7 @@ class GoldenTier:
         verifier = TierVerifier(
             SeenStore(self.store, [self.form.prefix]),
             self.form,
-            VerifyRequest(**{"topics": self.topics, "jobs": 2, **request}),  # type: ignore[arg-type] # fields by name
+            VerifyRequest(**{"topics": self.topics, "jobs": 2, **request}),
             self.metadata if metadata else None,
             clock=clock,
         )

@@ -237,7 +237,7 @@ def every_index(tier: GoldenTier) -> None:
     for piece in json.loads(tier.store.objects[tier.key(start, "manifest")])["segmentIndexes"].values():
         if piece and piece["size"]:
             at = piece["position"] + 14
-            tier.change(start, "indexes", lambda data, at=at: replace(data, at, bytes([data[at] ^ 1])))  # type: ignore[misc]
+            tier.change(start, "indexes", lambda data, at=at: replace(data, at, bytes([data[at] ^ 1])))
 
 
 def on_first(role: str, how: Callable[[bytes], bytes]) -> Callable[[GoldenTier], None]:

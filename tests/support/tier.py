@@ -146,7 +146,7 @@ def metadata(start: int, end: int, *, number: int = 1, epochs: Sequence[tuple[in
         "state": RemoteLogSegmentState.COPY_SEGMENT_STARTED,
         **changes,
     }
-    return RemoteLogSegmentMetadata(**values)  # type: ignore[arg-type]
+    return RemoteLogSegmentMetadata(**values)
 
 
 def update(segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState, custom: bytes | None = None):

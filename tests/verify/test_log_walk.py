@@ -52,7 +52,7 @@ def walk(data: bytes, *, piece: int = 1 << 20, end: int = MAX_OFFSET - 1, **more
     store = MemoryStore()
     store.objects["log"] = data
     heard = Heard()
-    walked = LogWalk(PlainLog(store, "log", len(data), piece), 100, end, **more)  # type: ignore[arg-type] # fields by name
+    walked = LogWalk(PlainLog(store, "log", len(data), piece), 100, end, **more)
     return walked, walked.run([heard]), heard
 
 

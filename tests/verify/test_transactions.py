@@ -40,7 +40,7 @@ COMMITTED = [data(100, 7), commit_marker(101, 7)]
 
 
 def kinds(*args: object) -> list[FindingKind]:
-    return [kind for kind, _ in check(*args)]  # type: ignore[arg-type] # passed on
+    return [kind for kind, _ in check(*args)]
 
 
 INDEX, SNAPSHOT = FindingKind.TRANSACTION_INDEX_MISMATCH, FindingKind.PRODUCER_SNAPSHOT_MISMATCH

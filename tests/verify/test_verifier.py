@@ -106,7 +106,7 @@ def test_only_the_topics_asked_for_are_looked_at() -> None:
 
 def test_an_unreadable_object_makes_its_segment_unchecked_and_no_other() -> None:
     tier = GoldenTier.of("local", "epochs")
-    tier.store = _FailingStore(tier.store, tier.key(550), RemoteStorageUnavailableError("the store is gone"))  # type: ignore[assignment]
+    tier.store = _FailingStore(tier.store, tier.key(550), RemoteStorageUnavailableError("the store is gone"))
     verdict = tier.verify()
     assert [item.reason for item in verdict.unchecked] == ["the store is gone"]
     assert verdict.findings == []
@@ -117,7 +117,7 @@ def test_an_unreadable_object_makes_its_segment_unchecked_and_no_other() -> None
 def test_an_object_that_retention_removed_meanwhile_is_no_finding() -> None:
     tier = GoldenTier.of("local", "epochs")
     key = tier.key(0)
-    tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))  # type: ignore[assignment]
+    tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))
     verdict = tier.verify()
     assert verdict.findings == []
     assert verdict.summary.segments_busy == 1
@@ -126,7 +126,7 @@ def test_an_object_that_retention_removed_meanwhile_is_no_finding() -> None:
 def test_an_object_that_vanished_while_metadata_call_it_finished_is_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     key = tier.key(0)
-    tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))  # type: ignore[assignment]
+    tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))
     assert tier.verify(metadata=True).kinds == {"missing-object"}
 
 
@@ -146,17 +146,17 @@ def test_what_came_after_the_listing_is_not_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     whole = tier.segments()[-1]
     index = whole.keys["time index"]
-    tier.store = _LateStore(tier.store, {index})  # type: ignore[assignment]
+    tier.store = _LateStore(tier.store, {index})
     verdict = tier.verify(metadata=True)
     assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
-    tier.store = _LateStore(tier.store._store, set(whole.keys.values()))  # type: ignore[attr-defined, assignment]
+    tier.store = _LateStore(tier.store._store, set(whole.keys.values()))
     verdict = tier.verify(metadata=True)
     assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
 
 
 def test_objects_under_another_prefix_are_named_as_not_looked_at() -> None:
     tier = GoldenTier.of("aiven-plain", "epochs")
-    tier.form.prefix = "elsewhere/"  # type: ignore[misc]
+    tier.form.prefix = "elsewhere/"
     verdict = tier.verify(metadata=True)
     assert verdict.findings == []
     assert {"another prefix" in item.reason for item in verdict.unchecked} == {True}
@@ -175,7 +175,7 @@ def test_custom_metadata_that_name_no_object_are_a_finding() -> None:
 
 def test_a_partition_whose_metadata_cannot_be_trusted_is_judged_by_the_listing() -> None:
     tier = GoldenTier.of("local", "epochs")
-    tier.metadata.ready = lambda tip: False  # type: ignore[method-assign]
+    tier.metadata.ready = lambda tip: False
     verdict = tier.verify(metadata=True)
     assert verdict.findings == []
     assert {item.reason for item in verdict.unchecked} == {"the metadata topic cannot be trusted for it"}
@@ -184,9 +184,9 @@ def test_a_partition_whose_metadata_cannot_be_trusted_is_judged_by_the_listing()
 
 def test_segments_are_looked_at_side_by_side() -> None:
     tier = GoldenTier.of("local", "epochs")
-    tier.store = _MeetingStore(tier.store, parties=2)  # type: ignore[assignment]
+    tier.store = _MeetingStore(tier.store, parties=2)
     assert tier.verify(jobs=2).findings == []
-    assert tier.store.met  # type: ignore[attr-defined]
+    assert tier.store.met
 
 
 def test_a_check_that_is_given_up_leaves_no_thread() -> None:
@@ -199,7 +199,7 @@ def test_a_check_that_is_given_up_leaves_no_thread() -> None:
 
 def test_deleted_segments_of_the_topic_before_are_known_as_such() -> None:
     tier = GoldenTier.of("local", "deleted")
-    gone = [tip for tip in tier.metadata.partitions() if not tier.metadata.cache(tip).list_all_remote_log_segments()]  # type: ignore[union-attr]
+    gone = [tip for tip in tier.metadata.partitions() if not tier.metadata.cache(tip).list_all_remote_log_segments()]
     assert len(gone) == 1
     assert tier.verify(metadata=True).findings == []
 
@@ -239,7 +239,7 @@ class _FailingStore(_Wrapped):
     def get_range(self, key: str, start: int, end: int) -> bytes:
         if key == self._key:
             raise self._error
-        return self._store.get_range(key, start, end)  # type: ignore[attr-defined]
+        return self._store.get_range(key, start, end)
 
 
 class _LateStore(_Wrapped):
@@ -250,7 +250,7 @@ class _LateStore(_Wrapped):
         self._late = late
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return (info for info in self._store.list(prefix) if info.key not in self._late)  # type: ignore[attr-defined]
+        return (info for info in self._store.list(prefix) if info.key not in self._late)
 
 
 class _MeetingStore(_Wrapped):
@@ -270,4 +270,4 @@ class _MeetingStore(_Wrapped):
         if waits:
             self._barrier.wait(60)
             self.met = True
-        return self._store.get_range(key, start, end)  # type: ignore[attr-defined]
+        return self._store.get_range(key, start, end)
