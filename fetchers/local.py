@@ -2,8 +2,8 @@
 
 The object key comes with each range (:class:`LocationMetadata`) and is opened below the root and never outside it.
 
-setting                              | default  | meaning
-``remote.storage.fetcher.local.root``| required | directory that the keys are relative to
+setting                              | default                                         | meaning
+``remote.storage.fetcher.local.root``| the directory of ``remote.storage.store.url``   | what the keys are relative to
 
 References: reliability promise S17.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fetchers._byte_range import WantedRange
 from fetchers._settings import text_setting
+from fetchers.directory_store import directory_of
 from kafka_remote_client.confined import open_confined
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -39,9 +40,10 @@ class LocalFetcher:
 
     def configure(self, configs: Mapping[str, object]) -> None:
         root = text_setting(configs, "remote.storage.fetcher.local.root")
-        if root is None:
+        url = text_setting(configs, "remote.storage.store.url")
+        if root is None and (url is None or not url.startswith("file:")):
             raise ConfigurationError("the fetcher 'local' needs remote.storage.fetcher.local.root")
-        self._root = Path(root)
+        self._root = directory_of(url or "") if root is None else Path(root)
 
     def fetch_log_segment(
         self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int

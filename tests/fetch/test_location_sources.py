@@ -23,6 +23,8 @@ from kafka_remote_client.location.metadata_topic import MetadataTopicTier
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location.tier_source import TierLocationSource
 from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from tests.support.aiven import private_key
 from tests.support.tier import MemoryStore
@@ -146,6 +148,17 @@ def test_a_fetcher_of_the_users_choice_reads_them_otherwise(tmp_path: Path) -> N
     chunked = engine._fetcher
     assert isinstance(chunked, ChunkedFetcher)
     assert not isinstance(chunked._inner, StoreFetcher)
+
+
+def test_a_store_whose_package_is_missing_turns_direct_fetch_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing(_remote: RemoteFetchConfig) -> RemoteObjectStore:
+        raise MissingExtraError("pip install it")
+
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.configured_store", missing)
+    assert engine_of(tmp_path) is None
+    assert caplog.messages[-1] == "direct fetch is off: pip install it"
 
 
 def test_what_cannot_be_built_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.model import IsolationLevel, NotRemote, SegmentLocation
+from kafka_remote_client.model import IsolationLevel, NotRemote, SegmentLocation, uuid_to_text
 from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -126,6 +127,20 @@ def test_offsets_outside_the_tier_are_the_brokers(transactional_topic: Transacti
     local = asked(shim.bootstrap_servers, facts.topic, facts.offsets.latest_tiered + 1)
     assert isinstance(local, NotRemote)
     assert not local.out_of_range
+
+
+def test_no_batch_below_the_logs_start_is_granted(
+    transactional_topic: TransactionalTopic, kafka_broker: KafkaBroker, shim: Shim
+) -> None:
+    facts = transactional_topic
+    location = asked(shim.bootstrap_servers, facts.topic, facts.deleted_before, max_bytes=10_000)
+    assert isinstance(location, SegmentLocation)
+    start = location.span.start
+    assert start > 0
+    name = f"{location.metadata.start_offset:020}-{uuid_to_text(location.metadata.remote_log_segment_id.id)}.log"
+    (log,) = (path for path in kafka_broker.remote_segments(facts.topic) if path.name == name)
+    base, delta = struct.unpack_from(">q15xi", log.read_bytes(), start)
+    assert base <= facts.deleted_before <= base + delta
 
 
 def test_an_unknown_or_diverging_epoch_is_the_brokers_word(transactional_topic: TransactionalTopic, shim: Shim) -> None:

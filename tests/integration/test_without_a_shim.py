@@ -45,13 +45,6 @@ def reading(broker: KafkaBroker, source: str, isolation: str, store: str | None 
     return settings(broker.bootstrap_servers, isolation, **own, **{**PATIENT, **more})
 
 
-def local_fetcher(broker: KafkaBroker) -> dict[str, Any]:
-    return {
-        "remote.storage.fetcher.class": "local",
-        "remote.storage.fetcher.local.root": str(broker.store_directory),
-    }
-
-
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ISOLATION)
 @pytest.mark.parametrize("source", SOURCES)
@@ -83,7 +76,8 @@ def test_a_fetcher_of_the_users_choice_reads_what_was_found(
 ) -> None:
     topic = transactional_topic.topic
     expected = plain(kafka_broker, topic, "read_committed")
-    with Consumer(reading(kafka_broker, source, "read_committed", **local_fetcher(kafka_broker))) as consumer:
+    fetcher: dict[str, Any] = {"remote.storage.fetcher.class": "local"}
+    with Consumer(reading(kafka_broker, source, "read_committed", **fetcher)) as consumer:
         for start in (OFFSET_BEGINNING, transactional_topic.deleted_before + 111, transactional_topic.local_abort_first):
             consumer.assign([TopicPartition(topic, 0, start)])
             assert read_to_end(consumer) == [one for one in expected if one[0] >= start]
