@@ -60,7 +60,7 @@ class AzureSigner:
     def sign(
         self,
         object_key: str,
-        byte_range: ByteRange,  # noqa: ARG002 - it cannot be bound
+        byte_range: ByteRange,
         ttl_seconds: float,
         etag: str | None = None,
     ) -> SignedUrl:

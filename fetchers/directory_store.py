@@ -32,7 +32,7 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 class DirectoryStore:
     """A RemoteObjectStore over the files of one directory. Thread safe: it holds nothing open."""
 
-    def __init__(self, url: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> None:  # noqa: ARG002 - a directory has none
+    def __init__(self, url: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> None:
         """``url``: ``file:///DIR`` or a path. Raises ConfigurationError for another URL, or when no directory is there."""
         self._root = directory_of(url)
 

@@ -233,7 +233,12 @@ def _verify(
     encryption_key: EncryptionKeys = None,
     bootstrap_server: Annotated[
         str | None,
-        typer.Option("--bootstrap-server", help="A broker whose metadata topic is held against the store.", metavar="HOST:PORT,…"),
+        typer.Option(
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            help="A broker whose metadata topic is held against the store.",
+            metavar="HOST:PORT,…",
+        ),
     ] = None,
     metadata_topic: Annotated[str, typer.Option("--metadata-topic", help="Its name.")] = METADATA_TOPIC,
     metadata_consumer: Annotated[

@@ -298,7 +298,7 @@ class AssignedConsumer(Consumer):
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on."""
         if self._stores_offsets:
-            code = KafkaError._INVALID_ARG  # noqa: SLF001 - a public constant with a private-looking name
+            code = KafkaError._INVALID_ARG
             raise KafkaException(KafkaError(code, "StoreOffsets failed: enable.auto.offset.store is true"))
         super().store_offsets(*args, **kwargs)
 

@@ -173,7 +173,7 @@ class DirectConsumer(AssignedConsumer):
         if flow is None or (flow.route is Route.BROKER and not flow.moved):
             return True
         error = message.error()
-        return error is not None and error.code() != KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant
+        return error is not None and error.code() != KafkaError._PARTITION_EOF
 
     def _hand_out(self, limit: int) -> list[Message]:
         """The first ``limit`` of what was gathered; positions and stored offsets follow it."""

@@ -128,7 +128,7 @@ class Routing:
             self._inner.resume([partition])
             self._inner.seek(partition)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public constant with a private-looking name
+            if error.args[0].code() != KafkaError._STATE:
                 raise
             # librdkafka still applies the assignment. Nothing is delivered until recheck() has tried again.
             self._inner.pause([partition])

@@ -111,10 +111,10 @@ class ListingLocationSource:
         partition: int,
         offset: int,
         *,
-        leader_epoch: int,  # noqa: ARG002 - the interface's; without a broker there is nothing to hold it against
+        leader_epoch: int,
         isolation_level: IsolationLevel,
         max_bytes: int,
-        deadline: Deadline,  # noqa: ARG002 - the interface's; the store bounds its own calls
+        deadline: Deadline,
     ) -> SegmentLocation | NotRemote:
         """As the interface says; raises ConfigurationError, RemoteLogError and RemoteStorageError kinds as well."""
         tip = self._tip(topic, partition)
@@ -150,7 +150,7 @@ class ListingLocationSource:
             last_stable_offset=UNKNOWN_OFFSET if undecided is None else undecided,
         )
 
-    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:  # noqa: ARG002 - as above
+    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         """Where the tier begins and ends, as if it were the whole log and nothing of it were on a broker's disk.
 
         DeleteRecords leaves no trace here.

@@ -25,7 +25,7 @@ if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
         )
     else:
         BatchList = _kernel.BatchList  # type: ignore[misc,assignment] # the twin: same methods, other memory
-        ColumnBuilder = _kernel.ColumnBuilder  # type: ignore[misc,assignment]
-        Columns = _kernel.Columns  # type: ignore[misc,assignment]
-        scan_batches = _kernel.scan_batches  # type: ignore[assignment]
+        ColumnBuilder = _kernel.ColumnBuilder  # type: ignore[misc,assignment] # as above
+        Columns = _kernel.Columns  # type: ignore[misc,assignment] # as above
+        scan_batches = _kernel.scan_batches  # type: ignore[assignment] # as above
         KERNEL = "compiled"

@@ -47,7 +47,7 @@ _OUR_CONFIG: dict[str, str | int | float | bool] = {
     "check.crcs": True,
 }
 _DECIDED = (FollowState.READY, FollowState.DISTRUSTED)
-_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 - librdkafka's own codes
+_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 
 
 class RemoteLogMetadataFollower:
@@ -162,7 +162,7 @@ class RemoteLogMetadataFollower:
             _log.warning("reading %s: %s", self._topic, error)
         elif error is None:
             self._take_record(number, partition, offset, message.value())
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+        elif error.code() == KafkaError._PARTITION_EOF:
             with self._changed:
                 partition.end_of_partition(offset)
                 self._changed.notify_all()

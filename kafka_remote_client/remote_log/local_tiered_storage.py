@@ -75,11 +75,7 @@ class LocalTieredStorageLayout:
         for (segment_id, start), group in groupby(objects, key=lambda parsed: parsed[:2]):
             yield ListedSegment(segment_id, start, {kind: size for _, _, kind, size in group})
 
-    def stored_metadata(
-        self,
-        store: RemoteObjectStore,  # noqa: ARG002 - the interface's; no object describes a segment
-        segment: ListedSegment,  # noqa: ARG002 - as above
-    ) -> RemoteLogSegmentMetadata | None:
+    def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
         return None
 
     def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
@@ -94,10 +90,7 @@ class LocalTieredStorageLayout:
         return store
 
     def locate(
-        self,
-        store: RemoteObjectStore,  # noqa: ARG002 - the interface's; names are enough
-        metadata: RemoteLogSegmentMetadata,
-        ranges: Sequence[ByteRange],
+        self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, ranges: Sequence[ByteRange]
     ) -> LocatedSegment:
         return located_as_they_are(self.object_key(metadata, ObjectKind.LOG), ranges)
 

@@ -63,11 +63,11 @@ class PassThrough:
 
     api_versions: Mapping[int, range] = {}
 
-    def collects(self, head: RequestHead, length: int) -> bool:  # noqa: ARG002 - the protocol's signature
+    def collects(self, head: RequestHead, length: int) -> bool:
         return False
 
-    def claims(self, head: RequestHead, body: bytes) -> bool:  # noqa: ARG002 - the protocol's signature
+    def claims(self, head: RequestHead, body: bytes) -> bool:
         return False
 
-    async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:  # noqa: ARG002 - the protocol's signature
+    async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:
         return None

@@ -86,7 +86,7 @@ class EmbeddedBroker:
         }
         return head.api_version in known.get(head.api_key, ()) and length <= _MAX_REQUEST_BYTES
 
-    def claims(self, head: RequestHead, body: bytes) -> bool:  # noqa: ARG002 - the protocol's signature
+    def claims(self, head: RequestHead, body: bytes) -> bool:
         return True
 
     async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:

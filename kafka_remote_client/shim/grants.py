@@ -138,7 +138,7 @@ class GrantingBroker:
     def collects(self, head: RequestHead, length: int) -> bool:
         return head.api_key == ApiKey.FETCH and head.api_version in DIALECT.fetch_versions and length <= _MAX_REQUEST_BYTES
 
-    def claims(self, head: RequestHead, body: bytes) -> bool:  # noqa: ARG002 - the protocol's signature
+    def claims(self, head: RequestHead, body: bytes) -> bool:
         return may_request_location(body)
 
     async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:

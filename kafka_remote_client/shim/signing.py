@@ -90,7 +90,7 @@ class UrlSigner:
     def base_url(self) -> str:
         return self._base_url
 
-    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:  # noqa: ARG002 - a directory's files have none
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
         """A URL that opens those bytes of that object for ``ttl_seconds``. Raises ValueError as check_object_key does."""
         check_object_key(object_key)
         expires = self._clock.time_ms() + int(ttl_seconds * 1000)

@@ -101,7 +101,7 @@ class RemoteStorageFetcherTests:
         """The custom metadata of an object that is not in the store."""
         raise NotImplementedError("return the custom metadata of an object that does not exist")
 
-    def locate(self, custom_metadata: bytes, start: int, end: int) -> bytes:  # noqa: ARG002 - for subclasses
+    def locate(self, custom_metadata: bytes, start: int, end: int) -> bytes:
         """The custom metadata for one range of an object that was put."""
         return custom_metadata
 

@@ -26,7 +26,7 @@ class OffsetIndexCheck:
         self._open: OffsetPosition | None = None
         self._bad = FirstOfMany()
 
-    def batch(self, header: BatchHeader, data: memoryview) -> None:  # noqa: ARG002 - the interface's; the header is enough
+    def batch(self, header: BatchHeader, data: memoryview) -> None:
         while self._next is not None and self._next.position < header.position:
             self._refuse(self._next, "no batch begins there")
             self._step()
@@ -40,7 +40,7 @@ class OffsetIndexCheck:
                 self._refuse(self._open, "no batch at or after that position ends with that offset")
             self._open = None
 
-    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:  # noqa: ARG002 - as above
+    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:
         while self._next is not None and self._next.position < start:
             self._refuse(self._next, "no batch begins there")
             self._step()

@@ -27,7 +27,7 @@ class TimeIndexCheck:
         self._bad = FirstOfMany()
         self.highest = NO_TIMESTAMP
 
-    def batch(self, header: BatchHeader, data: memoryview) -> None:  # noqa: ARG002 - the interface's; the header is enough
+    def batch(self, header: BatchHeader, data: memoryview) -> None:
         while self._next is not None and self._next.offset <= header.last_offset:
             if self._next.offset < header.base_offset:
                 self._refuse("no batch holds that offset")
@@ -38,7 +38,7 @@ class TimeIndexCheck:
             self._next = next(self._entries, None)
         self.highest = max(self.highest, header.max_timestamp)
 
-    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:  # noqa: ARG002 - as above
+    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:
         self._whole = False
         while self._next is not None and self._next.offset <= last_offset:
             if self._next.offset < first_offset:

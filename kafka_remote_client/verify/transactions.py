@@ -54,7 +54,7 @@ class TransactionsCheck:
             self._refuse(entry, "that is a COMMIT marker")
         self._ended.add(header.producer_id)
 
-    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:  # noqa: ARG002 - the interface's
+    def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:
         self._refuse_before(first_offset)
         while self._next is not None and self._next.last_offset <= last_offset:
             self._next = next(self._entries, None)
