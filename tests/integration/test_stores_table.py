@@ -57,10 +57,13 @@ WAYS = [
     ("shim", "disk", "local"),
     ("shim", "s3", "presigned"),
     ("shim", "s3", "s3"),
+    ("shim", "s3", "object_store"),
     ("metadata-topic", "disk", "local"),
     ("metadata-topic", "s3", "s3"),
+    ("metadata-topic", "s3", "object_store"),
     ("listing", "disk", "local"),
     ("listing", "s3", "s3"),
+    ("listing", "s3", "object_store"),
 ]
 CELLS = [Cell(*way, mode, isolation) for way in WAYS for mode in MODES for isolation in ISOLATION]
 
@@ -193,9 +196,11 @@ def test_what_is_read_from_s3_is_what_the_plain_consumer_reads(
     cell: Cell,
 ) -> None:
     url = f"s3://{buckets(cell.mode)}/below"
+    own_credentials = {**s3_environment.fetcher_settings, "remote.storage.fetcher.store.url": url}
     fetchers = {
         "presigned": {"remote.storage.fetcher.allowed.hosts": s3_environment.authority},
-        "s3": {**s3_environment.fetcher_settings, "remote.storage.fetcher.store.url": url},
+        "s3": own_credentials,
+        "object_store": own_credentials,
     }
     check(
         kafka_broker,
