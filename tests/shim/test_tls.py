@@ -115,7 +115,7 @@ def test_a_client_without_tls_is_hung_up_on_at_once_and_counted(
 ) -> None:
     # Far beyond a test's patience: what ends the connection is what was said.
     with (
-        Shim(ShimConfig(broker.address, **{**tls, "handshake_timeout": 600})) as shim,
+        Shim(ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, first_request_timeout=600)) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
         client.send(words)
@@ -145,7 +145,7 @@ def test_a_client_that_leaves_within_the_handshake_leaves_nothing_behind(broker:
 
 
 def test_connections_within_the_handshake_count_and_end_with_the_shim(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
-    config = ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, max_connections=1)
+    config = ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, max_connections=1, first_request_timeout=600)
     with Shim(config) as shim:
         silent = RawClient(shim.bootstrap_servers)
         counted(shim, "connections")
