@@ -161,7 +161,13 @@ class ListingLocationSource:
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        return {key: self.offsets(*key, deadline) for key in partitions}
+        answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
+        for key in partitions:
+            try:
+                answers[key] = self.offsets(*key, deadline)
+            except DirectFetchError as error:
+                answers[key] = error
+        return answers
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
         """Where a reader of committed records stops; None = at the tier's end.

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavailableError
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import (
@@ -21,7 +21,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.layout import ObjectKind
 from tests.support.golden_metadata import golden_offsets, golden_store, live_partitions
-from tests.support.tier import LAYOUT, TIP, Tier, batch, metadata
+from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch, metadata
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 DEADLINE = Deadline(SystemClock(), 60)
@@ -122,6 +122,8 @@ def test_nothing_is_listed_before_it_is_needed_and_then_one_topic_only(tier):
     locate(source, 5)
     assert len(listed) == 1
     assert "orders" in listed[0]
+    assert source.listing.partitions() == [TIP]
+    assert source.cache_statistics() == source.resolver.cache_statistics()
 
 
 def test_a_missing_segment_that_may_hold_a_marker_is_never_read_over(tier):
@@ -149,6 +151,22 @@ def test_offsets_are_those_of_the_tier(tier):
         log_start=10, earliest_local=20, latest_tiered=19, high_watermark=20
     )
     assert source.offsets("orders", 8, DEADLINE) == PartitionOffsets()
+
+
+def test_of_many_partitions_each_has_its_answer_or_its_error(tier):
+    tier.add([batch(10, 10)], number=1)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    error = RemoteStorageUnavailableError("down")
+
+    def fails(prefix):
+        if "other" in prefix:
+            raise error
+        return MemoryStore.list(tier.store, prefix)
+
+    tier.store.list = fails
+    keys = [("orders", 7), ("orders", 8), ("other", 0)]
+    answers = source.offsets_of(keys, DEADLINE)
+    assert answers == dict(zip(keys, [PartitionOffsets(10, 20, 19, 20), PartitionOffsets(), error], strict=True))
 
 
 def test_a_partition_without_readable_segments_has_no_offsets(tier):
