@@ -245,6 +245,9 @@ def _verify(
         list[str] | None,
         typer.Option("--metadata-consumer", help="librdkafka setting for reading it.", metavar="KEY=VALUE"),
     ] = None,
+    metadata_timeout: Annotated[
+        float, typer.Option("--metadata-timeout", min=0, help="Seconds within which it has to be read.")
+    ] = 120.0,
     quick: Annotated[bool, typer.Option("--quick", help="Objects, sizes, manifests and indexes only: no record data.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Segments looked at side by side.")] = 4,
     allow_offset_gaps: Annotated[
@@ -265,6 +268,7 @@ def _verify(
         bootstrap_servers=bootstrap_server,
         metadata_topic=metadata_topic,
         metadata_consumer=parse_settings(metadata_consumer or [], "--metadata-consumer"),
+        metadata_timeout=metadata_timeout,
         as_json=as_json,
     )
     raise typer.Exit(verify(command, remark))

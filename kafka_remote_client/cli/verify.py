@@ -29,7 +29,6 @@ __all__ = ["COULD_NOT_LOOK", "VerifyCommand", "verify"]
 
 COULD_NOT_LOOK = 2
 """The exit status where nothing could be looked at, or, without any finding, not everything."""
-_METADATA_PATIENCE_SECONDS = 120.0
 
 
 @attrs.frozen
@@ -44,6 +43,7 @@ class VerifyCommand:
     bootstrap_servers: str | None = None
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    metadata_timeout: float = 120.0
     as_json: bool = False
 
 
@@ -89,7 +89,7 @@ def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
         return
     config = {"bootstrap.servers": command.bootstrap_servers, **command.metadata_consumer}
     with closing(MetadataTopic(config, command.metadata_topic)) as topic:
-        topic.read(_METADATA_PATIENCE_SECONDS)
+        topic.read(command.metadata_timeout)
         yield topic
 
 

@@ -4,13 +4,16 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kafka_remote_client.cli.main import run
+from tests.support.aiven_tier import MODES, AivenTier
 from tests.support.golden import AIVEN_MODES, golden_aiven, golden_local
 from tests.support.kafka_broker import KafkaBroker, free_ports
+from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 
 
@@ -103,11 +106,10 @@ def test_a_store_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[st
     assert "no such directory" in capsys.readouterr().err
 
 
-def test_a_broker_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_remote_client.cli.verify._METADATA_PATIENCE_SECONDS", 0.2)
+def test_a_broker_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
     arguments = ["--bootstrap-server", f"127.0.0.1:{port}", "--metadata-consumer", "log_level=0"]
-    assert verify(*arguments) == 2
+    assert verify(*arguments, "--metadata-timeout", "0.2") == 2
     assert "__remote_log_metadata could not be read within 0.2 seconds" in capsys.readouterr().err
     assert verify("--bootstrap-server", "x", "--metadata-consumer", "no.such.setting=1") == 2
     assert "no.such.setting" in capsys.readouterr().err
@@ -152,6 +154,49 @@ def test_the_tier_of_a_real_broker_is_sound_with_its_metadata_topic(
         summary = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert summary["verdict"] == "sound"
         assert summary["segments_checked"] == transactional_topic.remote_segments
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_real_broker_s_tier_in_aivens_layout_is_sound_with_its_metadata_topic(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    wide_topic: str,
+    aiven_tier: Callable[[str], AivenTier],
+    mode: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tier = aiven_tier(mode)
+    arguments = [transactional_topic.topic, wide_topic, "--layout", "aiven", "--key-prefix", tier.listed_prefix, "--json"]
+    for key_id, file in tier.encryption_keys.items():
+        arguments += ["--encryption-key", f"{key_id}={file}"]
+    known = ["--bootstrap-server", kafka_broker.bootstrap_servers, "--metadata-topic", tier.metadata_topic]
+    for more in (known, [*known, "--quick"], []):
+        assert verify(*arguments, *more, store=tier.directory) == 0, capsys.readouterr().out
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert summary["topics"] == 2
+        assert summary["segments_checked"] == summary["segments"]
+
+
+@pytest.mark.stores
+def test_a_tier_in_a_bucket_is_looked_at_as_one_in_a_directory(
+    s3_environment: S3Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden_aiven("aiven-zstd-aes") / "remote"
+    objects = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    cut = min(key for key in objects if key.endswith(".log") and "/epochs-" in key)
+    objects[cut] = objects[cut][:-1]
+    url = f"s3://{s3_environment.new_bucket(objects.items())}"
+    arguments = ["verify", "--store", url, "--layout", "aiven", "--key-prefix", "some-prefix/", "--json", "epochs"]
+    arguments += ["--encryption-key", f"key1={root.parent / 'keys' / 'key1.private.der'}"]
+    for name, value in s3_environment.options.items():
+        arguments += ["--store-option", f"{name}={value}"]
+    with pytest.raises(SystemExit) as stopped:
+        run(arguments)
+    assert stopped.value.code == 1
+    finding, summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (finding["kind"], finding["object"]) == ("log-size", cut)
+    assert summary["segments_checked"] == summary["segments"]
+    assert summary["bytes_read"] <= summary["bytes_estimated"]
 
 
 def test_what_is_taken_from_a_copy_of_a_real_tier_is_missed_by_its_metadata_topic(
