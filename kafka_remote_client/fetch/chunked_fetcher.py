@@ -119,7 +119,7 @@ class _ChunkedStream:
         self._stored = stored
         self._chunks = chunks
         self._buffers = buffers
-        self._buffer: bytearray | None = buffers.take()
+        self._buffer: bytearray | None = None
         self._transform = transform
         self._at = start
         self._end = end
@@ -148,7 +148,7 @@ class _ChunkedStream:
     def _next_chunk(self, target: memoryview) -> int:
         """Restores a chunk: in ``target`` if it is wanted whole and fits, then its size is the answer; else as the rest."""
         chunk = next(self._chunks)
-        stored = self._read(chunk.object_size, self._buffer)
+        stored = self._read(chunk.object_size)
         begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)
         size = chunk.original_size
         if end - begin == size <= len(target):
@@ -168,9 +168,11 @@ class _ChunkedStream:
             where = f"[{chunk.object_start}, {chunk.object_end})"
             raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
 
-    def _read(self, size: int, buffer: bytearray | None) -> memoryview:
+    def _read(self, size: int) -> memoryview:
         """The next ``size`` bytes, in the buffer, which grows with what arrives and not with what is announced."""
-        assert buffer is not None  # nothing is read once the stream is closed
+        if self._buffer is None:
+            self._buffer = self._buffers.take(size)
+        buffer = self._buffer
         filled = 0
         while filled < size:
             if filled == len(buffer):
@@ -191,9 +193,9 @@ class _Buffers:
         self._free: list[bytearray] = []
         self._lock = threading.Lock()
 
-    def take(self) -> bytearray:
+    def take(self, size: int) -> bytearray:
         with self._lock:
-            return self._free.pop() if self._free else bytearray(_FIRST_BYTES)
+            return self._free.pop() if self._free else bytearray(min(size, _FIRST_BYTES))
 
     def give_back(self, buffer: bytearray) -> None:
         with self._lock:

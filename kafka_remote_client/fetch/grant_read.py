@@ -21,6 +21,8 @@ from kafka_remote_client.records import CompletedFetch, RecordBlock
 
 __all__ = ["GrantRead", "RangeRead", "RangeStatus"]
 
+_SIZED = 12  # the base offset and the size of what follows: the front of a batch in every format
+
 
 class RangeStatus(Enum):
     """Where a range stands."""
@@ -137,19 +139,36 @@ class GrantRead:
         then says where to continue.
         """
         buffer = read.lease.buffer if read.lease is not None else None
-        view = memoryview(buffer or b"")[read.verified : read.filled]
-        data = memoryview(self._carry + bytes(view)) if self._carry else view
-        while len(data):
+        data = memoryview(buffer or b"")[read.verified : read.filled]
+        if self._carry:
+            # Only the batch that is carried is put together: the range itself stays where it is.
+            needed = _missing(self._carry, data)
+            block, consumed = self._feed_carried(data[:needed], borrow=borrow)
+            if consumed == 0 and needed < len(data):  # less than was thought is a batch, and says what is wrong with it
+                needed = len(data)
+                block, consumed = self._feed_carried(data, borrow=borrow)
+            if consumed == 0:
+                data = memoryview(self._carry + bytes(data))
+            else:
+                fresh = consumed - len(self._carry)  # what is carried is less than a batch, so all of it was consumed
+                data = data[fresh:]
+                read.verified += fresh
+                self._carry = b""
+                if len(block):
+                    yield block
+        while len(data) and not self._carry:
             block, consumed = self.completed.feed(data, borrow=borrow)
             if consumed == 0:
                 break
             data = data[consumed:]
-            read.verified += consumed - len(self._carry)  # what is carried is less than a batch, so all of it was consumed
-            self._carry = b""
+            read.verified += consumed
             if len(block):
                 yield block
         if read.status is RangeStatus.LANDED and read.filled == read.size:
             self._close(read, data)
+
+    def _feed_carried(self, data: memoryview, *, borrow: bool) -> tuple[RecordBlock, int]:
+        return self.completed.feed(memoryview(self._carry + bytes(data)), borrow=borrow)
 
     def _close(self, read: RangeRead, tail: memoryview) -> None:
         """A batch that the range's end cuts is completed from the next range; after the last one nobody can."""
@@ -158,3 +177,12 @@ class GrantRead:
         self._carry = bytes(tail)
         read.verified = read.size
         self.decoded += 1
+
+
+def _missing(carry: bytes, data: memoryview) -> int:
+    """How many bytes of ``data`` complete the batch that ``carry`` begins, by the size in its header; at most all of them."""
+    header = (carry + bytes(data[:_SIZED]))[:_SIZED]
+    if len(header) < _SIZED:
+        return len(data)
+    wanted = _SIZED + int.from_bytes(header[_SIZED - 4 :], "big", signed=True) - len(carry)
+    return min(max(wanted, 0), len(data))

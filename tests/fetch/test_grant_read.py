@@ -68,6 +68,50 @@ def test_what_came_of_a_failed_range_is_kept_and_the_rest_read_again(size: int) 
     assert got == expected
 
 
+def batch_starts() -> list[int]:
+    starts, at = [], 0
+    while at < len(DATA):
+        starts.append(at)
+        at += 12 + int.from_bytes(DATA[at + 8 : at + 12], "big")
+    return starts
+
+
+@pytest.mark.parametrize("into", [1, 11, 12, 30, 100])
+def test_only_the_batch_that_is_cut_is_copied(into: int) -> None:
+    start = batch_starts()[1]
+    progress = grant(start + into)
+    for read in progress.ranges:
+        land(read)
+    decode(progress, progress.ranges[0])
+    lease = progress.ranges[1].lease
+    assert lease is not None
+    assert lease.buffer is not None
+    blocks = list(progress.decode(progress.ranges[1], borrow=True))
+    assert [len(block) > 0 for block in blocks] == [True, True]
+    with pytest.raises(BufferError):
+        lease.buffer.clear()  # the second block lies in it
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 0, 3, 2**31 - 1])
+def test_a_cut_batch_with_a_size_that_is_none_is_damage_and_can_be_read_again(size: int) -> None:
+    broken = grant(batch_starts()[1] + 4)
+    first, second = broken.ranges
+    land(first)
+    got = decode(broken, first)
+    land(second)
+    assert second.lease is not None
+    assert second.lease.buffer is not None
+    second.lease.buffer[4:8] = size.to_bytes(4, "big", signed=True)
+    with pytest.raises(CorruptRecordError):
+        decode(broken, second)
+    assert broken.head is second
+    land(second)
+    got += decode(broken, second)
+    whole = grant()
+    land(whole.ranges[0])
+    assert got == decode(whole, whole.ranges[0])
+
+
 def test_nothing_received_is_nothing_decoded() -> None:
     progress = grant(9000)
     progress.ranges[0].status = RangeStatus.FAILED
