@@ -26,7 +26,7 @@ from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.offset_index import OffsetIndex
 from kafka_remote_client.remote_log.producer_snapshot import open_transactions
-from kafka_remote_client.remote_log.time_index import TimeIndex
+from kafka_remote_client.remote_log.time_index import NO_TIMESTAMP, TimeIndex
 from kafka_remote_client.remote_log.transaction_index import TransactionIndex
 from kafka_remote_client.verify.finding import Finding, FindingKind, Problem
 from kafka_remote_client.verify.index_kinds import MISMATCH, UNREADABLE
@@ -105,9 +105,7 @@ def check_segment(
     best = claim or opened.described
     indexes = _parse(opened, stored, best)
     if claim is not None and claim.txn_index_empty and indexes.transactions:
-        words = (
-            f"metadata call the transaction index empty, so no reader asks for its {len(indexes.transactions)} entries"
-        )
+        words = f"metadata call the transaction index empty, so no reader asks for its {len(indexes.transactions)} entries"
         opened.report(opened.roles[ObjectKind.TRANSACTION_INDEX], FindingKind.METADATA_MISMATCH, words)
     claims = _claims(claim, opened.described, indexes.lineage)
     end: LogEnd | None = None
@@ -237,7 +235,8 @@ def _compare_end(
     if last != best.end_offset and not allow_offset_gaps:
         words = f"the log ends at offset {last}, by the metadata at {best.end_offset}"
         opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
-    if best.max_timestamp_ms not in {highest, -1}:
+    # Of a segment whose records have no timestamps the broker tells when its file was last written
+    if highest != NO_TIMESTAMP and best.max_timestamp_ms not in {highest, NO_TIMESTAMP}:
         words = f"the highest timestamp in the log is {highest}, by the metadata {best.max_timestamp_ms}"
         opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
 
@@ -259,8 +258,9 @@ def _compare_without_log(opened: OpenSegment, indexes: _Indexes, best: RemoteLog
             indexes.offsets.check_against(best.end_offset, best.segment_size_in_bytes)
         except CorruptIndexError as error:
             opened.report(opened.roles[ObjectKind.OFFSET_INDEX], FindingKind.OFFSET_INDEX_MISMATCH, str(error))
-    if indexes.times is not None and len(indexes.times) and indexes.times.last_entry().timestamp != best.max_timestamp_ms:
-        words = f"its last entry has the timestamp {indexes.times.last_entry().timestamp}, the metadata {best.max_timestamp_ms}"
+    last_time = NO_TIMESTAMP if indexes.times is None else indexes.times.last_entry().timestamp
+    if last_time not in {NO_TIMESTAMP, best.max_timestamp_ms}:
+        words = f"its last entry has the timestamp {last_time}, the metadata {best.max_timestamp_ms}"
         opened.report(opened.roles[ObjectKind.TIME_INDEX], FindingKind.TIME_INDEX_MISMATCH, words)
     if indexes.lineage is not None:
         cut = tuple(_within(indexes.lineage, best.start_offset, best.end_offset))

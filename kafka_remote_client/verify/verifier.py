@@ -171,7 +171,7 @@ class TierVerifier:
         for segment_id, stored in partition.stored.items():
             metadata = known_segments.get(segment_id)
             verdict = judge_copy(stored, self._known(segment_id, metadata))
-            if isinstance(verdict, Problem) and verdict.kind is FindingKind.MISSING_OBJECT and self._came_since(stored):
+            if isinstance(verdict, Problem) and self._moved_on(stored, verdict.kind):
                 verdict = CopyState.BUSY
             if verdict is CopyState.CHECK:
                 partition.to_check.append((stored, metadata))
@@ -190,24 +190,38 @@ class TierVerifier:
         partition.doubted.add(metadata.remote_log_segment_id)
         try:
             key = self._form.layout.object_key(metadata, ObjectKind.LOG)
-            self._store.size(key)
-        except ObjectNotFoundError:
-            words = f"metadata call it finished (offsets {metadata.start_offset} to {metadata.end_offset})"
-            partition.said.append(_of_metadata(metadata, FindingKind.MISSING_SEGMENT, words, metadata.segment_size_in_bytes))
         except RemoteLogError as error:  # custom metadata that name no object
             partition.said.append(_of_metadata(metadata, FindingKind.METADATA_MISMATCH, str(error), 0))
-        else:
+            return
+        if self._is_there(key):
             if key.startswith(self._form.prefix):
                 self.summary.segments_busy += 1  # it came after the listing
             else:
                 reason = "its objects lie under another prefix (--key-prefix)"
                 partition.unchecked.append(Unchecked(str(metadata.remote_log_segment_id), reason))
+        elif self._is_finished(metadata.remote_log_segment_id):
+            words = f"metadata call it finished (offsets {metadata.start_offset} to {metadata.end_offset})"
+            partition.said.append(_of_metadata(metadata, FindingKind.MISSING_SEGMENT, words, metadata.segment_size_in_bytes))
+        else:
+            self.summary.segments_busy += 1  # its deletion began since
 
-    def _came_since(self, stored: StoredSegment) -> bool:
-        """Whether what was missing when the store was listed is there by now."""
+    def _is_finished(self, segment_id: RemoteLogSegmentId) -> bool:
+        """Whether metadata call a segment finished, as of now."""
+        cache = self._trusted(segment_id.topic_id_partition)
+        by_now = cache.list_all_remote_log_segments() if cache is not None else []
+        return any(one.remote_log_segment_id == segment_id and one.state is _FINISHED for one in by_now)
+
+    def _moved_on(self, stored: StoredSegment, kind: FindingKind) -> bool:
+        """Whether the brokers have done since the listing what would make a finding of it wrong."""
+        if kind is FindingKind.MISSING_OBJECT:
+            return all(self._is_there(stored.keys[role]) for role in stored.missing)
+        if kind is FindingKind.ORPHAN_DELETED:
+            return not any(self._is_there(stored.keys[role]) for role in stored.sizes)
+        return False
+
+    def _is_there(self, key: str) -> bool:
         try:
-            for role in stored.missing:
-                self._store.size(stored.keys[role])
+            self._store.size(key)
         except ObjectNotFoundError:
             return False
         return True
@@ -270,9 +284,7 @@ class TierVerifier:
         segment_id = stored.listed.remote_log_segment_id
         partition.explained.add(stored.listed.start_offset)
         partition.doubted.add(segment_id)
-        cache = self._trusted(partition.tip)
-        by_now = cache.list_all_remote_log_segments() if cache is not None else []
-        if any(one.remote_log_segment_id == segment_id and one.state is _FINISHED for one in by_now):
+        if self._is_finished(segment_id):
             return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"since it was listed: {error}"))]
         self.summary.segments_busy += 1
         return []

@@ -10,11 +10,15 @@ from kafka_remote_client.plugin import ObjectInfo
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.verify.finding import FindingKind
+from kafka_remote_client.verify.local_form import LocalForm
 from kafka_remote_client.verify.seen_store import SeenStore
+from kafka_remote_client.verify.segment import check_segment
 from kafka_remote_client.verify.stored_segment import LOG
 from kafka_remote_client.verify.verifier import TierVerifier, VerifyRequest
+from tests.support.batches import legacy_message
 from tests.support.damaged_tier import GoldenTier
 from tests.support.golden import AIVEN_MODES
+from tests.support.tier import Tier
 
 MODES = ("local", *AIVEN_MODES)
 
@@ -154,6 +158,48 @@ def test_what_came_after_the_listing_is_not_missing() -> None:
     tier.store = _LateStore(tier.store._store, set(whole.keys.values()))
     verdict = tier.verify(metadata=True)
     assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
+
+
+def test_what_was_deleted_since_the_listing_is_no_finding() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    _, segment_id = tier.cache(0)
+    seen = SeenStore(tier.store)
+    for key in tier.segments()[0].keys.values():
+        tier.store.objects.pop(key, None)
+    for state in (RemoteLogSegmentState.DELETE_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED):
+        assert tier.metadata.apply(RemoteLogSegmentMetadataUpdate(segment_id, 1, 0, state))
+    verifier = TierVerifier(seen, tier.form, VerifyRequest(), tier.metadata)
+    assert list(verifier.run()) == []
+    assert verifier.summary.segments_busy == 1
+
+
+def test_a_segment_whose_deletion_begins_while_it_is_looked_for_is_not_missing() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    _, segment_id = tier.cache(0)
+    keys = tier.segments()[0].keys.values()
+    for key in keys:
+        tier.store.objects.pop(key, None)
+
+    class Deleting(_Wrapped):
+        def size(self, key: str) -> int:
+            deleting = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+            assert tier.metadata.apply(RemoteLogSegmentMetadataUpdate(segment_id, 1, 0, deleting))
+            return self._store.size(key)
+
+    tier.store = Deleting(tier.store)
+    verdict = tier.verify(metadata=True)
+    assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
+
+
+def test_timestamps_of_records_that_have_none_are_not_held_against_metadata() -> None:
+    tier = Tier()
+    segment = tier.add([legacy_message(0, b"v", magic=0)], number=1, max_timestamp_ms=1_700_000_000_000)
+    form = LocalForm()
+    for kind in ("offset index", "time index"):
+        tier.store.objects[next(form.segments(tier.store)).keys[kind]] = b""
+    for quick in (False, True):
+        (stored,) = form.segments(tier.store)
+        assert check_segment(form, tier.store, stored, segment, quick=quick).findings == ()
 
 
 def test_objects_under_another_prefix_are_named_as_not_looked_at() -> None:
