@@ -92,10 +92,13 @@ class TierListing:
         """Lists the store. Raises what the store raises."""
         self._store = store
         self._layout = layout
-        self._read_before: dict[RemoteLogSegmentId, _ReadSegment] = {} if previous is None else previous.read_segments()
+        read_before = {} if previous is None else previous.read_segments()
+        self._read_before: dict[RemoteLogSegmentId, _ReadSegment] = {}
         self._segments: dict[TopicIdPartition, list[ListedSegment]] = {}
         for segment in layout.list_segments(store, topic):
             self._segments.setdefault(segment.topic_id_partition, []).append(segment)
+            if segment.remote_log_segment_id in read_before:
+                self._read_before[segment.remote_log_segment_id] = read_before[segment.remote_log_segment_id]
         self._loaded: dict[TopicIdPartition, _Partition] = {}
         self._loading: dict[TopicIdPartition, threading.Lock] = {}
         self._lock = threading.Lock()
