@@ -109,6 +109,13 @@ class ObjectStore:
         except RangeNotSatisfiableError:
             return 0
 
+    def etag(self, key: str) -> str | None:
+        try:
+            found = self._found(key, _ONE_BYTE).meta.get("e_tag")
+        except RangeNotSatisfiableError:
+            return None
+        return None if found is None else str(found)
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         # obstore's prefixes are whole directories
         location = self._connected.location

@@ -5,9 +5,9 @@ Permissions: s3:GetObject on the objects, s3:ListBucket on the bucket. Without t
 
 ::
 
-    get, get_range, size | GetObject: size asks for one byte, because the answer to a HEAD cannot tell a missing object from
-                         | a missing bucket
-    list                 | ListObjectsV2, 1,000 keys a page
+    get, get_range | GetObject
+    size, etag     | GetObject of one byte, because the answer to a HEAD cannot tell a missing object from a missing bucket
+    list           | ListObjectsV2, 1,000 keys a page
 """
 
 from __future__ import annotations
@@ -62,15 +62,17 @@ class S3Store:
             return b""
 
     def size(self, key: str) -> int:
-        try:
-            answer = self._asked(key, lambda client, name: self._get(client, name, "bytes=0-0"))
-        except RangeNotSatisfiableError:
+        answer = self._first_byte(key)
+        if answer is None:
             return 0
-        answer["Body"].close()
         found = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
         if found is None:
             raise InvalidStorageResponseError("the store answered without one plain Content-Range")
         return int(found[1])
+
+    def etag(self, key: str) -> str | None:
+        answer = self._first_byte(key)
+        return None if answer is None else answer.get("ETag")
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         token: str | None = None
@@ -86,6 +88,15 @@ class S3Store:
 
     def close(self) -> None:
         self._clients.current.boto.close()
+
+    def _first_byte(self, key: str) -> Any:
+        """The answer to a GET of it; None for an object without bytes."""
+        try:
+            answer = self._asked(key, lambda client, name: self._get(client, name, "bytes=0-0"))
+        except RangeNotSatisfiableError:
+            return None
+        answer["Body"].close()
+        return answer
 
     def _object(self, key: str, byte_range: str | None) -> bytes:
         deadline = Deadline(self._clock, _READ_SECONDS)

@@ -33,6 +33,7 @@ __all__ = [
     "RemoteObjectStore",
     "RemoteStorageFetcher",
     "SignedUrl",
+    "VersionedObjectStore",
     "WritableBuffer",
 ]
 
@@ -104,6 +105,14 @@ class RemoteObjectStore(Protocol):
 
     def close(self) -> None:
         """Releases connections."""
+
+
+@runtime_checkable
+class VersionedObjectStore(Protocol):
+    """What a RemoteObjectStore may have besides, so that readers are bound to the version of a log that was looked at."""
+
+    def etag(self, key: str) -> str | None:
+        """The ETag of the object as it is now; None where the store gives none. Raises as :meth:`RemoteObjectStore.get`."""
 
 
 def _secret(value: object) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import AbortedTransaction, RemoteLogSegmentMetadata
-from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.plugin import RemoteObjectStore, VersionedObjectStore
 from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
@@ -113,6 +113,15 @@ class RemoteIndexCache:
             return next(found, log.size), _ITEM_SIZE
 
         return self._kept((log.key, position, offset), find)
+
+    def etag(self, metadata: RemoteLogSegmentMetadata) -> str | None:
+        """Which version of the segment's log there was when it was first asked for; None where the store does not tell."""
+        store = self._store
+        if not isinstance(store, VersionedObjectStore):
+            return None
+        key = self._layout.object_key(metadata, ObjectKind.LOG)
+        # In a tuple, because what is kept cannot be None.
+        return self._kept((key, "etag"), lambda: ((store.etag(key),), 2 * _ITEM_SIZE))[0]
 
     def log(self, metadata: RemoteLogSegmentMetadata) -> SegmentLog:
         """The segment's log as Kafka wrote it; nothing of it is kept here."""

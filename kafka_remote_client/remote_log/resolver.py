@@ -51,6 +51,8 @@ class ResolvedSegment:
 
     ``tiered_end`` is the first offset that is not tiered in the lineage; when the list is not complete, the end of the unbroken
     chain of segments from this one.
+
+    ``etag``: the version of the log's object, where the store tells. A reader that is bound to it never mixes two.
     """
 
     metadata: RemoteLogSegmentMetadata
@@ -148,6 +150,7 @@ class RemoteSegmentResolver:
             aborted_complete=complete,
             tiered_end=tiered_end,
             lineage=log.lineage,
+            etag=self.indexes.etag(segment.metadata),
         )
 
     def offset_for_time(

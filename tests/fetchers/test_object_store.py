@@ -143,6 +143,17 @@ def test_reads_objects_and_ranges_of_them(store: ObjectStore) -> None:
         store.get_range("a.log", 3, 2)
 
 
+def test_an_etag_names_one_version_of_an_object(served: tuple[str, Server], store: ObjectStore, url: str) -> None:
+    before = store.etag("a.log")
+    assert store.etag("a.log") == before
+    assert before
+    served[1].put(url.split("/")[2], [("tier/a.log", DATA[::-1])])
+    assert store.etag("a.log") not in {None, before}
+    assert store.etag("dir/empty") is None
+    with pytest.raises(ObjectNotFoundError):
+        store.etag("none.log")
+
+
 def test_lists_keys_below_its_root_in_order(store: ObjectStore) -> None:
     assert list(store.list("")) == [ObjectInfo(key, len(data)) for key, data in OBJECTS.items()]
     assert [found.key for found in store.list("dir")] == ["dir/b c+é.index", "dir/empty", "dir2/c.log"]

@@ -17,7 +17,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.plugin import ObjectInfo, VersionedObjectStore
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, texts_of
 from tests.support.clocks import TickingClock
@@ -51,6 +51,19 @@ def test_reads_objects_and_ranges_of_them(store: S3Store) -> None:
     assert [store.size(key) for key in ("a.log", "dir/empty")] == [len(DATA), 0]
     with pytest.raises(ValueError, match="not a byte range"):
         store.get_range("a.log", 3, 2)
+
+
+def test_an_etag_is_that_of_the_object_as_it_is_now(s3_environment: S3Server, store: S3Store, bucket: str) -> None:
+    assert isinstance(store, VersionedObjectStore)
+    before = store.etag("a.log")
+    head = s3_environment.client.head_object(Bucket=bucket, Key="tier/a.log")
+    assert before == head["ETag"]
+    s3_environment.put(bucket, [("tier/a.log", DATA[::-1])])
+    assert store.etag("a.log") not in {None, before}
+    assert store.etag("dir/empty") is None
+    s3_environment.put(bucket, [("tier/a.log", DATA)])
+    with pytest.raises(ObjectNotFoundError):
+        store.etag("none.log")
 
 
 def test_lists_keys_below_its_root_in_order(store: S3Store) -> None:

@@ -9,7 +9,7 @@ from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError
 from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind
-from tests.support.tier import LAYOUT, Tier, batch, offset_entries
+from tests.support.tier import LAYOUT, MemoryStore, Tier, batch, offset_entries
 from tests.support.waiting import wait_until
 
 
@@ -117,3 +117,19 @@ def test_threads_that_ask_for_the_same_object_share_one_read(tier, segment, cach
     assert cache.leader_epochs(segment) == found[0]
     told = cache.statistics()
     assert (told.hits, told.misses, told.evictions, told.nbytes) == (1, len(threads), 0, cache.nbytes)
+
+
+def test_the_version_of_a_log_is_asked_once_where_the_store_tells(tier, segment):
+    assert RemoteIndexCache(tier.store, LAYOUT).etag(segment) is None
+
+    class Versioned(MemoryStore):
+        def etag(self, key):
+            self.calls.append(("etag", key, 0, 0))
+            return self.told
+
+    for told in ('"v1"', None):
+        store = Versioned()
+        store.told = told
+        cache = RemoteIndexCache(store, LAYOUT)
+        assert [cache.etag(segment), cache.etag(segment)] == [told, told]
+        assert store.calls == [("etag", LAYOUT.object_key(segment, ObjectKind.LOG), 0, 0)]
