@@ -5,25 +5,19 @@ References: Spark's KafkaOffsetReaderAdmin (getOffsetRangesFromUnresolvedOffsets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from kafka_remote_client.spark import offsets
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import Cluster
 from kafka_remote_client.spark.data_loss import DataLoss
-from kafka_remote_client.spark.offsets import (
-    EARLIEST,
-    LATEST,
-    GlobalTimestamp,
-    NoMatch,
-    OffsetBound,
-    OffsetName,
-    SpecificOffsets,
-    TopicPartition,
-)
+from kafka_remote_client.spark.offsets import NoMatch
 from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import OffsetRange, Split, plan_splits
+from kafka_remote_client.spark.segment_probes import with_segments
+from kafka_remote_client.spark.split_reader import engine_for
 
-__all__ = ["batch_ranges", "plan_batch"]
+__all__ = ["batch_ranges", "learn_segments", "plan_batch"]
 
 
 def plan_batch(
@@ -45,9 +39,9 @@ def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
     """What is to be read of each partition, all of it in the log. Raises as :func:`plan_batch`."""
     partitions = cluster.partitions(options.subscription)
     log_starts, log_ends = cluster.starts(partitions), cluster.ends(partitions)
-    resolve = _Resolver(cluster, partitions, log_starts, log_ends)
-    starts = resolve.bound(options.start_option, options.start, options.no_match)
-    ends = resolve.bound(options.end_option, options.end, NoMatch.LATEST)
+    resolver = BoundResolver(cluster, partitions, log_starts, log_ends)
+    starts = resolver.resolve(options.start_option, options.start, options.no_match)
+    ends = resolver.resolve(options.end_option, options.end, NoMatch.LATEST)
     loss = DataLoss(options.fail_on_data_loss)
     return [
         OffsetRange(
@@ -57,35 +51,14 @@ def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
     ]
 
 
-class _Resolver:
-    def __init__(
-        self,
-        cluster: Cluster,
-        partitions: Sequence[TopicPartition],
-        log_starts: Mapping[TopicPartition, int],
-        log_ends: Mapping[TopicPartition, int],
-    ) -> None:
-        self._cluster = cluster
-        self._partitions = partitions
-        self._log_starts = log_starts
-        self._log_ends = log_ends
-
-    def bound(self, option: str, bound: OffsetBound, no_match: NoMatch) -> dict[TopicPartition, int]:
-        named = self._named(option, bound, no_match)
-        return {partition: self._number(partition, offset) for partition, offset in named.items()}
-
-    def _named(self, option: str, bound: OffsetBound, no_match: NoMatch) -> Mapping[TopicPartition, int]:
-        if isinstance(bound, OffsetName):
-            return dict.fromkeys(self._partitions, bound.offset)
-        if isinstance(bound, SpecificOffsets):
-            return offsets.per_partition(option, bound.offsets, self._partitions)
-        if isinstance(bound, GlobalTimestamp):
-            times = dict.fromkeys(self._partitions, bound.timestamp)
-        else:
-            times = offsets.per_partition(option, bound.timestamps, self._partitions)
-        return offsets.after_lookup(option, times, self._cluster.at_times(times), no_match)
-
-    def _number(self, partition: TopicPartition, offset: int) -> int:
-        if offset == EARLIEST:
-            return self._log_starts[partition]
-        return self._log_ends[partition] if offset == LATEST else offset
+def learn_segments(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+    """The ranges with the segments that the location source tells of; as they are where there is no direct fetch."""
+    clock = SystemClock()
+    engine = engine_for(options, clock)
+    if engine is None:
+        return ranges
+    try:
+        timeout = options.remote.location_timeout_ms / 1000
+        return with_segments(engine.source, ranges, split_bytes=options.split_bytes, clock=clock, timeout=timeout)
+    finally:
+        engine.close()

@@ -27,7 +27,7 @@ from confluent_kafka import Message
 
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.options import SourceOptions
+from kafka_remote_client.spark.options import ColumnChoice
 
 __all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages"]
 
@@ -46,15 +46,15 @@ _TYPES = {
 }
 
 
-def column_names(options: SourceOptions) -> tuple[str, ...]:
+def column_names(choice: ColumnChoice) -> tuple[str, ...]:
     """The columns, in their order."""
-    wanted = {"key": options.include_key, "value": options.include_value, "headers": options.include_headers}
+    wanted = {"key": choice.key, "value": choice.value, "headers": choice.headers}
     return tuple(name for name in _TYPES if wanted.get(name, True))
 
 
-def ddl(options: SourceOptions) -> str:
+def ddl(choice: ColumnChoice) -> str:
     """The schema in Spark's words. All columns may be null, as in Spark's own source."""
-    return ", ".join(f"{name} {_TYPES[name]}" for name in column_names(options))
+    return ", ".join(f"{name} {_TYPES[name]}" for name in column_names(choice))
 
 
 def batches(records: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -20,34 +20,20 @@ import pyarrow as pa
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.batch_plan import plan_batch
+from kafka_remote_client.spark.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.cluster import AdminCluster
 from kafka_remote_client.spark.columns import column_names, ddl
-from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.options import SourceOptions, parse_options
-from kafka_remote_client.spark.planning import OffsetRange, Split
-from kafka_remote_client.spark.pyspark_api import DataSource, DataSourceReader, InputPartition
-from kafka_remote_client.spark.segment_probes import with_segments
-from kafka_remote_client.spark.split_reader import SplitReader, engine_for
+from kafka_remote_client.spark.options import SourceOptions, parse_columns, parse_options
+from kafka_remote_client.spark.partition import KafkaRemotePartition
+from kafka_remote_client.spark.pyspark_api import DataSource, DataSourceReader
+from kafka_remote_client.spark.split_reader import SplitReader
+from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, stream_reader
 
-__all__ = ["NAME", "KafkaRemoteDataSource", "KafkaRemotePartition", "KafkaRemoteReader"]
+__all__ = ["NAME", "KafkaRemoteDataSource", "KafkaRemoteReader"]
 
 _log = logging.getLogger(__name__)
 
 NAME = "kafka-remote"
-
-
-class KafkaRemotePartition(InputPartition):
-    """One split as Spark carries it: a partition's name, two offsets, a size. No location."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__((*split.topic_partition, split.start, split.end, split.size_in_bytes))
-
-    @property
-    def split(self) -> Split:
-        """What a task reads."""
-        topic, partition, start, end, size = self.value
-        return Split(TopicPartition(topic, partition), start, end, size)
 
 
 class KafkaRemoteDataSource(DataSource):
@@ -60,16 +46,17 @@ class KafkaRemoteDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns that the options ask for."""
-        return ddl(parse_options(self.options))
+        return ddl(parse_columns(self.options))
 
     def reader(self, schema: Any) -> KafkaRemoteReader:
         """The batch reader. ``schema`` is what :meth:`schema` said; another one is refused, as Spark's own source does."""
-        options = dict(self.options)
-        wanted = list(column_names(parse_options(options)))
-        given = list(getattr(schema, "names", wanted))
-        if given != wanted:
-            raise ConfigurationError(f"{NAME} has a fixed schema: {', '.join(wanted)}")
-        return KafkaRemoteReader(options)
+        _check(schema, parse_options(self.options))
+        return KafkaRemoteReader(dict(self.options))
+
+    def streamReader(self, schema: Any) -> KafkaRemoteStreamReader:  # noqa: N802 - PySpark's name
+        """The stream reader; ``schema`` as in :meth:`reader`."""
+        _check(schema, parse_options(self.options, streaming=True))
+        return stream_reader(dict(self.options))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -92,7 +79,7 @@ class KafkaRemoteReader(DataSourceReader):
         clock = SystemClock()
         cluster = AdminCluster(options, clock)
         try:
-            return [KafkaRemotePartition(split) for split in plan_batch(options, cluster, partial(_learn, options))]
+            return [KafkaRemotePartition(split) for split in plan_batch(options, cluster, partial(learn_segments, options))]
         finally:
             cluster.close()
 
@@ -103,13 +90,7 @@ class KafkaRemoteReader(DataSourceReader):
         return SplitReader(parse_options(self._options)).read(partition.split)
 
 
-def _learn(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
-    clock = SystemClock()
-    engine = engine_for(options, clock)
-    if engine is None:
-        return ranges
-    try:
-        timeout = options.remote.location_timeout_ms / 1000
-        return with_segments(engine.source, ranges, split_bytes=options.split_bytes, clock=clock, timeout=timeout)
-    finally:
-        engine.close()
+def _check(schema: Any, options: SourceOptions) -> None:
+    wanted = list(column_names(options.columns))
+    if list(getattr(schema, "names", wanted)) != wanted:
+        raise ConfigurationError(f"{NAME} has a fixed schema: {', '.join(wanted)}")

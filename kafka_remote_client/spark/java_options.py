@@ -26,7 +26,7 @@ from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.spark.client_options import ClientOptions, refused, whole_number
 from kafka_remote_client.spark.security import SECURITY_PREFIXES, translate_security
 
-__all__ = ["JAVA_PREFIX", "translate"]
+__all__ = ["JAVA_PREFIX", "REFUSED", "TRANSLATED", "translate"]
 
 JAVA_PREFIX = "kafka."
 
@@ -74,7 +74,7 @@ class _Text:
 
 
 # Java's name: librdkafka's name, and its bounds.
-_TRANSLATED: Mapping[str, _Number | _Switch | _Text] = {
+TRANSLATED: Mapping[str, _Number | _Switch | _Text] = {
     "bootstrap.servers": _Text("bootstrap.servers"),
     "client.id": _Text("client.id"),
     "client.rack": _Text("client.rack"),
@@ -105,7 +105,7 @@ _TRANSLATED: Mapping[str, _Number | _Switch | _Text] = {
 _OURS = frozenset({"isolation.level", _API_TIMEOUT})
 _DESERIALIZER = "keys and values come as binary columns; cast or decode them in the query"
 _NO_COMMIT = "this source commits no offsets; Spark's checkpoint holds them"
-_REFUSED: Mapping[str, str] = {
+REFUSED: Mapping[str, str] = {
     "auto.offset.reset": "set startingOffsets to say where a read begins",
     "key.deserializer": _DESERIALIZER,
     "value.deserializer": _DESERIALIZER,
@@ -121,14 +121,14 @@ def translate(options: Mapping[str, str]) -> ClientOptions:
     Raises ConfigurationError, which names the option and never shows its value, for one that is refused or makes no sense.
     """
     java = {key.removeprefix(JAVA_PREFIX): value for key, value in options.items() if key.startswith(JAVA_PREFIX)}
-    for key in java.keys() & _REFUSED.keys():
-        raise refused(key, f"is not supported: {_REFUSED[key]}")
+    for key in java.keys() & REFUSED.keys():
+        raise refused(key, f"is not supported: {REFUSED[key]}")
     if not java.get("bootstrap.servers", "").strip():
         raise refused("bootstrap.servers", "must be set")
     settings = {"check.crcs": "true"}
     ignored = []
     for key, value in java.items():
-        translated = _TRANSLATED.get(key)
+        translated = TRANSLATED.get(key)
         if translated is not None:
             settings[translated.name] = translated.translate(key, value)
         elif key not in _OURS and not key.startswith(SECURITY_PREFIXES):

@@ -33,13 +33,21 @@ from kafka_remote_client.spark.offsets import (
 )
 from kafka_remote_client.spark.planning import DEFAULT_SPLIT_BYTES
 
-__all__ = ["OPTIONS", "Option", "Scope", "SourceOptions", "Subscription", "parse_options"]
+__all__ = [
+    "OPTIONS",
+    "ColumnChoice",
+    "Option",
+    "Scope",
+    "SourceOptions",
+    "Subscription",
+    "parse_columns",
+    "parse_options",
+]
 
 _STORAGE_PREFIX = "remote.storage."
 _LIBRDKAFKA_PREFIX = "remote.librdkafka."
 _OURS_PREFIX = "remote."
 _PASSED_ON = (JAVA_PREFIX, FETCH_PREFIX, _STORAGE_PREFIX, _LIBRDKAFKA_PREFIX)
-_DEFAULT_FETCHER = {"fetch.remote.enabled": "true", "remote.storage.fetcher.class": "presigned"}
 
 
 class Scope(Enum):
@@ -118,6 +126,15 @@ class Subscription:
 
 
 @attrs.frozen
+class ColumnChoice:
+    """Which of the columns that can be left out there are."""
+
+    key: bool = True
+    value: bool = True
+    headers: bool = False
+
+
+@attrs.frozen
 class SourceOptions:
     """All options of one source. Times are in milliseconds, sizes in bytes.
 
@@ -131,9 +148,7 @@ class SourceOptions:
     remote: RemoteFetchConfig
     no_match: NoMatch = NoMatch.ERROR
     fail_on_data_loss: bool = True
-    include_headers: bool = False
-    include_key: bool = True
-    include_value: bool = True
+    columns: ColumnChoice = ColumnChoice()
     min_partitions: int | None = None
     max_records: int | None = None
     split_bytes: int = DEFAULT_SPLIT_BYTES
@@ -141,6 +156,9 @@ class SourceOptions:
     offset_retries: int = 3
     offset_retry_interval_ms: int = 1000
     group_id_prefix: str = "spark-kafka-relation"
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay: str = "15m"
     warnings: tuple[str, ...] = ()
 
     @property
@@ -176,9 +194,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
         remote=_remote(folded),
         no_match=offsets.parse_strategy(*reader.text("startingOffsetsByTimestampStrategy", "error")),
         fail_on_data_loss=reader.switch("failOnDataLoss", default=True),
-        include_headers=reader.switch("includeHeaders", default=False),
-        include_key=reader.switch("remote.includeKey", default=True),
-        include_value=reader.switch("remote.includeValue", default=True),
+        columns=_columns(reader),
         min_partitions=reader.optional_number("minPartitions"),
         max_records=reader.optional_number("maxRecordsPerPartition"),
         split_bytes=reader.number("remote.splitBytes", DEFAULT_SPLIT_BYTES, minimum=1),
@@ -186,8 +202,20 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
         offset_retries=reader.number("fetchOffset.numRetries", 3, minimum=0),
         offset_retry_interval_ms=reader.number("fetchOffset.retryIntervalMs", 1000, minimum=0),
         group_id_prefix=reader.text("groupIdPrefix", "spark-kafka-source" if streaming else "spark-kafka-relation")[1],
+        max_offsets_per_trigger=reader.optional_number("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=reader.optional_number("minOffsetsPerTrigger"),
+        max_trigger_delay=reader.text("maxTriggerDelay", "15m")[1],
         warnings=tuple(warnings),
     )
+
+
+def parse_columns(options: Mapping[str, str]) -> ColumnChoice:
+    """Reads the options about columns alone: Spark asks for the schema before it says what kind of query there is.
+
+    Raises ConfigurationError.
+    """
+    folded = {name.lower(): value for name, value in options.items()}
+    return _columns(_Reader({_CANONICAL[name].name: value for name, value in folded.items() if name in _CANONICAL}))
 
 
 @attrs.frozen
@@ -221,6 +249,14 @@ class _Reader:
             if name in self.values:
                 return _BOUNDS[name.removeprefix(side)](name, self.values[name])
         return default
+
+
+def _columns(reader: _Reader) -> ColumnChoice:
+    return ColumnChoice(
+        key=reader.switch("remote.includeKey", default=True),
+        value=reader.switch("remote.includeValue", default=True),
+        headers=reader.switch("includeHeaders", default=False),
+    )
 
 
 def _global_timestamp(name: str, text: str) -> OffsetBound:
@@ -298,7 +334,10 @@ def _with_prefix(folded: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 def _remote(folded: Mapping[str, str]) -> RemoteFetchConfig:
     given = {name: value for name, value in folded.items() if name.startswith((FETCH_PREFIX, _STORAGE_PREFIX))}
-    remote, unknown = split_config(_DEFAULT_FETCHER | given)
+    defaults = {"fetch.remote.enabled": "true"}
+    if given.get("fetch.remote.location.source", "broker") == "broker":
+        defaults["remote.storage.fetcher.class"] = "presigned"
+    remote, unknown = split_config(defaults | given)
     if unknown:
         raise ConfigurationError(f"no such setting: {', '.join(sorted(unknown))}")
     return remote

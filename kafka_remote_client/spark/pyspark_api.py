@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_remote_client.registry import MissingExtraError
 
-__all__ = ["DataSource", "DataSourceReader", "InputPartition", "require_pyspark"]
+__all__ = [
+    "READ_LIMITS",
+    "DataSource",
+    "DataSourceReader",
+    "DataSourceStreamReader",
+    "InputPartition",
+    "SupportsTriggerAvailableNow",
+    "require_pyspark",
+]
 
 _OLDEST = (4, 0)
 _ADVICE = 'pip install "kafka-remote-client[pyspark]", or take the platform\'s own'
@@ -27,6 +35,14 @@ class _StandInSource:
         self.options = options
 
 
+class _StandInReader:
+    """Plans and reads a batch."""
+
+
+class _StandInStreamReader:
+    """Plans and reads micro-batches."""
+
+
 class _StandInPartition:
     """What a task gets."""
 
@@ -34,14 +50,18 @@ class _StandInPartition:
         self.value = value
 
 
-def _classes() -> tuple[Any, Any, Any]:
+class _StandInMixin:
+    """Marks stream readers that fix their end when a query of Trigger.AvailableNow begins (PySpark 4.2)."""
+
+
+def _module(name: str) -> Any:
+    """The module, ``None`` where this PySpark has none of that name."""
     if find_spec("pyspark") is None:
-        return _StandInSource, object, _StandInPartition
+        return None
     try:
-        module = import_module("pyspark.sql.datasource")
-    except ImportError:  # PySpark 3
-        return _StandInSource, object, _StandInPartition
-    return module.DataSource, module.DataSourceReader, module.InputPartition
+        return import_module(name)
+    except ImportError:
+        return None
 
 
 if TYPE_CHECKING:
@@ -49,14 +69,29 @@ if TYPE_CHECKING:
     class DataSource(_StandInSource):
         """A source by its options."""
 
-    class DataSourceReader:
+    class DataSourceReader(_StandInReader):
         """Plans and reads a batch."""
+
+    class DataSourceStreamReader(_StandInStreamReader):
+        """Plans and reads micro-batches."""
 
     class InputPartition(_StandInPartition):
         """What a task gets."""
 
+    class SupportsTriggerAvailableNow(_StandInMixin):
+        """Marks stream readers that can fix their end."""
+
+    READ_LIMITS: Any = None
+
 else:
-    DataSource, DataSourceReader, InputPartition = _classes()
+    _sources = _module("pyspark.sql.datasource")
+    DataSource = getattr(_sources, "DataSource", _StandInSource)
+    DataSourceReader = getattr(_sources, "DataSourceReader", _StandInReader)
+    DataSourceStreamReader = getattr(_sources, "DataSourceStreamReader", _StandInStreamReader)
+    InputPartition = getattr(_sources, "InputPartition", _StandInPartition)
+    READ_LIMITS = _module("pyspark.sql.streaming.datasource")
+    """PySpark's ReadLimit classes; ``None`` before PySpark 4.2, which knows no limits for Python sources."""
+    SupportsTriggerAvailableNow = getattr(READ_LIMITS, "SupportsTriggerAvailableNow", _StandInMixin)
 
 
 def require_pyspark() -> tuple[int, int]:

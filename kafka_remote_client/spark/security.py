@@ -16,13 +16,13 @@ from kafka_remote_client.spark.client_options import TrustStore, refused
 from kafka_remote_client.spark.sasl import translate_sasl
 from kafka_remote_client.spark.tls import translate_tls
 
-__all__ = ["SECURITY_PREFIXES", "SecuritySettings", "translate_security"]
+__all__ = ["IGNORED", "REFUSED", "SECURITY_PREFIXES", "SecuritySettings", "translate_security"]
 
 SECURITY_PREFIXES = ("sasl.", "ssl.", "security.")
 
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
 
-_IGNORED = frozenset(
+IGNORED = frozenset(
     {
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
@@ -41,7 +41,7 @@ _IGNORED = frozenset(
 )
 """Tuning: without it a connection is as safe as with it."""
 
-_REFUSED = {
+REFUSED = {
     "sasl.client.callback.handler.class": "Java classes cannot run here; use PLAIN, SCRAM or OAUTHBEARER with sasl.jaas.config",
     "sasl.login.class": "Java classes cannot run here; use PLAIN, SCRAM or OAUTHBEARER with sasl.jaas.config",
     "sasl.kerberos.service.name": "Kerberos is not supported; use PLAIN, SCRAM or OAUTHBEARER",
@@ -69,11 +69,11 @@ def translate_security(java: Mapping[str, str]) -> SecuritySettings:
     Raises ConfigurationError, which names the setting and never shows its value.
     """
     rest = {key: value.strip() for key, value in java.items()}
-    ignored = tuple(sorted(rest.keys() & _IGNORED))
+    ignored = tuple(sorted(rest.keys() & IGNORED))
     for key in ignored:
         del rest[key]
-    for key in sorted(rest.keys() & _REFUSED.keys()):
-        raise refused(key, f"is not supported: {_REFUSED[key]}")
+    for key in sorted(rest.keys() & REFUSED.keys()):
+        raise refused(key, f"is not supported: {REFUSED[key]}")
     settings: dict[str, str] = {}
     protocol = rest.pop("security.protocol", "plaintext").lower()
     if protocol not in _PROTOCOLS:

@@ -51,7 +51,7 @@ class SplitReader:
         self._options = options
         self._clock = clock or SystemClock()
         self._make_engine = make_engine
-        self._names = column_names(options)
+        self._names = column_names(options.columns)
         self._timeout = options.poll_timeout_ms / 1000
         self._next = 0
 

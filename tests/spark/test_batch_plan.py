@@ -1,39 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.batch_plan import batch_ranges, plan_batch
+from kafka_remote_client.spark.batch_plan import batch_ranges, learn_segments, plan_batch
 from kafka_remote_client.spark.data_loss import DataLossError
-from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.options import Subscription, parse_options
+from kafka_remote_client.spark.options import parse_options
 from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan
-
-A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-
-
-class FakeCluster:
-    """Two partitions with the offsets [10, 100) and [20, 200); the offset of a time is the time, if it is there."""
-
-    log_starts: Mapping[TopicPartition, int] = {A0: 10, A1: 20}
-    log_ends: Mapping[TopicPartition, int] = {A0: 100, A1: 200}
-
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        return [A0, A1]
-
-    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self.log_starts
-
-    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self.log_ends
-
-    def at_times(self, timestamps: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return {partition: time if time < self.log_ends[partition] else -1 for partition, time in timestamps.items()}
-
-    def close(self) -> None:
-        pass
+from tests.support.spark_cluster import A0, A1, FakeCluster
 
 
 def ranges(**more: str) -> list[tuple[int, int]]:
@@ -94,3 +70,9 @@ def test_splits_are_cut_by_what_is_learnt_and_asked_for() -> None:
     splits = plan_batch(parse_options(base | {"maxRecordsPerPartition": "100"}), FakeCluster(), learn)
     assert [(split.start, split.end) for split in splits] == [(10, 50), (50, 100), (20, 50), (50, 125), (125, 200)]
     assert len(plan_batch(parse_options(base | {"minPartitions": "9"}), FakeCluster(), learn)) == 9
+
+
+def test_without_direct_fetch_nothing_is_learnt() -> None:
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a", "fetch.remote.enabled": "false"})
+    ranges = [OffsetRange(A0, 1, 5)]
+    assert learn_segments(options, ranges) is ranges

@@ -6,7 +6,7 @@ import pytest
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark.columns import BATCH_ROWS, batches, column_names, ddl, from_messages
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.options import SourceOptions, parse_options
+from kafka_remote_client.spark.options import ColumnChoice, parse_columns
 from tests.support.batches import Rec, batch, legacy_message
 
 TP = TopicPartition("t", 3)
@@ -14,9 +14,8 @@ ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampTy
 HEADERS = [(b"h", b"1"), (b"h", None)]
 
 
-def options(**more: str) -> SourceOptions:
-    given = {f"remote.{name}" if name != "includeHeaders" else name: value for name, value in more.items()}
-    return parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **given})
+def options(**more: str) -> ColumnChoice:
+    return parse_columns({f"remote.{name}" if name != "includeHeaders" else name: value for name, value in more.items()})
 
 
 def block(*records: Rec, attributes: int = 0) -> RecordBlock:

@@ -13,12 +13,11 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.spark.data_loss import DataLossError
-from kafka_remote_client.spark.datasource import NAME, KafkaRemoteDataSource, KafkaRemotePartition, KafkaRemoteReader
-from kafka_remote_client.spark.offsets import TopicPartition
+from kafka_remote_client.spark.datasource import NAME, KafkaRemoteDataSource, KafkaRemoteReader
 from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader
 from tests.support.embedded_topics import fill_topic, records, small_cluster, tiers
 
-SPLIT = Split(TopicPartition("t", 0), 5, 10, 1000)
 BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
 SECRETS = {
     "kafka.security.protocol": "SASL_SSL",
@@ -49,20 +48,28 @@ def test_another_schema_is_refused() -> None:
         source.reader(other)
 
 
+def test_the_schema_is_that_of_both_kinds_of_queries() -> None:
+    assert "offset bigint" in KafkaRemoteDataSource(BASE | {"startingOffsets": "latest"}).schema()
+
+
+def test_a_stream_has_the_same_schema_and_options_of_its_own() -> None:
+    source = KafkaRemoteDataSource(BASE | {"startingOffsets": "latest"})
+    assert isinstance(source.streamReader(None), KafkaRemoteStreamReader)
+    other: Any = SimpleNamespace(names=["value"])
+    with pytest.raises(ConfigurationError, match="fixed schema"):
+        source.streamReader(other)
+    with pytest.raises(ConfigurationError, match="not valid in streaming queries: endingOffsets"):
+        KafkaRemoteDataSource(BASE | {"endingOffsets": "latest"}).streamReader(None)
+
+
 def test_bad_options_are_refused_before_anything_is_asked() -> None:
     with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers must be set"):
-        KafkaRemoteDataSource({"subscribe": "t"}).schema()
+        KafkaRemoteDataSource({"subscribe": "t"}).reader(None)
 
 
 def test_no_secret_is_in_a_repr() -> None:
     source = KafkaRemoteDataSource(BASE | SECRETS)
     assert "canary" not in repr(source) + repr(source.reader(None))
-
-
-def test_a_split_travels_by_names_and_numbers() -> None:
-    travelled = pickle.loads(pickle.dumps(KafkaRemotePartition(SPLIT)))
-    assert travelled.split == SPLIT
-    assert travelled.value == ("t", 0, 5, 10, 1000)
 
 
 def test_spark_asks_once_without_a_split_where_there_is_nothing_to_read() -> None:

@@ -75,7 +75,7 @@ def test_tuning_without_a_counterpart_is_ignored_and_named() -> None:
     assert found.ignored == ("kafka.max.poll.records", "kafka.sasl.login.refresh.window.factor", "kafka.whatever")
 
 
-@pytest.mark.parametrize("name", sorted(java_options._REFUSED))
+@pytest.mark.parametrize("name", sorted(java_options.REFUSED))
 def test_what_spark_refuses_is_refused_with_advice(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"kafka\.{name} is not supported: \w+"):
         translate(SERVERS | {f"kafka.{name}": "canary"})
@@ -115,7 +115,7 @@ _TEXTS = {
 def test_librdkafka_takes_every_number_that_comes_out(number: int) -> None:
     options = {
         f"kafka.{name}": str(number) if isinstance(kind, java_options._Number) else _TEXTS.get(name, "true")
-        for name, kind in java_options._TRANSLATED.items()
+        for name, kind in java_options.TRANSLATED.items()
     }
     options["kafka.reconnect.backoff.ms"] = "0"  # librdkafka wants it no larger than its maximum, as Java does
     options["kafka.retry.backoff.ms"] = "1"

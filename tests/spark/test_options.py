@@ -11,7 +11,7 @@ from kafka_remote_client.spark.offsets import (
     SpecificTimestamps,
     TopicPartition,
 )
-from kafka_remote_client.spark.options import OPTIONS, SourceOptions, parse_options
+from kafka_remote_client.spark.options import OPTIONS, ColumnChoice, SourceOptions, parse_columns, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 BASE = SERVERS | {"subscribe": "t"}
@@ -33,8 +33,7 @@ def test_defaults_are_those_of_spark_s_own_source() -> None:
     assert found.subscription.topics == ("t",)
     assert (found.start, found.end) == (OffsetName.EARLIEST, OffsetName.LATEST)
     assert found.fail_on_data_loss
-    assert not found.include_headers
-    assert (found.include_key, found.include_value) == (True, True)
+    assert found.columns == ColumnChoice(key=True, value=True, headers=False)
     assert (found.min_partitions, found.max_records) == (None, None)
     assert (found.poll_timeout_ms, found.offset_retries, found.offset_retry_interval_ms) == (120_000, 3, 1000)
     assert found.group_id_prefix == "spark-kafka-relation"
@@ -53,10 +52,9 @@ def test_names_are_read_in_any_case() -> None:
     found = parsed(
         {"INCLUDEHEADERS": "TRUE", "minpartitions": " 7 ", "remote.includevalue": "false", "maxRecordsPerPartition": "9"}
     )
-    assert found.include_headers
+    assert found.columns == ColumnChoice(value=False, headers=True)
     assert found.min_partitions == 7
     assert found.max_records == 9
-    assert not found.include_value
 
 
 def test_subscriptions() -> None:
@@ -123,6 +121,19 @@ def test_bad_values_are_refused_by_the_canonical_name(options: dict[str, str], c
     assert complaint in refusal(BASE | options)
 
 
+def test_columns_are_known_before_the_kind_of_query() -> None:
+    assert parse_columns(
+        {"remote.includekey": "false", "startingOffsets": "latest", "endingoffsets": "latest"}
+    ) == ColumnChoice(key=False)
+    with pytest.raises(ConfigurationError, match="includeHeaders must be true or false"):
+        parse_columns({"includeheaders": "x"})
+
+
+def test_limits_of_micro_batches() -> None:
+    found = parsed({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1h"}, streaming=True)
+    assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger, found.max_trigger_delay) == (5, 2, "1h")
+
+
 def test_streaming_may_begin_anywhere() -> None:
     assert parsed({"startingOffsets": '{"t":{"0":-1}}'}, streaming=True).start == SpecificOffsets({T0: -1})
     assert parsed({"startingOffsetsByTimestampStrategy": "latest"}, streaming=True).no_match is NoMatch.LATEST
@@ -158,6 +169,11 @@ def test_settings_of_direct_fetch_and_of_librdkafka_are_passed_on() -> None:
     assert not found.remote.enabled
     assert found.remote.fetcher_options == {"remote.storage.fetcher.allowed.hosts": "store:9000"}
     assert found.client.settings["ssl.cipher.suites"] == "X"
+
+
+def test_a_client_that_reads_the_store_itself_needs_no_fetcher() -> None:
+    found = parsed({"fetch.remote.location.source": "metadata-topic", "remote.storage.store.url": "file:///tier"})
+    assert found.remote.fetcher_class is None
 
 
 def test_no_secret_is_in_a_repr() -> None:

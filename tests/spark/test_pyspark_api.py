@@ -50,21 +50,24 @@ def test_says_what_to_install_where_there_is_no_pyarrow(monkeypatch: pytest.Monk
     assert require_pyspark() == (4, 1)
 
 
-def test_classes_are_pyspark_s_where_there_is_one(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+def test_modules_are_pyspark_s_where_there_is_one(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    assert pyspark_api._module("pyspark.sql.datasource") is None
     installed.add("pyspark")
     pretend(monkeypatch, "pyspark")
     pretend(monkeypatch, "pyspark.sql")
-    pretend(monkeypatch, "pyspark.sql.datasource", DataSource=int, DataSourceReader=str, InputPartition=bytes)
-    assert pyspark_api._classes() == (int, str, bytes)
+    found = pretend(monkeypatch, "pyspark.sql.datasource")
+    assert pyspark_api._module("pyspark.sql.datasource") is found
 
 
-def test_classes_have_stand_ins_where_there_is_none_or_an_old_one(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
-    source, _, partition = pyspark_api._classes()
-    assert source({"a": "b"}).options == {"a": "b"}
-    assert partition(5).value == 5
+def test_an_older_pyspark_has_fewer_modules(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
     installed.add("pyspark")
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert pyspark_api._classes()[0] is source
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    assert pyspark_api._module("pyspark.sql.streaming.datasource") is None
+
+
+def test_classes_have_stand_ins() -> None:
+    assert pyspark_api._StandInSource({"a": "b"}).options == {"a": "b"}
+    assert pyspark_api._StandInPartition(5).value == 5
 
 
 def test_registers_with_a_session(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:

@@ -41,7 +41,7 @@ def test_an_unknown_protocol_is_refused() -> None:
         translate_security({"security.protocol": "canary"})
 
 
-@pytest.mark.parametrize("name", sorted(security._REFUSED))
+@pytest.mark.parametrize("name", sorted(security.REFUSED))
 def test_java_s_own_classes_are_refused_by_name_with_advice(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"kafka\.{name} is not supported: .+") as raised:
         translate_security({name: "canary"})
@@ -55,6 +55,6 @@ def test_no_security_setting_is_passed_over_in_silence(name: str) -> None:
 
 
 def test_tuning_of_security_is_ignored_and_named() -> None:
-    found = translate_security(dict.fromkeys(security._IGNORED, "1"))
+    found = translate_security(dict.fromkeys(security.IGNORED, "1"))
     assert found.settings == {}
-    assert set(found.ignored) == security._IGNORED
+    assert set(found.ignored) == security.IGNORED

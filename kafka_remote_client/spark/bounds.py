@@ -1,0 +1,63 @@
+"""From the bounds that options name to an offset for each partition.
+
+References: Spark's KafkaOffsetReaderAdmin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafka_remote_client.spark import offsets
+from kafka_remote_client.spark.cluster import Cluster
+from kafka_remote_client.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    GlobalTimestamp,
+    NoMatch,
+    OffsetBound,
+    OffsetName,
+    SpecificOffsets,
+    TopicPartition,
+)
+
+__all__ = ["BoundResolver"]
+
+
+class BoundResolver:
+    """Offsets for bounds of those partitions. ``log_starts`` and ``log_ends`` stand for earliest and latest."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        partitions: Sequence[TopicPartition],
+        log_starts: Mapping[TopicPartition, int],
+        log_ends: Mapping[TopicPartition, int],
+    ) -> None:
+        self._cluster = cluster
+        self._partitions = partitions
+        self._log_starts = log_starts
+        self._log_ends = log_ends
+
+    def resolve(self, option: str, bound: OffsetBound, no_match: NoMatch) -> dict[TopicPartition, int]:
+        """An offset for each partition.
+
+        Raises ConfigurationError for offsets or timestamps that do not fit the partitions, LocationError.
+        """
+        named = self._named(option, bound, no_match)
+        return {partition: self._number(partition, offset) for partition, offset in named.items()}
+
+    def _named(self, option: str, bound: OffsetBound, no_match: NoMatch) -> Mapping[TopicPartition, int]:
+        if isinstance(bound, OffsetName):
+            return dict.fromkeys(self._partitions, bound.offset)
+        if isinstance(bound, SpecificOffsets):
+            return offsets.per_partition(option, bound.offsets, self._partitions)
+        if isinstance(bound, GlobalTimestamp):
+            times = dict.fromkeys(self._partitions, bound.timestamp)
+        else:
+            times = offsets.per_partition(option, bound.timestamps, self._partitions)
+        return offsets.after_lookup(option, times, self._cluster.at_times(times), no_match)
+
+    def _number(self, partition: TopicPartition, offset: int) -> int:
+        if offset == EARLIEST:
+            return self._log_starts[partition]
+        return self._log_ends[partition] if offset == LATEST else offset

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import logging
+import pickle
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark import pyspark_api
+from kafka_remote_client.spark.data_loss import DataLossError
+from kafka_remote_client.spark.partition import KafkaRemotePartition
+from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader, stream_reader
+from tests.support.locations import ManualClock
+from tests.support.spark_cluster import A0, A1, FakeCluster
+
+BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "a", "fetch.remote.enabled": "false"}
+START, END = {"a": {"0": 10, "1": 20}}, {"a": {"0": 100, "1": 200}}
+
+
+@dataclass
+class ReadAllAvailable:
+    pass
+
+
+@dataclass
+class ReadMaxRows:
+    max_rows: int
+
+
+@dataclass
+class ReadMinRows:
+    min_rows: int
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on PySpark 4.2."""
+    found = SimpleNamespace(ReadAllAvailable=ReadAllAvailable, ReadMaxRows=ReadMaxRows, ReadMinRows=ReadMinRows)
+    monkeypatch.setattr(pyspark_api, "READ_LIMITS", found)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def reader(cluster: FakeCluster, **more: str) -> KafkaRemoteStreamReader:
+    return KafkaRemoteStreamReader(BASE | more, clock=ManualClock(), make_cluster=lambda _options, _clock: cluster)
+
+
+def limited(cluster: FakeCluster, clock: ManualClock | None = None, **more: str) -> LimitedStreamReader:
+    return LimitedStreamReader(BASE | more, clock=clock or ManualClock(), make_cluster=lambda _options, _clock: cluster)
+
+
+def splits(found: Any) -> list[Split]:
+    return [partition.split for partition in found]
+
+
+def test_a_query_begins_where_the_options_say(cluster: FakeCluster) -> None:
+    assert reader(cluster).initialOffset() == END
+    assert reader(cluster, startingOffsets="earliest").initialOffset() == START
+    assert reader(cluster, startingOffsets='{"a":{"0":-1,"1":33}}').initialOffset() == {"a": {"0": 100, "1": 33}}
+
+
+def test_a_query_that_begins_at_the_latest_does_not_begin_after_what_was_told_first(cluster: FakeCluster) -> None:
+    stream = reader(cluster)
+    assert stream.latestOffset() == END
+    cluster.log_ends = {A0: 150, A1: 250}
+    assert stream.initialOffset() == END
+    assert stream.latestOffset() == {"a": {"0": 150, "1": 250}}
+
+
+def test_a_batch_is_planned_between_its_offsets(cluster: FakeCluster) -> None:
+    found = splits(reader(cluster, minPartitions="3").partitions(START, END))
+    assert [(split.topic_partition, split.start, split.end) for split in found] == [
+        (A0, 10, 100),
+        (A1, 20, 110),
+        (A1, 110, 200),
+    ]
+    assert cluster.asked == 0
+
+
+def test_a_restart_plans_the_empty_range_and_asks_nothing(cluster: FakeCluster) -> None:
+    assert reader(cluster).partitions(END, END) == []
+    assert cluster.asked == 0
+
+
+def test_new_partitions_are_read_from_their_start(cluster: FakeCluster) -> None:
+    cluster.log_starts = {A0: 10, A1: 0}
+    found = splits(reader(cluster).partitions({"a": {"0": 100}}, END))
+    assert [(split.topic_partition, split.start, split.end) for split in found] == [(A1, 0, 200)]
+
+
+def test_what_is_lost_fails_the_query(cluster: FakeCluster) -> None:
+    with pytest.raises(DataLossError, match="partitions are gone: a-1"):
+        reader(cluster).partitions(START, {"a": {"0": 100}})
+
+
+@pytest.mark.parametrize("offset", [{"a": 5}, {"a": {"0": "x"}}, {"a": {"zero": 1}}])
+def test_another_source_s_checkpoint_is_refused(cluster: FakeCluster, offset: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="the checkpoint's offset must be JSON like"):
+        reader(cluster).partitions(offset, END)
+
+
+def test_only_the_options_travel(cluster: FakeCluster) -> None:
+    stream = reader(cluster, startingOffsets="earliest")
+    stream.latestOffset()
+    travelled = pickle.loads(pickle.dumps(stream))
+    assert travelled._given == BASE | {"startingOffsets": "earliest"}
+    assert travelled._cluster is None
+    assert "b:1" not in repr(stream)
+
+
+def test_tasks_read_their_split(monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster) -> None:
+    monkeypatch.setattr("kafka_remote_client.spark.stream_reader.SplitReader.read", lambda self, split: iter([split]))
+    split = Split(A0, 1, 2, 3)
+    found: Any = reader(cluster).read(KafkaRemotePartition(split))
+    assert list(found) == [split]
+
+
+def test_nothing_is_committed_and_connections_end_with_the_query(cluster: FakeCluster) -> None:
+    stream = reader(cluster)
+    stream.stop()
+    stream.latestOffset()
+    stream.commit(END)
+    stream.stop()
+    assert cluster.closed
+    assert stream._cluster is None
+
+
+def test_ignored_options_are_said(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        reader(cluster, **{"kafka.max.poll.records": "5"}).initialOffset()
+    assert "kafka.max.poll.records" in caplog.text
+
+
+def test_limits_are_refused_by_name_where_pyspark_knows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark_api, "READ_LIMITS", None)
+    assert type(stream_reader(BASE)) is KafkaRemoteStreamReader
+    with pytest.raises(
+        ConfigurationError, match=r"PySpark 4\.2 is the oldest that can honour maxOffsetsPerTrigger, maxTriggerDelay"
+    ):
+        stream_reader(BASE | {"maxoffsetspertrigger": "5", "maxTriggerDelay": "1m"})
+
+
+@pytest.mark.usefixtures("limits")
+def test_limits_are_told_where_pyspark_asks() -> None:
+    found = stream_reader(BASE | {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2"})
+    assert isinstance(found, LimitedStreamReader)
+    assert found.getDefaultReadLimit() == ReadMaxRows(5)
+    assert limited(FakeCluster(), minOffsetsPerTrigger="2").getDefaultReadLimit() == ReadMinRows(2)
+    assert limited(FakeCluster()).getDefaultReadLimit() == ReadAllAvailable()
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_bad_time_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="maxTriggerDelay must be a time"):
+        limited(FakeCluster(), maxTriggerDelay="soon")
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_batch_ends_within_its_limit(cluster: FakeCluster) -> None:
+    stream = limited(cluster, maxOffsetsPerTrigger="27")
+    assert stream.latestOffset(START, ReadMaxRows(27)) == {"a": {"0": 19, "1": 38}}
+    assert stream.latestOffset(START, ReadAllAvailable()) == END
+    assert stream.reportLatestOffset() == END
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_new_partition_counts_from_its_start(cluster: FakeCluster) -> None:
+    found = limited(cluster, maxOffsetsPerTrigger="10").latestOffset({"a": {"0": 100}}, ReadMaxRows(10))
+    assert found == {"a": {"0": 100, "1": 30}}
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_batch_waits_for_enough_but_not_for_ever(cluster: FakeCluster) -> None:
+    clock = ManualClock()
+    stream = limited(cluster, clock, minOffsetsPerTrigger="1000", maxTriggerDelay="10s")
+    assert stream.latestOffset(START, ReadMinRows(1000)) == START
+    clock.now += 9
+    assert stream.latestOffset(START, ReadMinRows(1000)) == START
+    clock.now += 2
+    assert stream.latestOffset(START, ReadMinRows(1000)) == END
+    assert stream.latestOffset(START, ReadMinRows(1000)) == START
+    cluster.log_ends = {A0: 900, A1: 900}
+    assert stream.latestOffset(START, ReadMinRows(1000)) == {"a": {"0": 900, "1": 900}}
+
+
+@pytest.mark.usefixtures("limits")
+def test_available_now_ends_at_the_end_that_was_fixed_at_the_start(cluster: FakeCluster) -> None:
+    stream = limited(cluster, maxOffsetsPerTrigger="100", minOffsetsPerTrigger="99")
+    stream.prepareForTriggerAvailableNow()
+    cluster.log_ends = {A0: 900, A1: 900}
+    at, steps = START, 0
+    while (following := stream.latestOffset(at, ReadMaxRows(100))) != at:
+        at, steps = following, steps + 1
+    assert at == END
+    assert steps == 3
+    assert stream.latestOffset(START, ReadAllAvailable()) == END
