@@ -17,6 +17,7 @@ References: docs/design.md; docs/aiven.md.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -163,7 +164,8 @@ class _ChunkedStream:
 
     def _restore(self, stored: memoryview, target: memoryview, chunk: Chunk) -> None:
         try:
-            self._transform.restore(stored, target)
+            with self._buffers.restoring:
+                self._transform.restore(stored, target)
         except CorruptChunkError as error:
             where = f"[{chunk.object_start}, {chunk.object_end})"
             raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
@@ -192,6 +194,8 @@ class _Buffers:
     def __init__(self) -> None:
         self._free: list[bytearray] = []
         self._lock = threading.Lock()
+        # More at once than there are cores would take more memory and no less time.
+        self.restoring = threading.BoundedSemaphore(os.cpu_count() or 1)
 
     def take(self, size: int) -> bytearray:
         with self._lock:

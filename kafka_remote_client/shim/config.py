@@ -109,7 +109,7 @@ class ShimConfig:
     url_ttl: float = attrs.field(default=120.0, validator=_between(1, 900))
     signing_key: bytes | None = attrs.field(default=None, repr=_secret)
     range_bytes: int = attrs.field(default=8 << 20, validator=_between(64 << 10, 256 << 20))
-    max_grant_bytes: int = attrs.field(default=64 << 20, validator=_between(64 << 10, 1 << 30))
+    max_grant_bytes: int = attrs.field(default=256 << 20, validator=_between(64 << 10, 1 << 30))
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str | int | float | bool] = attrs.field(factory=dict, repr=_setting_names)
 

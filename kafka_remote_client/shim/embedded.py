@@ -91,7 +91,7 @@ class EmbeddedCluster:
         partitions: int = _MOCK_PARTITIONS,
         segment_bytes: int = 1 << 20,
         range_bytes: int = 8 << 20,
-        max_grant_bytes: int = 64 << 20,
+        max_grant_bytes: int = 256 << 20,
         url_ttl: float = 120.0,
         expire_local: bool = False,
         clock: Clock | None = None,

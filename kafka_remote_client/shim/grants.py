@@ -113,7 +113,7 @@ class GrantLimits:
     """
 
     range_bytes: int = 8 << 20
-    max_grant_bytes: int = 64 << 20
+    max_grant_bytes: int = 256 << 20
     url_ttl: float = 120.0
     plaintext_data_keys: bool = False
 
