@@ -28,6 +28,7 @@ SUITES = {
     "shim": (5, 4, "loadfile"),
     "broker": (8, 4, "loadfile"),
     "stores": (10, 2, "loadfile"),
+    "spark": (10, 1, "loadfile"),  # one session at a time; the first tests fetch Spark itself
     "packaging-docs": (6, 2, "loadgroup"),
     "fuzz": (6, 2, "load"),
 }
@@ -130,7 +131,7 @@ def main() -> int:
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
     if {"broker", "stores"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
-    if shutil.which("mvn") and {"broker", "stores"} & set(chosen):
+    if shutil.which("mvn") and {"broker", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
     report.run("install", INSTALL_CEILING, steps, environment)
     if report.failed:

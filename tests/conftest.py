@@ -144,8 +144,11 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
 
 @pytest.fixture(scope="session")
 def wide_topic(running_broker: KafkaBroker) -> str:
-    """A tiered topic whose segments take several ranges, written once per run (``tests.support.scenario``)."""
-    run, topic = _run_directory(), "wide"
+    """A tiered topic whose segments take several ranges, written once per run (``tests.support.scenario``).
+
+    Its name has every character that names of objects use between their parts.
+    """
+    run, topic = _run_directory(), "wide.topic_with-marks-0"
     with file_lock(run / "wide-topic.lock"):
         if not (run / "wide-topic").exists():
             with file_lock(run / "restart.lock", shared=True):
