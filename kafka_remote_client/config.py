@@ -70,7 +70,7 @@ class RemoteFetchConfig:
     fetcher_options: Mapping[str, object] = attrs.field(factory=dict, repr=lambda options: f"<{len(options)} options>")
 
     def fetcher_configs(self) -> dict[str, object]:
-        """What a fetcher's ``configure`` receives: the shared time-outs and limits, the store's URL, and all of its own keys."""
+        """What a fetcher's ``configure`` receives: shared time-outs and limits, the store's URL, and all of its own keys."""
         shared = {
             "fetch.remote.connect.timeout.ms": self.connect_timeout_ms,
             "fetch.remote.read.timeout.ms": self.read_timeout_ms,
