@@ -389,9 +389,8 @@ class FetchEngine:
             except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
                 _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
                 error = DirectFetchError("decoding failed")
-            seconds = self._clock.monotonic() - started
             with self.lock:
-                self.read_ahead.decoded(read.size, seconds)
+                self.read_ahead.decoded(read.size, started, self.now())
                 reader.end_decode(grant, read, blocks, error)
                 self.metrics.set_buffer_bytes(self.memory.held)
                 self._turns.add(reader)

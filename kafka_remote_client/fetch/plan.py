@@ -83,13 +83,13 @@ class ReadAhead:
         """A range took so long from request to last byte."""
         self._range_seconds.append(seconds)
 
-    def decoded(self, size: int, seconds: float) -> None:
-        """So many bytes took so long to decode."""
-        self._decoding.add(size, seconds)
+    def decoded(self, size: int, begun: float, ended: float) -> None:
+        """So many bytes were decoded from ``begun`` to ``ended``."""
+        self._decoding.add(size, begun, ended)
 
-    def used(self, size: int, seconds: float) -> None:
-        """The owner had a block of so many bytes for so long."""
-        self._using.add(size, seconds)
+    def used(self, size: int, taken: float, given_back: float) -> None:
+        """The owner had a block of so many bytes from ``taken`` to ``given_back``."""
+        self._using.add(size, taken, given_back)
 
     def in_flight(self, range_bytes: int) -> int:
         """Ranges of that size to have in flight, at least 2 where so many are allowed."""
@@ -100,15 +100,17 @@ class ReadAhead:
 
 
 class _Pace:
-    """Seconds per byte, the last ones counting most."""
+    """Seconds per byte of all partitions together, the last ones counting most. Time that two spans share counts once."""
 
     def __init__(self) -> None:
         self._bytes = 0.0
         self._seconds = 0.0
+        self._until = -math.inf
 
-    def add(self, size: int, seconds: float) -> None:
+    def add(self, size: int, begun: float, ended: float) -> None:
         self._bytes = self._bytes * _FADE + size
-        self._seconds = self._seconds * _FADE + seconds
+        self._seconds = self._seconds * _FADE + max(0.0, ended - max(begun, self._until))
+        self._until = max(ended, self._until)
 
     @property
     def seconds_per_byte(self) -> float:

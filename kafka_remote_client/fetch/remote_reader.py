@@ -391,6 +391,6 @@ class RemoteReader:
 
     def _release_taken(self) -> None:
         if self._taken is not None:
-            self._engine.read_ahead.used(self._taken.block.nbytes, self._engine.now() - self._taken_at)
+            self._engine.read_ahead.used(self._taken.block.nbytes, self._taken_at, self._engine.now())
             self._give_back(self._taken)
             self._taken = None

@@ -83,9 +83,9 @@ def test_as_many_ranges_fly_as_are_used_up_while_one_is_on_its_way() -> None:
     ahead = ReadAhead(16)
     assert ahead.in_flight(MIB) == 16
     ahead.landed(0.05)
-    ahead.decoded(MIB, 0.002)
+    ahead.decoded(MIB, 7.0, 7.002)
     assert ahead.in_flight(MIB) == 16, "nobody has used anything yet"
-    ahead.used(MIB, 0.02)
+    ahead.used(MIB, 7.1, 7.12)
     assert ahead.in_flight(MIB) == 1 + 5
     assert ahead.in_flight(2 * MIB) == 1 + 3, "larger ranges last longer"
 
@@ -99,28 +99,38 @@ def test_is_measured_once_a_range_has_landed() -> None:
 def test_the_slower_of_decoding_and_using_counts() -> None:
     ahead = ReadAhead(16)
     ahead.landed(0.05)
-    ahead.used(MIB, 0.001)
-    ahead.decoded(MIB, 0.1)
+    ahead.used(MIB, 1.0, 1.001)
+    ahead.decoded(MIB, 1.0, 1.1)
     assert ahead.in_flight(MIB) == 2
+
+
+def test_blocks_of_many_partitions_that_are_held_side_by_side_take_their_time_together() -> None:
+    ahead = ReadAhead(16)
+    ahead.landed(0.05)
+    for number in range(1, 25):  # all taken at 0, then used up one after the other, 20 ms each
+        ahead.used(MIB, 0.0, number * 0.02)
+    assert ahead.in_flight(MIB) == 1 + 5
+    ahead.used(MIB, 0.0, 0.1)  # one that ended earlier, and is told later
+    assert ahead.in_flight(MIB) == 1 + 6
 
 
 def test_the_last_ranges_and_paces_count_most() -> None:
     ahead = ReadAhead(16)
     ahead.landed(0.001)
-    ahead.used(MIB, 0.01)
+    ahead.used(MIB, 1.0, 1.01)
     assert ahead.in_flight(MIB) == 2
     for _ in range(16):
         ahead.landed(0.02)
     assert ahead.in_flight(MIB) == 5
-    for _ in range(60):
-        ahead.used(MIB, 0.05)
+    for number in range(2, 60):
+        ahead.used(MIB, number, number + 0.05)
     assert ahead.in_flight(MIB) == 2
 
 
 def test_one_at_a_time_is_one_at_a_time() -> None:
     ahead = ReadAhead(1)
     ahead.landed(1.0)
-    ahead.used(MIB, 0.1)
+    ahead.used(MIB, 1.0, 1.1)
     assert ahead.in_flight(MIB) == 1
 
 
