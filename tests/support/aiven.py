@@ -162,6 +162,8 @@ class AivenWriter:
             try:
                 data = store.get(LAYOUT.object_key(segment, kind))
             except ObjectNotFoundError:
+                if kind is not ObjectKind.TRANSACTION_INDEX:
+                    raise
                 slices[name] = None
                 continue
             stored = self.envelope.seal(data) if self.encrypted and data else data

@@ -16,6 +16,7 @@ import attrs
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from fetchers.directory_store import DirectoryStore
+from kafka_remote_client.errors import ObjectNotFoundError
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
@@ -137,7 +138,10 @@ def _rewritten(
         for segment in cache.list_all_remote_log_segments():
             if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
                 return None
-            written = MODES[mode].objects(store, segment)
+            try:
+                written = MODES[mode].objects(store, segment)
+            except ObjectNotFoundError:
+                return None
             objects |= written
             custom[segment.remote_log_segment_id] = _custom_metadata(mode, segment, written)
     return [_with_custom_metadata(event, custom) for event in events], objects
