@@ -3,19 +3,24 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.config import split_config
+from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavailableError
+from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, CacheEntryHeader
 from kafka_remote_client.fetch.caching_fetcher import CachingFetcher, with_cache
+from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.disk_cache import DiskCache
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
-from kafka_remote_client.model import RemoteLogSegmentMetadata
-from kafka_remote_client.plugin import LocationMetadata, ReadableStream
+from kafka_remote_client.model import IsolationLevel, RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.testing import read_all
-from tests.support.golden_tier import CutStream
+from tests.support.golden_tier import CutStream, GoldenTierSource, ScriptedFetcher
 from tests.support.locations import ManualClock, segment
 
 SIZE = 3 * BLOCK_BYTES + 100
@@ -284,3 +289,51 @@ def test_the_settings_say_whether_and_where(tmp_path: Path) -> None:
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(ConfigurationError, match="others"):
         with_cache(store, split_config(named)[0], SystemClock(), metrics)
+
+
+def read_topic(fetcher: RemoteStorageFetcher, start: int) -> list[int]:
+    config = attrs.evolve(RemoteFetchConfig(enabled=True), read_timeout_ms=60_000)
+    clock = SystemClock()
+    engine = FetchEngine(GoldenTierSource(), fetcher, config, clock=clock, metrics=FetchMetrics(clock))
+    offsets: list[int] = []
+    try:
+        for item in engine.reader("codec-none-rdk", 0, start, isolation_level=IsolationLevel.READ_UNCOMMITTED).blocks(60):
+            if isinstance(item, ReadEnd):
+                assert item.reason == "local", item
+            else:
+                offsets.extend(row[0] for row in item.rows())
+    finally:
+        engine.close()
+    return offsets
+
+
+def test_a_second_consumer_reads_all_from_disk_wherever_it_begins(tmp_path: Path) -> None:
+    stores = [ScriptedFetcher(), ScriptedFetcher()]
+    caches = [DiskCache(tmp_path / "cache", 64 << 20) for _ in stores]
+    first, second = (
+        CachingFetcher(store, cache, clock=SystemClock(), patience_seconds=60.0)
+        for store, cache in zip(stores, caches, strict=True)
+    )
+    assert read_topic(first, 0) == list(range(4200))
+    assert read_topic(second, 437) == list(range(437, 4200))
+    assert stores[0].fetched
+    assert stores[1].fetched == []
+    told = caches[1].statistics()
+    assert (told.hits > 0, told.misses, told.damaged) == (True, 0, 0)
+
+
+def test_a_consumer_is_built_over_the_cache_that_its_settings_name(tmp_path: Path) -> None:
+    settings = {
+        "fetch.remote.enabled": True,
+        "remote.storage.fetcher.class": "memory",
+        "bootstrap.servers": "localhost:1",
+        "fetch.remote.cache.directory": str(tmp_path / "cache"),
+    }
+    remote, inner = split_config(settings)
+    engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+    assert engine is not None
+    engine.close()
+    chunked = engine._fetcher
+    assert isinstance(chunked, ChunkedFetcher)
+    assert isinstance(chunked._inner, CachingFetcher)
+    assert (tmp_path / "cache").is_dir()
