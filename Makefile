@@ -18,7 +18,7 @@ SECONDS ?= 20
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench fuzz kernel-coverage docs clean install artifacts store-servers
+.PHONY: help demo test test-fast lint format types bench fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -71,6 +71,9 @@ artifacts: $(VENV)/.test
 
 store-servers: $(VENV)/.test
 	$(BIN)/python -m tests.support.store_servers
+
+spark-parts: $(VENV)/.test
+	$(BIN)/python -m tests.support.spark
 
 $(VENV)/.made: .ci/constraints.txt
 	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))

@@ -47,8 +47,8 @@ PARTS = (
     # part, whether it is there, Debian packages, needed by
     ("venv", venv, "python3-venv", "everything"),
     ("C compiler", compiler, "gcc libc6-dev python3-dev", "the compiled record decoder"),
-    ("JDK >= 17", jdk, "default-jdk-headless", "the real Kafka broker"),
-    ("Maven", commands("mvn"), "maven", "the real Kafka broker"),
+    ("JDK >= 17", jdk, "default-jdk-headless", "the real Kafka broker, Spark"),
+    ("Maven", commands("mvn"), "maven", "the real Kafka broker, Spark's Kafka source"),
     ("Go", commands("go"), "golang-go", "S3 and GCS servers"),
     ("Node.js", commands("node", "npm"), "nodejs npm", "the Azure server"),
     ("Chromium", commands("chromium"), "chromium", None),

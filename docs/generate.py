@@ -1,4 +1,4 @@
-"""Writes docs/configs.md and docs/metrics.md from the code. ``python docs/generate.py --check`` fails on drift instead."""
+"""Writes the pages of docs/ that are tables, from the code. ``python docs/generate.py --check`` fails on drift instead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 from kafka_remote_client.config import SETTINGS, Setting
 from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.spark import java_options, security
+from kafka_remote_client.spark.options import OPTIONS, Option
 
 HERE = Path(__file__).parent
 
@@ -47,12 +49,66 @@ def metrics() -> str:
     return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())]) + "\n"
 
 
+def spark_options() -> str:
+    """The tables of the options of ``format("kafka-remote")``."""
+    ours = [option for option in OPTIONS if option.name.startswith("remote.")]
+    lines = [
+        '# Options of `format("kafka-remote")`',
+        "",
+        "Generated from `kafka_remote_client/spark/`. How to use them: [spark.md](spark.md).",
+        "",
+        '## Those of `format("kafka")`',
+        "",
+        "Names, values and defaults are Spark's own. Names are read in any case.",
+        "",
+        *_OPTIONS_HEAD,
+        *(_option_row(option) for option in OPTIONS if option not in ours),
+        "",
+        "Those of streaming are ignored in batch queries, with a warning; those of batch are refused in streaming ones; both",
+        "as by Spark.",
+        "",
+        "## Ours",
+        "",
+        "Beside these every setting of [configs.md](configs.md) can be given under its own name, and any of librdkafka as",
+        "`remote.librdkafka.<setting>`. `fetch.remote.enabled` is true here, and the fetcher of signed URLs is the default.",
+        "",
+        *_OPTIONS_HEAD,
+        *map(_option_row, ours),
+        "",
+        "## `kafka.*`: settings of Java's client",
+        "",
+        "| option | becomes librdkafka's |",
+        "|---|---|",
+        *(f"| `kafka.{name}` | `{kind.name}` |" for name, kind in sorted(java_options.TRANSLATED.items())),
+        "| `kafka.isolation.level` | `isolation.level`; `read_uncommitted` by default, as in Spark |",
+        "| `kafka.default.api.timeout.ms` | the time that the driver gives one question to the cluster |",
+        "| `kafka.security.protocol`, `kafka.sasl.*`, `kafka.ssl.*` | see [spark.md](spark.md#security) |",
+        "",
+        "All others are ignored, with one warning, as nothing here corresponds to them: those of groups, metrics, Java's own",
+        f"tuning, and of security {', '.join(f'`kafka.{name}`' for name in sorted(security.IGNORED))}.",
+        "",
+        "| option | is refused: |",
+        "|---|---|",
+        *(f"| `kafka.{name}` | {why} |" for name, why in sorted({**java_options.REFUSED, **security.REFUSED}.items())),
+        "| any other `kafka.sasl.*`, `kafka.ssl.*`, `kafka.security.*` | no security setting is passed over in silence |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_OPTIONS_HEAD = ("| option | queries | default | meaning |", "|---|---|---|---|")
+
+
+def _option_row(option: Option) -> str:
+    return f"| `{option.name}` | {option.scope.value} | {option.default} | {option.doc} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
     check = parser.parse_args().check
     drifted = []
-    for name, text in (("configs.md", configs()), ("metrics.md", metrics())):
+    for name, page in _PAGES.items():
+        text = page()
         path = HERE / name
         if not check:
             path.write_text(text, encoding="utf-8")
@@ -61,6 +117,9 @@ def main() -> int:
     if drifted:
         print(f"out of date, run docs/generate.py: {', '.join(drifted)}", file=sys.stderr)
     return 1 if drifted else 0
+
+
+_PAGES = {"configs.md": configs, "metrics.md": metrics, "spark-options.md": spark_options}
 
 
 if __name__ == "__main__":

@@ -8,16 +8,18 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "broker", "stores", "packaging-docs", "fuzz")
+SUITES = ("unit", "shim", "broker", "stores", "spark", "packaging-docs", "fuzz")
 _TESTS = Path(__file__).resolve().parent
 
 
 def suite_of(item: pytest.Item) -> str:
-    """``stores``: needs a real object store server, with a broker or without. ``broker``: needs the real broker alone.
-    ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or exercises the shim.
-    ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
+    """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
+    the real broker alone. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or
+    exercises the shim. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
+    if item.get_closest_marker("spark"):
+        return "spark"
     if item.get_closest_marker("stores"):
         return "stores"
     if item.get_closest_marker("broker"):

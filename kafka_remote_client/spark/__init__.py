@@ -1,6 +1,6 @@
-"""PySpark: a batch source with the options and the schema of ``format("kafka")`` that reads the tiered part from the store.
+"""PySpark: a source with the options and the schema of ``format("kafka")`` that reads the tiered part from the store.
 
-``register(spark)``, then ``spark.read.format("kafka-remote")``.
+``register(spark)``, then ``spark.read.format("kafka-remote")`` or ``spark.readStream``.
 """
 
 from __future__ import annotations

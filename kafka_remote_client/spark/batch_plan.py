@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import Cluster
 from kafka_remote_client.spark.data_loss import DataLoss
@@ -42,6 +43,12 @@ def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
     resolver = BoundResolver(cluster, partitions, log_starts, log_ends)
     starts = resolver.resolve(options.start_option, options.start, options.no_match)
     ends = resolver.resolve(options.end_option, options.end, NoMatch.LATEST)
+    for partition in partitions:
+        if starts[partition] > ends[partition]:
+            raise ConfigurationError(
+                f"{partition}: {options.start_option} begins at offset {starts[partition]}, "
+                f"after the end at {ends[partition]} ({options.end_option})"
+            )
     loss = DataLoss(options.fail_on_data_loss)
     return [
         OffsetRange(

@@ -55,7 +55,11 @@ class BoundResolver:
             times = dict.fromkeys(self._partitions, bound.timestamp)
         else:
             times = offsets.per_partition(option, bound.timestamps, self._partitions)
-        return offsets.after_lookup(option, times, self._cluster.at_times(times), no_match)
+        # A record that was written since the ends were asked for is past the end of this query.
+        found = {
+            partition: min(offset, self._log_ends[partition]) for partition, offset in self._cluster.at_times(times).items()
+        }
+        return offsets.after_lookup(option, times, found, no_match)
 
     def _number(self, partition: TopicPartition, offset: int) -> int:
         if offset == EARLIEST:

@@ -72,6 +72,19 @@ def test_splits_are_cut_by_what_is_learnt_and_asked_for() -> None:
     assert len(plan_batch(parse_options(base | {"minPartitions": "9"}), FakeCluster(), learn)) == 9
 
 
+def test_a_start_after_the_end_fails() -> None:
+    given = {"startingOffsets": '{"a":{"0":50,"1":50}}', "endingOffsets": '{"a":{"0":50,"1":49}}'}
+    with pytest.raises(
+        ConfigurationError, match=r"a-1: startingOffsets begins at offset 50, after the end at 49 \(endingOffsets\)"
+    ):
+        ranges(failOnDataLoss="false", **given)
+
+
+def test_a_record_that_is_younger_than_the_query_is_past_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeCluster, "at_times", lambda self, times: dict.fromkeys(times, 250))
+    assert ranges(startingTimestamp="5", endingTimestamp="6") == [(100, 100), (200, 200)]
+
+
 def test_without_direct_fetch_nothing_is_learnt() -> None:
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a", "fetch.remote.enabled": "false"})
     ranges = [OffsetRange(A0, 1, 5)]

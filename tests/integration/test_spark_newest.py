@@ -1,0 +1,98 @@
+"""``format("kafka-remote")`` on the newest PySpark. It has no Kafka source to compare with: a plain consumer is the judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import MissingPartError
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import plain
+from tests.support.scenario import TransactionalTopic
+from tests.support.spark import NEWEST, SparkDriver
+from tests.support.spark_topics import append, directly, shim_before, write_codec_topic
+
+# The first test waits for the session, for a topic to be tiered, and for the broker to restart.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    try:
+        driver = SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"))
+    except MissingPartError as error:
+        pytest.skip(f"no Spark: {error}")
+    with driver:
+        yield driver
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    with shim_before(kafka_broker) as running:
+        yield running
+
+
+def as_shown(headers: Any) -> Any:
+    return None if not headers else [[name, None if value is None else value.hex()] for name, value in headers]
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_rows_are_those_of_a_plain_consumer(
+    transactional_topic: TransactionalTopic, spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, isolation: str
+) -> None:
+    topic = transactional_topic.topic
+    more = {"subscribe": topic, "kafka.isolation.level": isolation, "remote.splitBytes": "60000", "minPartitions": "4"}
+    found = spark("rows", source="kafka-remote", options=directly(shim, **more))
+    assert len({task for task, *_ in found}) >= 4
+    read = sorted((offset, key, value, time, kind, headers) for _, key, value, _, _, offset, time, kind, headers in found)
+    assert read == [
+        (
+            offset,
+            None if key is None else key.hex(),
+            None if value is None else value.hex(),
+            time / 1000,
+            kind - 1,
+            as_shown(headers),
+        )
+        for offset, (kind, time), _, key, value, headers in plain(kafka_broker, topic, isolation)
+    ]
+    assert shim.metrics()["ranges_granted"] > 3
+
+
+def test_the_schema_and_the_plan_come_from_the_options(
+    transactional_topic: TransactionalTopic, spark: SparkDriver, shim: Shim
+) -> None:
+    more = {"subscribe": transactional_topic.topic, "remote.includeValue": "false", "includeHeaders": "false"}
+    columns = [field["name"] for field in spark("schema", source="kafka-remote", options=directly(shim, **more))["fields"]]
+    assert columns == ["key", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert spark("tasks", source="kafka-remote", options=directly(shim, **more, minPartitions="5")) == 5
+
+
+def test_available_now_reads_to_its_end_in_batches_of_the_limit(
+    spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path
+) -> None:
+    topic = write_codec_topic(kafka_broker, "spark-available-now")
+    options = directly(shim, subscribe=topic, startingOffsets="earliest", includeHeaders="false", maxOffsetsPerTrigger="400")
+    places = {"directory": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
+    rows = [count for count in spark("stream", source="kafka-remote", options=options, **places) if count]
+    assert sum(rows) == 1250
+    assert len(rows) == 4
+    append(kafka_broker, topic, ["zstd"])
+    rewrite_as_kafka_does(tmp_path / "checkpoint")
+    assert sum(spark("stream", source="kafka-remote", options=options, **places)) == 250
+    assert spark("stored", directory=places["directory"]) == [[topic, *place] for place in product((0, 1), range(750))]
+
+
+def rewrite_as_kafka_does(checkpoint: Path) -> None:
+    """Gives the last offset of a query the form in which Spark's own source writes it: no blanks, sorted."""
+    last = max((path for path in (checkpoint / "offsets").iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    lines = last.read_text().splitlines()
+    lines[-1] = json.dumps(json.loads(lines[-1]), separators=(",", ":"), sort_keys=True)
+    last.write_text("\n".join(lines))
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)

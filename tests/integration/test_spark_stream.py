@@ -1,0 +1,58 @@
+"""``readStream`` beside Spark's own Kafka source: a query moves between the two at a checkpoint, and each record comes once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import MissingPartError
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.spark import WITH_CONNECTOR, SparkDriver, SparkJobError, connector_jars
+from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+
+# The first test waits for the session and for a topic to be tiered.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
+
+OURS, THEIRS = "kafka-remote", "kafka"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    try:
+        driver = SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars())
+    except MissingPartError as error:
+        pytest.skip(f"no Spark: {error}")
+    with driver:
+        yield driver
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    with shim_before(kafka_broker) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("first", "second"), [(OURS, THEIRS), (THEIRS, OURS)], ids=["to-theirs", "to-ours"])
+def test_a_query_moves_between_the_sources_at_a_checkpoint(
+    spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path, first: str, second: str
+) -> None:
+    topic = write_codec_topic(kafka_broker, f"spark-stream-{first}")
+    more = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "false"}
+    options = {OURS: directly(shim, **more), THEIRS: through_the_broker(kafka_broker, **more)}
+    places = {"directory": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
+    assert sum(spark("stream", source=first, options=options[first], **places)) == 1250
+    append(kafka_broker, topic, ["lz4"])
+    assert sum(spark("stream", source=second, options=options[second], **places)) == 250
+    # And back, with nothing new.
+    assert sum(spark("stream", source=first, options=options[first], **places)) == 0
+    assert spark("stored", directory=places["directory"]) == [[topic, *place] for place in product((0, 1), range(750))]
+
+
+def test_limits_are_refused_by_name(spark: SparkDriver, shim: Shim, tmp_path: Path) -> None:
+    options = directly(shim, subscribe="any", maxOffsetsPerTrigger="5")
+    with pytest.raises(SparkJobError, match=r"PySpark 4\.2 is the oldest that can honour maxOffsetsPerTrigger"):
+        spark("stream", source=OURS, options=options, directory=str(tmp_path / "rows"), checkpoint=str(tmp_path / "checkpoint"))

@@ -1,0 +1,189 @@
+"""Real Spark: PySpark's own distributions, Spark's Kafka source, and a driver process that runs jobs for tests.
+
+::
+
+    .cache/spark/pyspark-<version>/      what pip fetches, unpacked: Python sources and Spark's jars
+    .cache/spark/connector-<digest>/     Spark's Kafka source, by Maven
+
+PySpark is not installed into the environment of the tests, because two versions are needed: a driver is a process of the same
+Python that finds one of them first on its path. It lives as long as its standard input, so it goes with whoever started it.
+
+``python -m tests.support.spark`` fetches all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.artifacts import CACHE, ROOT, MissingPartError, file_lock, java
+
+__all__ = ["NEWEST", "WITH_CONNECTOR", "SparkDriver", "SparkJobError", "connector_jars", "environment", "pyspark_home"]
+
+WITH_CONNECTOR = "4.0.1"
+"""The newest PySpark that goes with a Kafka source that can be had."""
+NEWEST = "4.3.0"
+_PATIENCE_SECONDS = 60.0
+_POM = ROOT / "tests" / "support" / "spark-pom.xml"
+_HOME = CACHE / "spark"
+
+
+class SparkJobError(Exception):
+    """What a job raised, as the driver told it."""
+
+
+def pyspark_home(version: str) -> Path:
+    """The directory to put on PYTHONPATH; it has ``deps/`` for SPARK_HOME. Raises MissingPartError."""
+    target = _HOME / f"pyspark-{version}"
+    with file_lock(_HOME / f"{version}.lock"):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=_HOME) as made:
+                pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+                fetch = [
+                    *pip,
+                    "download",
+                    "--no-deps",
+                    "--no-cache-dir",
+                    "--no-build-isolation",
+                    f"--dest={made}",
+                    f"pyspark=={version}",
+                ]
+                _run(fetch, f"pip cannot fetch PySpark {version}")
+                (archive,) = Path(made).glob("pyspark-*.tar.gz")
+                with tarfile.open(archive) as opened:
+                    opened.extractall(made, filter="data")
+                _run([*pip, "install", "--no-deps", f"--target={made}/pyspark-{version}", _py4j()], "pip cannot fetch py4j")
+                Path(made, f"pyspark-{version}").rename(target)
+    return target
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What a process needs to find that PySpark, and its workers this Python and this tree."""
+    return {
+        "PYTHONPATH": f"{home}:{ROOT}",
+        "SPARK_HOME": str(home / "deps"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def _py4j() -> str:
+    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    return next(line for line in lines if line.startswith("py4j=="))
+
+
+def connector_jars() -> list[Path]:
+    """Spark's Kafka source and what it needs. Raises MissingPartError."""
+    target = _HOME / f"connector-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
+    with file_lock(_HOME / "connector.lock"):
+        if not target.is_dir():
+            maven = shutil.which("mvn")
+            if maven is None:
+                raise MissingPartError("mvn is not on PATH")
+            unfinished = target.with_suffix(".tmp")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            command = [
+                *(maven, "--quiet", "--batch-mode", "--file", str(_POM), "dependency:copy-dependencies"),
+                *(f"-DoutputDirectory={unfinished}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
+            ]
+            _run(command, "Maven cannot fetch Spark's Kafka source")
+            unfinished.rename(target)
+    return sorted(target.glob("*.jar"))
+
+
+def _run(command: Sequence[str], complaint: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise MissingPartError(f"{complaint}: {(done.stdout + done.stderr).strip()[-2000:]}")
+
+
+class SparkDriver:
+    """A Spark session, ``local[2]`` unless told otherwise, in a process of its own; ``directory`` takes what it writes."""
+
+    def __init__(
+        self, version: str, directory: Path, *, jars: Sequence[Path] = (), settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises MissingPartError when Java or PySpark cannot be had."""
+        java()
+        home = pyspark_home(version)
+        self.log_file = directory / "driver.log"
+        configuration = {
+            "spark.master": "local[2]",
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "512m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.warehouse.dir": str(directory / "warehouse"),
+            "spark.local.dir": str(directory / "local"),
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
+            **(settings or {}),
+        }
+        with self.log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.spark_driver", json.dumps(configuration)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=directory,
+                env={**os.environ, **environment(home)},
+                start_new_session=True,
+                text=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def __call__(self, job: str, **arguments: Any) -> Any:
+        """Runs a job of ``spark_driver`` by its name; its answer is JSON. Raises SparkJobError with what it raised."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([job, arguments]) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the driver ended: {self.log_file.read_text(errors='replace')[-3000:]}")
+        found = json.loads(answer)
+        if "error" in found:
+            raise SparkJobError(found["error"])
+        return found["answer"]
+
+    def stop(self) -> None:
+        """Ends the session and its process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def main() -> None:
+    """Fetches all parts."""
+    for version in (WITH_CONNECTOR, NEWEST):
+        print(pyspark_home(version).relative_to(ROOT))
+    print(len(connector_jars()), "jars")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The other end of :class:`tests.support.spark.SparkDriver`: a process with a Spark session that runs jobs by their names.
+
+A request is a line ``[job, arguments]`` of JSON, an answer ``{"answer": …}`` or ``{"error": text}``. The session ends with the
+standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import kafka_remote_client.spark
+
+__all__: list[str] = []
+
+Options = dict[str, str]
+
+
+def _frame(spark: SparkSession, source: str, options: Options) -> DataFrame:
+    return spark.read.format(source).options(**options).load()
+
+
+def schema(spark: SparkSession, source: str, options: Options) -> Any:
+    """The schema as Spark's JSON."""
+    return json.loads(_frame(spark, source, options).schema.json())
+
+
+def digest(spark: SparkSession, source: str, options: Options) -> Any:
+    """For each partition: rows, first and last offset, and two sums over the hashes of all columns of each row."""
+    sums = "count(*)", "min(offset)", "max(offset)", "bit_xor(hash)", "cast(sum(cast(hash as decimal(38, 0))) as string)"
+    hashed = _frame(spark, source, options).selectExpr("*", "xxhash64(*) AS hash")
+    rows = hashed.groupBy("topic", "partition").agg(*[_expression(text) for text in sums]).orderBy("topic", "partition")
+    return [list(row) for row in rows.collect()]
+
+
+def _expression(text: str) -> Any:
+    from pyspark.sql.functions import expr
+
+    return expr(text)
+
+
+def rows(spark: SparkSession, source: str, options: Options) -> Any:
+    """All rows in the order in which tasks gave them, with the number of the task first; bytes as hexadecimal digits."""
+    frame = _frame(spark, source, options).selectExpr("spark_partition_id() AS task", "*")
+    return [[_plain(value) for value in row] for row in frame.collect()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.timestamp() if hasattr(value, "timestamp") else value
+
+
+def tasks(spark: SparkSession, source: str, options: Options) -> Any:
+    """How many tasks read it."""
+    return _frame(spark, source, options).rdd.getNumPartitions()
+
+
+def plan(spark: SparkSession, source: str, options: Options) -> Any:
+    """All that Spark says of a query before it runs."""
+    return _frame(spark, source, options)._jdf.queryExecution().toString()
+
+
+def sql(spark: SparkSession, source: str, options: Options) -> Any:
+    """The number of rows of a table that SQL makes of the source."""
+    given = ", ".join(f"'{name}' '{value}'" for name, value in options.items())
+    spark.sql(f"CREATE TEMPORARY VIEW through_sql USING `{source}` OPTIONS ({given})")
+    try:
+        return spark.sql("SELECT count(*) FROM through_sql").first()[0]
+    finally:
+        spark.catalog.dropTempView("through_sql")
+
+
+def stream(spark: SparkSession, source: str, options: Options, directory: str, checkpoint: str) -> Any:
+    """Appends what a query of Trigger.AvailableNow finds to Parquet files; the rows of each of its batches."""
+    read = spark.readStream.format(source).options(**options).load()
+    writer = read.writeStream.format("parquet").option("path", directory).option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+    return [progress.numInputRows for progress in query.recentProgress]
+
+
+def stored(spark: SparkSession, directory: str) -> Any:
+    """Topic, partition and offset of all rows in Parquet files, sorted."""
+    found = spark.read.parquet(directory).select("topic", "partition", "offset").collect()
+    return sorted([row.topic, row.partition, row.offset] for row in found)
+
+
+JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (digest, plan, rows, schema, sql, stored, stream, tasks)}
+
+
+def _listen(requests: queue.SimpleQueue[str], busy: threading.Event) -> None:
+    """Hands requests on. When they end while a job runs, nobody waits for its answer any more: all ends at once."""
+    for line in sys.stdin:
+        requests.put(line)
+    if busy.is_set():
+        os.killpg(0, signal.SIGKILL)
+    requests.put("")
+
+
+def main() -> None:
+    # What Spark and its children print must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    builder = SparkSession.builder
+    for name, value in json.loads(sys.argv[1]).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    kafka_remote_client.spark.register(spark)
+    requests, busy = queue.SimpleQueue[str](), threading.Event()
+    threading.Thread(target=_listen, args=(requests, busy), daemon=True).start()
+    while line := requests.get():
+        busy.set()
+        job, arguments = json.loads(line)
+        try:
+            answer: dict[str, Any] = {"answer": JOBS[job](spark, **arguments)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        busy.clear()
+        print(json.dumps(answer), file=answers, flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

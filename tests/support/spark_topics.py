@@ -1,0 +1,87 @@
+"""Topics of the real broker for the tests of Spark, and the options to read them in both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Producer
+
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS
+
+__all__ = ["CODECS", "append", "directly", "shim_before", "through_the_broker", "write_codec_topic"]
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_EACH = 250
+_FIRST_TIMESTAMP = 1_700_000_000_000
+
+
+def write_codec_topic(broker: KafkaBroker, topic: str, **config: str) -> str:
+    """Two partitions, batches of all codecs, with and without key, value and headers; most of it is tiered.
+
+    A record's timestamp is ``_FIRST_TIMESTAMP`` and its number in milliseconds, unless ``config`` has the broker set it.
+    """
+    broker.create_topic(topic, partitions=2, segment_bytes=12_000, **config)
+    append(broker, topic)
+    broker.wait_until_tiered(topic, 0, 1)
+    return topic
+
+
+def append(broker: KafkaBroker, topic: str, codecs: Sequence[str] = CODECS) -> None:
+    """Produces ``_EACH`` records with each codec, to both partitions in turn."""
+    number = 0
+    for codec in codecs:
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "compression.type": codec,
+                "batch.num.messages": 25,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
+        for _ in range(_EACH):
+            number += 1
+            producer.produce(
+                topic,
+                partition=number % 2,
+                key=None if number % 11 == 5 else b"key-%d" % number,
+                value=None if number % 7 == 3 else (b"%d %s " % (number, codec.encode())) * (1 + number % 20),
+                headers=[("number", b"%d" % number), ("ключ", None), ("number", b"")] if number % 3 == 0 else None,
+                timestamp=_FIRST_TIMESTAMP + number,
+            )
+        assert producer.flush(30) == 0, "the broker did not take all records"
+
+
+@contextmanager
+def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
+    """A shim that grants small windows, so that a split takes several."""
+    config = ShimConfig(broker.bootstrap_servers, store=broker.store_url, range_bytes=64 << 10, max_grant_bytes=128 << 10)
+    with Shim(config) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
+
+
+def through_the_broker(broker: KafkaBroker, **more: str) -> dict[str, str]:
+    """For ``format("kafka")``."""
+    return {"kafka.bootstrap.servers": broker.bootstrap_servers, "includeHeaders": "true", **more}
+
+
+def directly(shim: Shim, **more: str) -> dict[str, str]:
+    """The same for ``format("kafka-remote")``."""
+    origin = shim.origin_url
+    assert origin is not None
+    return {
+        "kafka.bootstrap.servers": shim.bootstrap_servers,
+        "includeHeaders": "true",
+        "remote.storage.fetcher.allowed.hosts": origin.partition("//")[2],
+        "remote.storage.fetcher.allow.http": "true",
+        "remote.storage.fetcher.allow.private.addresses": "true",
+        # Wide enough for a loaded machine: what is tested is what is read.
+        "fetch.remote.location.timeout.ms": "20000",
+        "fetch.remote.read.timeout.ms": "20000",
+        **more,
+    }
