@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 
 import attrs
+
+from kafka_remote_client.plugin import WritableBuffer
 
 __all__ = ["BufferPool", "Lease", "MemoryBudget"]
 
@@ -43,7 +46,7 @@ class Lease:
 
     size: int
     release: Callable[[Lease], None]
-    buffer: bytearray | None = None
+    buffer: WritableBuffer | None = None
     users: int = 1
 
     def share(self) -> Lease:
@@ -59,13 +62,13 @@ class Lease:
 
 
 class BufferPool:
-    """Recycles read buffers: a fresh 8 MiB bytearray costs more than reading it from memory does."""
+    """Recycles read buffers: fresh memory costs more than reading from memory to it does."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._free: list[bytearray] = []
+        self._free: list[WritableBuffer] = []
 
-    def take(self, size: int) -> bytearray:
+    def take(self, size: int) -> WritableBuffer:
         """A buffer of at least ``size`` bytes; its content is arbitrary."""
         for index, buffer in enumerate(self._free):
             if size <= len(buffer) <= 2 * size + _GRAIN:
@@ -73,9 +76,10 @@ class BufferPool:
         # Ranges have grown: a small one goes for each larger one, or both sizes would be held side by side.
         if self._free and size > max(map(len, self._free)):
             self._free.pop(0)
-        return bytearray(-(-size // _GRAIN) * _GRAIN)
+        # Pages of its own: nothing is written to them before the store does, and they go back whole.
+        return memoryview(mmap.mmap(-1, -(-size // _GRAIN) * _GRAIN))
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: WritableBuffer) -> None:
         if len(self._free) >= self._keep:
             self._free.pop(0)
         self._free.append(buffer)

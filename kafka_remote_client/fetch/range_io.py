@@ -17,7 +17,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
-from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher
+from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher, WritableBuffer
 
 __all__ = ["DiscardingFetcher", "Transfer", "discard_range", "read_range", "store_host"]
 
@@ -34,7 +34,7 @@ class DiscardingFetcher(Protocol):
 class Transfer:
     """One attempt to read a range: its own buffer, and how many bytes of it arrived."""
 
-    buffer: bytearray
+    buffer: WritableBuffer
     filled: int = 0
 
 
