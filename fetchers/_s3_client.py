@@ -11,7 +11,8 @@ setting (of a store: without ``remote.storage.fetcher.``) | default        | mea
 ``remote.storage.fetcher.allow.http``           | false          | an endpoint of plain http
 ``remote.storage.fetcher.ssl.ca.location``      | the system's   | PEM file of CAs
 
-boto3 reads a credentials file once. Where the store refuses what it read, a new session reads again, now and then.
+boto3 reads a credentials file once. Where the store refuses what it read, a new session reads again, now and then; who only
+signs hears of no refusal, and reads again each minute.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import logging
 import re
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +46,7 @@ _KEYS = frozenset(
 )
 _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
 _RENEWAL_SECONDS = 10.0
+_SIGNING_SECONDS = 60.0
 _POOL = 16
 _DESCRIPTIONS = create_loader()
 """Of AWS's services: megabytes of JSON that botocore would read again for each session."""
@@ -129,6 +132,7 @@ class S3Clients:
         self._lock = threading.Lock()
         self._current = _made(settings)
         self._renewed_at = float("-inf")
+        self._read_at = clock.monotonic()
 
     @property
     def current(self) -> S3Client:
@@ -147,6 +151,17 @@ class S3Clients:
                 return None
             self._renewed_at = now
             self._current = s3_guarded(refused.host, _made, self._settings)
+            return self._current
+
+    def to_sign_with(self) -> S3Client:
+        """The current client, for one who hears of no refusal: keys that boto3 does not renew are read anew each minute."""
+        with self._lock:
+            now = self._clock.monotonic()
+            renews_itself = hasattr(self._current.credentials, "refresh_needed")
+            if not renews_itself and now - self._read_at >= _SIGNING_SECONDS:
+                self._read_at = now
+                with suppress(ConfigurationError):  # a file that is just being written; the next minute reads it
+                    self._current = _made(self._settings)
             return self._current
 
 

@@ -19,7 +19,7 @@ from fetchers._range_client import quoted_etag
 from fetchers._s3_client import S3Client, S3Clients, S3Settings
 from fetchers._s3_errors import s3_guarded
 from fetchers._store_url import StoreUrl
-from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import SignedUrl
@@ -51,16 +51,17 @@ class S3Signer:
 
     binds_ranges = True
 
-    def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:
+    def __init__(self, url: str, options: Mapping[str, object] | None = None, clock: Clock | None = None) -> None:
         """Raises ConfigurationError for a URL or an option that cannot be."""
         self._location = StoreUrl.parse(url, "s3")
-        self._clients = S3Clients(S3Settings.parse(options or {}), SystemClock())
+        self._clients = S3Clients(S3Settings.parse(options or {}), clock or SystemClock())
 
     def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
         check_object_key(object_key)
         wanted = f"bytes={byte_range.start}-{byte_range.end - 1}"
         name = self._location.name(object_key)
-        return signed_get(self._clients.current, self._location.bucket, name, wanted, ttl_seconds=ttl_seconds, etag=etag)
+        client = self._clients.to_sign_with()
+        return signed_get(client, self._location.bucket, name, wanted, ttl_seconds=ttl_seconds, etag=etag)
 
     def __repr__(self) -> str:
         return f"S3Signer({self._location.bucket!r})"

@@ -100,3 +100,30 @@ def test_a_client_is_renewed_now_and_then_and_once_for_all_who_were_refused() ->
     clock.now += 10
     third = clients.renew(second)
     assert third not in (None, second)
+
+
+def test_who_signs_sees_replaced_keys_within_a_minute(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+
+    def write(name: str) -> None:
+        (environment / "credentials").write_text(f"[default]\naws_access_key_id = {name}\naws_secret_access_key = secret\n")
+
+    write("former")
+    clock = ManualClock()
+    clients = S3Clients(S3Settings.parse({}), clock)
+    write("latter")
+    clock.now += 59
+    assert clients.to_sign_with().credentials.access_key == "former"
+    clock.now += 1
+    assert clients.to_sign_with().credentials.access_key == "latter"
+    (environment / "credentials").write_text("[default]\naws_access_key_id = half\n")
+    clock.now += 60
+    assert clients.to_sign_with().credentials.access_key == "latter"
+
+
+def test_keys_that_renew_themselves_are_left_to_boto3() -> None:
+    clock = ManualClock()
+    clients = S3Clients(S3Settings.parse({"s3.role.arn": "arn:aws:iam::123456789012:role/reader"}), clock)
+    clock.now += 600
+    assert clients.to_sign_with() is clients.current
