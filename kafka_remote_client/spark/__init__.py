@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_remote_client.spark.progress import offsets_behind
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["offsets_behind", "register"]
 
 
 def register(spark: SparkSession) -> None:

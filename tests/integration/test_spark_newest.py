@@ -80,12 +80,12 @@ def test_available_now_reads_to_its_end_in_batches_of_the_limit(
     topic = write_codec_topic(kafka_broker, "spark-available-now")
     options = directly(shim, subscribe=topic, startingOffsets="earliest", includeHeaders="false", maxOffsetsPerTrigger="400")
     places = {"directory": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
-    rows = [count for count in spark("stream", source="kafka-remote", options=options, **places) if count]
-    assert sum(rows) == 1250
-    assert len(rows) == 4
+    batches = [batch for batch in spark("stream", source="kafka-remote", options=options, **places) if batch[0]]
+    assert sum(rows for rows, _ in batches) == 1250
+    assert [behind for _, behind in batches] == [850, 450, 50, 0]
     append(kafka_broker, topic, ["zstd"])
     rewrite_as_kafka_does(tmp_path / "checkpoint")
-    assert sum(spark("stream", source="kafka-remote", options=options, **places)) == 250
+    assert sum(rows for rows, _ in spark("stream", source="kafka-remote", options=options, **places)) == 250
     assert spark("stored", directory=places["directory"]) == [[topic, *place] for place in product((0, 1), range(750))]
 
 

@@ -82,7 +82,7 @@ def sql(spark: SparkSession, source: str, options: Options) -> Any:
 
 
 def stream(spark: SparkSession, source: str, options: Options, directory: str, checkpoint: str) -> Any:
-    """Appends what a query of Trigger.AvailableNow finds to Parquet files; the rows of each of its batches."""
+    """Appends what a query of Trigger.AvailableNow finds to Parquet files; for each batch its rows and how far behind it is."""
     read = spark.readStream.format(source).options(**options).load()
     writer = read.writeStream.format("parquet").option("path", directory).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
@@ -90,7 +90,9 @@ def stream(spark: SparkSession, source: str, options: Options, directory: str, c
     failure = query.exception()
     if failure is not None:
         raise failure
-    return [progress.numInputRows for progress in query.recentProgress]
+    behind = [kafka_remote_client.spark.offsets_behind(progress) for progress in query.recentProgress]
+    rows_of = [progress.numInputRows for progress in query.recentProgress]
+    return [[count, None if found is None else found.total] for count, found in zip(rows_of, behind, strict=True)]
 
 
 def stored(spark: SparkSession, directory: str) -> Any:
