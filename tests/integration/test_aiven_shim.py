@@ -23,8 +23,6 @@ from tests.support.reading import PATIENCE_SECONDS, Row, direct, plain, read_to_
 
 pytestmark = pytest.mark.broker
 
-PATIENT = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}
-
 
 @attrs.frozen
 class Read:
@@ -50,7 +48,7 @@ def read_through_shim(broker: KafkaBroker, topic: str, tier: AivenTier, **more: 
     )
     with Shim(config) as shim:
         assert shim.wait_ready(PATIENCE_SECONDS)
-        with Consumer(direct(shim, "read_committed", **PATIENT)) as consumer:
+        with Consumer(direct(shim, "read_committed")) as consumer:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
             rows = read_to_end(consumer)
             return Read(rows, consumer.metrics(), shim.metrics())

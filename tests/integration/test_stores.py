@@ -26,14 +26,13 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.azure_server import AzureServer
 from tests.support.gcs_server import GcsServer
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, plain, read_to_end, settings, total
+from tests.support.reading import PATIENCE_SECONDS, PATIENT, plain, read_to_end, settings, total
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 
 pytestmark = pytest.mark.stores
 
 ISOLATION = ("read_committed", "read_uncommitted")
-PATIENT = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}
 """Nothing falls back to the broker because the machine is busy."""
 
 

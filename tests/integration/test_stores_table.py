@@ -20,7 +20,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.aiven_tier import MODES, AivenTier
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, Row, plain, read_to_end, settings, total
+from tests.support.reading import PATIENCE_SECONDS, PATIENT, Row, plain, read_to_end, settings, total
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 
@@ -32,7 +32,7 @@ COMMON: Mapping[str, object] = {
     "remote.storage.fetcher.allow.http": True,
     "remote.storage.fetcher.allow.private.addresses": True,
     # Nothing falls back to the broker because the machine is busy; and the larger segments take several ranges.
-    **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")},
+    **PATIENT,
     "fetch.remote.range.bytes": 64 << 10,
 }
 

@@ -51,13 +51,6 @@ def tls(authority: Authority, **more: object) -> dict[str, object]:
     return {"security.protocol": "ssl", "ssl.ca.pem": authority.pem, **more}
 
 
-def patient(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
-    """Of a consumer that does not fall back to the broker because the machine is busy."""
-    return direct(
-        shim, isolation, **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}, **more
-    )
-
-
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_everything_over_tls_equals_the_broker_and_comes_from_the_store(
@@ -75,7 +68,7 @@ def test_everything_over_tls_equals_the_broker_and_comes_from_the_store(
     }
     with (
         shim_showing(authority.issue(), kafka_broker, tmp_path, origin_https=True) as shim,
-        Consumer(patient(shim, isolation, **store, **tls(authority))) as consumer,
+        Consumer(direct(shim, isolation, **store, **tls(authority))) as consumer,
     ):
         consumer.subscribe([topic])
         rows = read_to_end(consumer, take)
@@ -96,7 +89,7 @@ def test_a_consumer_that_has_to_show_a_certificate_shows_the_one_of_its_keystore
     demanding = {"ssl_client_ca": str(authority.write(tmp_path / "ca.pem"))}
     with (
         shim_showing(authority.issue(), kafka_broker, tmp_path, **demanding) as shim,
-        Consumer(patient(shim, "read_committed", **identity, **tls(authority))) as consumer,
+        Consumer(direct(shim, "read_committed", **identity, **tls(authority))) as consumer,
     ):
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         rows = read_to_end(consumer, by_consume)
@@ -141,7 +134,7 @@ def test_a_shim_that_is_not_who_it_says_is_told_nothing_and_the_broker_serves(
             "bootstrap.servers": kafka_broker.tls_bootstrap_servers,
             "fetch.remote.bootstrap.servers": shim.bootstrap_servers,
         }
-        with Consumer(patient(shim, "read_committed", **changes)) as consumer:
+        with Consumer(direct(shim, "read_committed", **changes)) as consumer:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
             rows = read_to_end(consumer, by_consume)
             metrics = consumer.metrics()
@@ -174,7 +167,7 @@ def test_keys_of_encrypted_segments_are_given_over_tls_and_otherwise_the_broker_
     )
     with Shim(config) as shim:
         assert shim.wait_ready(PATIENCE_SECONDS)
-        with Consumer(patient(shim, "read_committed", **(tls(authority) if secure else {}))) as consumer:
+        with Consumer(direct(shim, "read_committed", **(tls(authority) if secure else {}))) as consumer:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
             rows = read_to_end(consumer, by_consume)
             metrics = consumer.metrics()

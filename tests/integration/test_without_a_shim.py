@@ -23,7 +23,7 @@ from kafka_remote_client.remote_log.follower import ClientConfig
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import by_consume, by_poll, plain, read_to_end, settings, total
+from tests.support.reading import PATIENT, by_consume, by_poll, plain, read_to_end, settings, total
 from tests.support.scenario import TransactionalTopic
 from tests.support.waiting import wait_until
 
@@ -31,7 +31,6 @@ pytestmark = pytest.mark.broker
 
 SOURCES = ("metadata-topic", "listing")
 ISOLATION = ("read_committed", "read_uncommitted")
-PATIENT = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}
 """Nothing falls back to the broker because the machine is busy, or the metadata topic has not been read yet."""
 
 

@@ -13,9 +13,24 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 
-__all__ = ["PATIENCE_SECONDS", "Row", "by_consume", "by_poll", "direct", "plain", "read_to_end", "row", "settings", "total"]
+__all__ = [
+    "PATIENCE_SECONDS",
+    "PATIENT",
+    "Row",
+    "by_consume",
+    "by_poll",
+    "direct",
+    "plain",
+    "read_to_end",
+    "row",
+    "settings",
+    "total",
+]
 
 PATIENCE_SECONDS = 60.0
+PATIENT: dict[str, Any] = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}
+"""Wide enough for a loaded machine: for tests that allow no fallback."""
+
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -47,6 +62,7 @@ def direct(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
             "remote.storage.fetcher.allowed.hosts": origin.partition("//")[2],
             "remote.storage.fetcher.allow.http": True,
             "remote.storage.fetcher.allow.private.addresses": True,
+            **PATIENT,
             **more,
         },
     )
