@@ -47,6 +47,8 @@ __all__ = [
 _STORAGE_PREFIX = "remote.storage."
 _LIBRDKAFKA_PREFIX = "remote.librdkafka."
 _OURS_PREFIX = "remote."
+# A task has time: going to the broker for a whole split costs more than waiting for a tier that is being read.
+_LOCATION_TIMEOUT_MS = "10000"
 _PASSED_ON = (JAVA_PREFIX, FETCH_PREFIX, _STORAGE_PREFIX, _LIBRDKAFKA_PREFIX)
 
 
@@ -334,7 +336,7 @@ def _with_prefix(folded: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 def _remote(folded: Mapping[str, str]) -> RemoteFetchConfig:
     given = {name: value for name, value in folded.items() if name.startswith((FETCH_PREFIX, _STORAGE_PREFIX))}
-    defaults = {"fetch.remote.enabled": "true"}
+    defaults = {"fetch.remote.enabled": "true", "fetch.remote.location.timeout.ms": _LOCATION_TIMEOUT_MS}
     if given.get("fetch.remote.location.source", "broker") == "broker":
         defaults["remote.storage.fetcher.class"] = "presigned"
     remote, unknown = split_config(defaults | given)

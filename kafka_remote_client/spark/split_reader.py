@@ -29,7 +29,7 @@ __all__ = ["SplitReader", "engine_for"]
 
 _log = logging.getLogger(__name__)
 
-_EXPECTED = frozenset({"end", "local", "not-granted"})
+_EXPECTED = frozenset({"end", "local", "not-granted", "nothing-tiered"})
 """Why the tier's part of a split may end without anything being wrong."""
 
 

@@ -40,6 +40,7 @@ def test_defaults_are_those_of_spark_s_own_source() -> None:
     assert found.warnings == ()
     assert found.remote.enabled
     assert found.remote.fetcher_class == "presigned"
+    assert found.remote.location_timeout_ms == 10_000
 
 
 def test_streaming_begins_at_the_end() -> None:

@@ -1,0 +1,56 @@
+"""What Spark's tasks run, without Spark: splits of a real tier by every location source, held against a plain consumer."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import pytest
+
+from kafka_remote_client.spark.datasource import KafkaRemoteDataSource
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import Row, plain
+from tests.support.scenario import TransactionalTopic
+from tests.support.spark_topics import directly, shim_before
+
+pytestmark = pytest.mark.broker
+
+
+def read(options: dict[str, str]) -> tuple[int, list[Row]]:
+    """The number of splits, and offset, key and value of all rows. Reader and splits go through a pickle, as in Spark."""
+    reader = KafkaRemoteDataSource(options).reader(None)
+    travelled, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    batches = [records for partition in partitions for records in travelled.read(partition)]
+    return len(partitions), [(row["offset"], row["key"], row["value"]) for found in batches for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("source", ["broker", "metadata-topic", "listing"])
+def test_splits_of_every_source_are_what_a_plain_consumer_reads(
+    transactional_topic: TransactionalTopic,
+    kafka_broker: KafkaBroker,
+    caplog: pytest.LogCaptureFixture,
+    source: str,
+    isolation: str,
+) -> None:
+    topic = transactional_topic.topic
+    expected = [(offset, key, value) for offset, _, _, key, value, _ in plain(kafka_broker, topic, isolation)]
+    with shim_before(kafka_broker) as shim, caplog.at_level(logging.WARNING, "kafka_remote_client.spark"):
+        options = directly(shim, subscribe=topic, minPartitions="5", **{"kafka.isolation.level": isolation})
+        if source != "broker":
+            options |= {
+                "kafka.bootstrap.servers": kafka_broker.bootstrap_servers,
+                "fetch.remote.location.source": source,
+                "remote.storage.store.url": kafka_broker.store_url,
+                "remote.storage.store.layout": "local",
+            }
+            options = {name: value for name, value in options.items() if not name.startswith("remote.storage.fetcher.")}
+        splits, rows = read(options)
+        asked = shim.metrics().get("locations_granted", 0)
+    assert rows == expected
+    assert splits >= 5
+    assert (asked > 0) == (source == "broker")
+    taken_over = [record.getMessage() for record in caplog.records if "the broker takes over" in record.getMessage()]
+    # At the end of the tier the broker is the one to ask; before it, nothing goes wrong.
+    tiered_end = transactional_topic.offsets.latest_tiered + 1
+    assert [line for line in taken_over if int(line.split("offset ")[1].split(":")[0]) < tiered_end] == []
