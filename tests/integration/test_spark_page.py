@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -62,7 +61,7 @@ def test_the_code_runs_and_most_records_come_from_the_store(cluster: EmbeddedClu
     done = subprocess.run(
         [sys.executable, "page.py"],
         cwd=tmp_path,
-        env={**os.environ, **environment(home)},
+        env=environment(home),
         capture_output=True,
         text=True,
         check=False,

@@ -69,8 +69,12 @@ def pyspark_home(version: str) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a process needs to find that PySpark, and its workers this Python and this tree."""
+    """The environment of a process that finds that PySpark, and whose workers find this Python and this tree.
+
+    Nothing of it counts coverage: each of Spark's many short processes would pay for it, and they run what other tests cover.
+    """
     return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
         "PYTHONPATH": f"{home}:{ROOT}",
         "SPARK_HOME": str(home / "deps"),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -140,7 +144,7 @@ class SparkDriver:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=directory,
-                env={**os.environ, **environment(home)},
+                env=environment(home),
                 start_new_session=True,
                 text=True,
             )
