@@ -14,8 +14,11 @@ __all__ = ["go_program"]
 _BUILD_SECONDS = 540
 
 
-def go_program(module: str, version: str) -> Path:
-    """The program that ``module`` makes, built when it is not there yet. Raises MissingPartError when it cannot be built."""
+def go_program(module: str, version: str, *, more_to_build: bool = False) -> Path:
+    """The program that ``module`` makes, built when it is not there yet. Raises MissingPartError when it cannot be built.
+
+    ``more_to_build``: sources and objects stay, for the next program shares many of them; else these gigabytes go.
+    """
     target = CACHE / "go" / version / module.rpartition("/")[2]
     with file_lock(CACHE / "go.lock"):
         if not target.exists():
@@ -29,7 +32,7 @@ def go_program(module: str, version: str) -> Path:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
             if done.returncode:
                 raise MissingPartError(f"go cannot build {module}: {done.stderr.strip()[-2000:]}")
-            # Sources and objects are gigabytes and of no further use.
+        if not more_to_build:
             for leftover in ("path", "build"):
                 shutil.rmtree(CACHE / "go" / leftover, ignore_errors=True)
     return target

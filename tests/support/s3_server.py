@@ -21,9 +21,9 @@ __all__ = ["S3Server", "server_binary"]
 _PUTTERS = 4
 
 
-def server_binary() -> Path:
+def server_binary(*, more_to_build: bool = False) -> Path:
     """The built server. Raises MissingPartError."""
-    return go_program("github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c")
+    return go_program("github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", more_to_build=more_to_build)
 
 
 class S3Server(StoreServer):
