@@ -27,7 +27,7 @@ SUITES = {
     "unit": (8, 2, "loadgroup"),
     "shim": (5, 4, "loadfile"),
     "broker": (8, 4, "loadfile"),
-    "stores": (4, 4, "loadfile"),
+    "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
     "spark": (10, 1, "loadfile"),  # one session at a time; the first tests fetch Spark itself
     "packaging-docs": (6, 2, "loadgroup"),
     "fuzz": (6, 2, "load"),
