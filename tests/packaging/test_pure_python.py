@@ -8,12 +8,12 @@ import sys
 
 from tests.packaging.tree import ROOT
 
-# They compare the two decoders, or take both whatever the process uses, and long.
-_ABOUT_BOTH = ("test_any_bytes.py", "test_differential.py", "test_parity.py")
+# They compare the two decoders, or take both whatever the process uses, and long; or they are about the compiled one alone.
+_NOT_ABOUT_PYTHON = ("test_any_bytes.py", "test_differential.py", "test_kernel.py", "test_parity.py")
 
 
 def test_records_are_read_alike_where_python_is_asked_for() -> None:
-    ignored = [f"--ignore=tests/records/{name}" for name in _ABOUT_BOTH]
+    ignored = [f"--ignore=tests/records/{name}" for name in _NOT_ABOUT_PYTHON]
     environment = {**os.environ, "KAFKA_REMOTE_CLIENT_PURE": "1", "CI": ""}  # the one test about the kernel's presence skips
     for inherited in ("KAFKA_REMOTE_TEST_RUN", "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
         environment.pop(inherited, None)
