@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +78,28 @@ class S3Server(StoreServer):
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
+    def _ready(self) -> bool:
+        """Whether it knows its keys as well: until then, though it says that it is ready, strangers get 503 for 403."""
+        if not super()._ready():
+            return False
+        try:
+            with urllib.request.urlopen(self._made("nobody", "nothing").generate_presigned_url("list_buckets"), timeout=5):
+                return False
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code == HTTPStatus.FORBIDDEN
+
     @property
     def client(self) -> Any:
         """A boto3 client with all rights."""
         if self._client is None:
-            session = boto3.session.Session(self.access_key, self.secret_key, region_name=self.region)
-            config = Config(signature_version="s3v4", s3={"addressing_style": "path"}, max_pool_connections=_PUTTERS)
-            self._client = session.client("s3", endpoint_url=self.endpoint, config=config)
+            self._client = self._made(self.access_key, self.secret_key)
         return self._client
+
+    def _made(self, access_key: str, secret_key: str) -> Any:
+        session = boto3.session.Session(access_key, secret_key, region_name=self.region)
+        config = Config(signature_version="s3v4", s3={"addressing_style": "path"}, max_pool_connections=_PUTTERS)
+        return session.client("s3", endpoint_url=self.endpoint, config=config)
 
     def new_bucket(self, objects: Iterable[tuple[str, bytes]] = ()) -> str:
         """A bucket of its own with these objects in it; its name."""
