@@ -17,7 +17,7 @@ import pytest
 from kafka_remote_client.cli.main import run
 from tests.support.certificates import Authority
 from tests.support.golden import golden_aiven
-from tests.support.kafka_broker import HOST, free_ports
+from tests.support.ports import HOST, free_ports
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = (_ROOT / "docs" / "aiven.md").read_text()

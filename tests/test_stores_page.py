@@ -21,7 +21,7 @@ from kafka_remote_client.cli.main import run
 from kafka_remote_client.config import split_config
 from kafka_remote_client.registry import load_fetcher, signer_schemes, store_schemes
 from tests.support.golden import golden_local
-from tests.support.kafka_broker import HOST, free_ports
+from tests.support.ports import HOST, free_ports
 from tests.support.s3_server import S3Server
 
 _ROOT = Path(__file__).resolve().parents[1]

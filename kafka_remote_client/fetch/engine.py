@@ -38,12 +38,13 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.plugin import RemoteStorageFetcher
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
 __all__ = ["DEFAULT_FORMATS", "FetchEngine"]
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_FORMATS = ("ApacheKafkaV1",)
+DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _GRACE_SECONDS = 0.5
 _TICK_SECONDS = 0.25
 _LOCATION_THREADS = 2

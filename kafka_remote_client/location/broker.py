@@ -26,10 +26,11 @@ from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.peer import PeerSession
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
 __all__ = ["BrokerLocationSource"]
 
-_DEFAULT_FORMATS = ("ApacheKafkaV1",)
+_DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _DEFAULT_CONNECT_SECONDS = 1.0
 _ENOUGH_FOR_NO_RECORD = 1
 

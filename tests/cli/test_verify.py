@@ -12,7 +12,8 @@ import pytest
 from kafka_remote_client.cli.main import run
 from tests.support.aiven_tier import MODES, AivenTier
 from tests.support.golden import AIVEN_MODES, golden_aiven, golden_local
-from tests.support.kafka_broker import KafkaBroker, free_ports
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.ports import free_ports
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 

@@ -23,7 +23,7 @@ import pytest
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.docs.documents import ROOT, Block, blocks
 from tests.support.certificates import Authority
-from tests.support.kafka_broker import HOST, free_ports
+from tests.support.ports import HOST, free_ports
 
 pytestmark = [pytest.mark.embedded, pytest.mark.xdist_group("examples")]
 

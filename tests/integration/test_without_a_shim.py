@@ -149,7 +149,7 @@ def test_a_store_without_the_tier_costs_speed_only(
         assert read_to_end(consumer) == expected
         metrics = consumer.metrics()
     assert total(metrics, "remote-fetch-records-total") == 0
-    assert set(metrics["remote-fetch-fallbacks-total"]) == {reason}  # type: ignore[arg-type] # a mapping from reason to count
+    assert set(metrics["remote-fetch-fallbacks-total"]) == {reason}
 
 
 def write(broker: KafkaBroker, topic: str, what: str) -> None:

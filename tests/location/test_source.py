@@ -36,7 +36,7 @@ def test_what_the_caches_of_a_source_do_is_shown_and_a_source_without_shows_noth
             return {"index": CacheStatistics(hits=self.hits)}
 
     metrics, source = FetchMetrics(SystemClock()), Source()
-    watch_caches(source, metrics)  # type: ignore[arg-type]  # all of a source that is looked at
-    watch_caches(object(), metrics)  # type: ignore[arg-type]  # as above
+    watch_caches(source, metrics)
+    watch_caches(object(), metrics)
     source.hits = 7
     assert metrics.snapshot()["remote-fetch-index-cache-hits-total"] == 7

@@ -12,6 +12,7 @@ from kafka_remote_client.errors import ConfigurationError, ProtocolError
 from kafka_remote_client.shim import listeners as module
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.listeners import BOOTSTRAP, Listeners
+from tests.support.ports import free_ports
 
 ACCEPTED: list[int] = []
 """Whose listener accepted a connection, since the last :func:`run`."""
@@ -40,11 +41,6 @@ def run(config: ShimConfig, test: Callable[[Listeners, list[int]], Awaitable[Non
             await listeners.stop()
 
     asyncio.run(body())
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def connect(address: tuple[str, int]) -> None:
@@ -97,7 +93,7 @@ def test_an_unknown_node_leads_to_the_bootstrap_servers() -> None:
 
 
 def test_ports_follow_the_bootstrap_port_and_node_ids_are_bound_at_start() -> None:
-    port = free_port()
+    port = free_ports(4)[0]  # the bootstrap port, then those of node ids 0 to 2
     config = ShimConfig("a:1", listen=f"127.0.0.1:{port}", advertised_host="shim.example", node_ids=(2,))
 
     async def test(listeners: Listeners, moved: list[int]) -> None:

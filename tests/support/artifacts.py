@@ -17,11 +17,21 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["CACHE", "MissingPartError", "class_path", "file_lock", "java", "kafka_jars", "our_classes"]
+__all__ = [
+    "CACHE",
+    "MissingPartError",
+    "class_path",
+    "file_lock",
+    "jars_of",
+    "java",
+    "kafka_jars",
+    "our_classes",
+    "run_or_missing",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
@@ -60,8 +70,13 @@ def java(tool: str = "java") -> str:
 
 def kafka_jars() -> Path:
     """The directory with the broker's jars, fetched by Maven when it is not there yet."""
-    target = CACHE / "kafka" / hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    with file_lock(CACHE / "kafka.lock"):
+    return jars_of(POM, CACHE / "kafka", "Maven cannot fetch Kafka's jars")
+
+
+def jars_of(pom: Path, directory: Path, complaint: str) -> Path:
+    """A directory in ``directory`` with what ``pom`` depends on, fetched by Maven once. Raises MissingPartError."""
+    target = directory / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    with file_lock(directory.with_name(f"{directory.name}.lock")):
         if not target.is_dir():
             maven = shutil.which("mvn")
             if maven is None:
@@ -69,10 +84,10 @@ def kafka_jars() -> Path:
             unfinished = target.with_suffix(".tmp")
             shutil.rmtree(unfinished, ignore_errors=True)
             command = [
-                *(maven, "--quiet", "--batch-mode", "--file", str(POM), "dependency:copy-dependencies"),
+                *(maven, "--quiet", "--batch-mode", "--file", str(pom), "dependency:copy-dependencies"),
                 *(f"-DoutputDirectory={unfinished}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
             ]
-            _run(command, "Maven cannot fetch Kafka's jars")
+            run_or_missing(command, complaint)
             unfinished.rename(target)
     return target
 
@@ -89,7 +104,7 @@ def our_classes() -> Path:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
             command = [java("javac"), "-proc:none", "-cp", f"{jars}/*", "-d", str(unfinished), *map(str, sources)]
-            _run(command, "javac refuses tests/java")
+            run_or_missing(command, "javac refuses tests/java")
             unfinished.rename(target)
     return target
 
@@ -99,7 +114,8 @@ def class_path() -> str:
     return f"{our_classes()}:{kafka_jars()}/*"
 
 
-def _run(command: list[str], complaint: str) -> None:
+def run_or_missing(command: Sequence[str], complaint: str) -> None:
+    """Runs a command. Raises MissingPartError, with what the command said at last, when it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise MissingPartError(f"{complaint}: {(done.stdout + done.stderr).strip()[-2000:]}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from azure.storage.blob import ContainerClient
 
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
-from tests.support.kafka_broker import HOST
+from tests.support.ports import HOST
 from tests.support.store_server import StoreServer
 
 __all__ = ["AzureServer", "server_program"]

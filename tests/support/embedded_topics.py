@@ -15,6 +15,8 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.shim.embedded import EmbeddedCluster, EmbeddedRecord
+from tests.support.reading import by_poll
+from tests.support.reading import row as row_in_partition
 
 __all__ = [
     "PATIENCE_SECONDS",
@@ -106,21 +108,7 @@ def direct_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
 
 def row(message: Message) -> Row:
     """All that a record has. The mock broker's timestamps are the producer's own."""
-    return (
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.timestamp(),
-        message.leader_epoch(),
-        message.key(),
-        message.value(),
-        message.headers(),
-    )
-
-
-def by_poll(consumer: confluent_kafka.Consumer) -> list[Message]:
-    message = consumer.poll(1.0)
-    return [] if message is None else [message]
+    return (message.topic(), message.partition(), *row_in_partition(message))
 
 
 def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:

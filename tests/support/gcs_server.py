@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.support.go_tools import go_program
-from tests.support.kafka_broker import HOST
+from tests.support.ports import HOST
 from tests.support.store_server import StoreServer
 
 __all__ = ["GcsServer", "server_binary"]

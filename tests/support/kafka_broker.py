@@ -16,7 +16,6 @@ import os
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,12 +28,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import artifacts, kafka_wire
 from tests.support.certificates import Authority
+from tests.support.ports import HOST, free_ports
 from tests.support.waiting import wait_until
 
-__all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets", "free_ports"]
+__all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets"]
 
 LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
-HOST = "127.0.0.1"
 _KEEPER = Path(__file__).with_name("keeper.py")
 _QUIET = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500}
 
@@ -87,15 +86,6 @@ class TierOffsets:
     latest_tiered: int
     high_watermark: int
     last_stable: int
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct free loopback ports. They stay free only until somebody takes them."""
-    held = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in held]
-    for server in held:
-        server.close()
-    return ports
 
 
 class KafkaBroker:

@@ -13,10 +13,8 @@ Python that finds one of them first on its path. It lives as long as its standar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.artifacts import CACHE, ROOT, MissingPartError, file_lock, java
+from tests.support.artifacts import CACHE, ROOT, file_lock, jars_of, java, run_or_missing
 
 __all__ = ["NEWEST", "WITH_CONNECTOR", "SparkDriver", "SparkJobError", "connector_jars", "environment", "pyspark_home"]
 
@@ -59,11 +57,12 @@ def pyspark_home(version: str) -> Path:
                     f"--dest={made}",
                     f"pyspark=={version}",
                 ]
-                _run(fetch, f"pip cannot fetch PySpark {version}")
+                run_or_missing(fetch, f"pip cannot fetch PySpark {version}")
                 (archive,) = Path(made).glob("pyspark-*.tar.gz")
                 with tarfile.open(archive) as opened:
                     opened.extractall(made, filter="data")
-                _run([*pip, "install", "--no-deps", f"--target={made}/pyspark-{version}", _py4j()], "pip cannot fetch py4j")
+                add = [*pip, "install", "--no-deps", f"--target={made}/pyspark-{version}", _py4j()]
+                run_or_missing(add, "pip cannot fetch py4j")
                 Path(made, f"pyspark-{version}").rename(target)
     return target
 
@@ -90,27 +89,7 @@ def _py4j() -> str:
 
 def connector_jars() -> list[Path]:
     """Spark's Kafka source and what it needs. Raises MissingPartError."""
-    target = _HOME / f"connector-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
-    with file_lock(_HOME / "connector.lock"):
-        if not target.is_dir():
-            maven = shutil.which("mvn")
-            if maven is None:
-                raise MissingPartError("mvn is not on PATH")
-            unfinished = target.with_suffix(".tmp")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            command = [
-                *(maven, "--quiet", "--batch-mode", "--file", str(_POM), "dependency:copy-dependencies"),
-                *(f"-DoutputDirectory={unfinished}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
-            ]
-            _run(command, "Maven cannot fetch Spark's Kafka source")
-            unfinished.rename(target)
-    return sorted(target.glob("*.jar"))
-
-
-def _run(command: Sequence[str], complaint: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise MissingPartError(f"{complaint}: {(done.stdout + done.stderr).strip()[-2000:]}")
+    return sorted(jars_of(_POM, _HOME / "connector", "Maven cannot fetch Spark's Kafka source").glob("*.jar"))
 
 
 class SparkDriver:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.kafka_broker import HOST, free_ports
+from tests.support.ports import HOST, free_ports
 from tests.support.waiting import wait_until
 
 __all__ = ["StoreServer"]

@@ -3,7 +3,7 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.model import RemoteLogSegmentState
 from kafka_remote_client.verify.metadata_topic import MetadataTopic, RememberingStore
-from tests.support.kafka_broker import free_ports
+from tests.support.ports import free_ports
 from tests.support.tier import TIP, metadata, update
 
 

@@ -1,0 +1,44 @@
+"""Loopback ports for what tests start, each handed out once.
+
+They lie below those that Linux gives to outgoing connections (32768 and up), so that no connection of another test takes one
+between the moment it is found free and the moment it is listened on. A counter behind a file lock keeps the processes of a run
+apart; it begins anywhere, for the sake of another checkout's run.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+
+from tests.support.artifacts import CACHE, file_lock
+
+__all__ = ["HOST", "free_ports"]
+
+HOST = "127.0.0.1"
+_FIRST, _LAST = 15_000, 32_000
+_COUNTER = CACHE / "next-port"
+
+
+def free_ports(count: int) -> list[int]:
+    """That many free ports in a row, given to nobody else for thousands of calls."""
+    with file_lock(_COUNTER.with_suffix(".lock")):
+        first = int(_COUNTER.read_text()) if _COUNTER.is_file() else random.randrange(_FIRST, _LAST)
+        while True:
+            if not _FIRST <= first <= _LAST - count:
+                first = _FIRST
+            ports = list(range(first, first + count))
+            taken = [port for port in ports if not _is_free(port)]
+            if not taken:
+                _COUNTER.write_text(str(first + count))
+                return ports
+            first = taken[-1] + 1
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
