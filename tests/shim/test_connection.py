@@ -26,6 +26,7 @@ from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
+from tests.support.ports import free_ports
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.scripted_peer import CERTIFICATE
 from tests.support.waiting import wait_until
@@ -159,8 +160,7 @@ def test_a_client_that_hangs_up_takes_its_broker_connection_along(spoken: Spoken
 
 
 def test_a_broker_that_cannot_be_reached_ends_the_connection() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    (port,) = free_ports(1)
     with Shim(ShimConfig(f"127.0.0.1:{port}")) as shim, RawClient(shim.bootstrap_servers) as client:
         client.send(heartbeat(1))
         assert client.closed()
@@ -168,8 +168,7 @@ def test_a_broker_that_cannot_be_reached_ends_the_connection() -> None:
 
 
 def test_the_next_bootstrap_server_is_tried() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    (port,) = free_ports(1)
     with (
         ScriptedBroker(echo) as broker,
         Shim(ShimConfig(f"127.0.0.1:{port},{broker.address}")) as shim,
