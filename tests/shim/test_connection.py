@@ -304,6 +304,7 @@ def test_a_client_that_sends_on_while_its_answer_is_made_is_kept_waiting(spoken:
         client.send(client.request(ApiKey.FETCH, 12, 2, b"claim"))
         sent = _send_until_stuck(client, heartbeat(1, bytes(1 << 20)), at_most=200)
         release.set()
+        client.socket.settimeout(60.0)
         assert sent < 100
         assert client.read() == struct.pack(">i", 2) + b"\0granted"
 
