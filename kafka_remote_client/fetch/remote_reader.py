@@ -10,7 +10,7 @@ References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -148,7 +148,7 @@ class RemoteReader:
         """Whether :meth:`take` would return something. May be asked without the lock."""
         return bool(self._ready) or self.state is ReaderState.ENDING
 
-    def blocks(self, timeout: float | None = None) -> Iterator[RecordBlock | ReadEnd]:
+    def blocks(self, timeout: float | None = None) -> Generator[RecordBlock | ReadEnd, None, None]:
         """All blocks and then the end, waiting for each at most ``timeout`` seconds (forever when ``None``).
 
         Raises RemoteStorageTimeoutError when nothing came in time; stops the reader when the iteration is left.

@@ -16,7 +16,7 @@ from kafka_remote_client.spark.offsets import NoMatch
 from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.segment_probes import with_segments
-from kafka_remote_client.spark.split_reader import engine_for
+from kafka_remote_client.spark.task_engine import engine_for
 
 __all__ = ["batch_ranges", "learn_segments", "plan_batch"]
 

@@ -15,7 +15,8 @@ from kafka_remote_client.spark import split_reader
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import parse_options
 from kafka_remote_client.spark.planning import Split
-from kafka_remote_client.spark.split_reader import SplitReader, engine_for
+from kafka_remote_client.spark.split_reader import SplitReader
+from kafka_remote_client.spark.task_engine import TaskEngines
 from tests.support.batches import Rec, batch
 from tests.support.locations import ManualClock
 
@@ -33,6 +34,7 @@ class FakeEngine:
     def __init__(self, items: Sequence[RecordBlock | ReadEnd | Exception]) -> None:
         self._items = items
         self.asked: list[tuple[Any, ...]] = []
+        self.left = 0
         self.closed = False
 
     def reader(self, topic: str, partition: int, start: int, *, end_offset: int, isolation_level: IsolationLevel) -> FakeEngine:
@@ -41,10 +43,13 @@ class FakeEngine:
 
     def blocks(self, timeout: float) -> Iterator[RecordBlock | ReadEnd]:
         assert timeout == 120.0
-        for item in self._items:
-            if isinstance(item, Exception):
-                raise item
-            yield item
+        try:
+            for item in self._items:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            self.left += 1
 
     def close(self) -> None:
         self.closed = True
@@ -67,8 +72,11 @@ def from_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 def offsets(engine: FakeEngine | None, **more: str) -> list[int]:
     given: Any = engine
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **more})
-    reader = SplitReader(options, clock=ManualClock(), make_engine=lambda _options, _clock: given)
+    engines = TaskEngines(lambda _options, _clock: given)
+    reader = SplitReader(options, clock=ManualClock(), engines=engines)
     found = [offset for records in reader.read(SPLIT) for offset in records.column("offset").to_pylist()]
+    assert engine is None or engine.left == len(engine.asked)
+    engines.close()
     assert engine is None or engine.closed
     return found
 
@@ -115,20 +123,21 @@ def test_without_direct_fetch_all_comes_from_the_broker(from_broker: list[tuple[
     assert from_broker == [(5, 10)]
 
 
-def test_a_task_that_is_left_closes_its_engine(from_broker: list[tuple[int, int]]) -> None:
+def test_a_task_that_is_left_stops_reading_and_leaves_the_engine_to_the_next(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([block(5), block(6)])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
-    found = SplitReader(options, make_engine=lambda _options, _clock: engine).read(SPLIT)
+    engines = TaskEngines(lambda _options, _clock: engine)
+    found: Any = SplitReader(options, engines=engines).read(SPLIT)
     next(found)
     found.close()
+    assert engine.left == 1
+    assert not engine.closed
+    assert next(SplitReader(options, engines=engines).read(SPLIT)).num_rows == 1
+    assert len(engine.asked) == 2
+
+
+def test_an_engine_that_was_silent_is_not_used_again(from_broker: list[tuple[int, int]]) -> None:
+    engine: Any = FakeEngine([RemoteStorageTimeoutError("nothing came")])
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
+    list(SplitReader(options, engines=TaskEngines(lambda _options, _clock: engine)).read(SPLIT))
     assert engine.closed
-
-
-def test_each_task_has_an_engine_of_its_own() -> None:
-    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", "remote.storage.fetcher.class": "memory"})
-    first, second = engine_for(options, ManualClock()), engine_for(options, ManualClock())
-    assert first is not None
-    assert second is not None
-    assert first is not second
-    first.close()
-    second.close()
