@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import Cluster
 from kafka_remote_client.spark.data_loss import DataLoss
-from kafka_remote_client.spark.offsets import NoMatch
+from kafka_remote_client.spark.offsets import NoMatch, check_order
 from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.segment_probes import with_segments
@@ -43,12 +42,7 @@ def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
     resolver = BoundResolver(cluster, partitions, log_starts, log_ends)
     starts = resolver.resolve(options.start_option, options.start, options.no_match)
     ends = resolver.resolve(options.end_option, options.end, NoMatch.LATEST)
-    for partition in partitions:
-        if starts[partition] > ends[partition]:
-            raise ConfigurationError(
-                f"{partition}: {options.start_option} begins at offset {starts[partition]}, "
-                f"after the end at {ends[partition]} ({options.end_option})"
-            )
+    check_order(options.start_option, starts, options.end_option, ends)
     loss = DataLoss(options.fail_on_data_loss)
     return [
         OffsetRange(

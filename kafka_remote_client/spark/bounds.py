@@ -50,7 +50,7 @@ class BoundResolver:
         if isinstance(bound, OffsetName):
             return dict.fromkeys(self._partitions, bound.offset)
         if isinstance(bound, SpecificOffsets):
-            return offsets.per_partition(option, bound.offsets, self._partitions)
+            return offsets.per_partition(option, offsets.with_topics(option, bound, self._partitions), self._partitions)
         if isinstance(bound, GlobalTimestamp):
             times = dict.fromkeys(self._partitions, bound.timestamp)
         else:

@@ -3,6 +3,7 @@
 ::
 
     {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}     offsets: -2 = earliest, -1 = latest; also a checkpoint's form
+    {"topicA":"earliest","topicB":{"0":23}}          offsets, of whole topics too
     {"topicA":{"0":1000,"1":2000}}                   timestamps in milliseconds
     {"topicA":[0,1],"topicB":[2,4]}                  partitions (the option assign)
 
@@ -14,7 +15,7 @@ References: Spark's JsonUtils, KafkaOffsetRangeLimit; "Structured Streaming + Ka
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +35,7 @@ __all__ = [
     "SpecificTimestamps",
     "TopicPartition",
     "after_lookup",
+    "check_order",
     "format_offsets",
     "parse_assignment",
     "parse_bound",
@@ -42,12 +44,15 @@ __all__ = [
     "parse_timestamp",
     "parse_timestamps",
     "per_partition",
+    "with_topics",
 ]
 
 EARLIEST = -2
 LATEST = -1
 _INT64 = range(-(2**63), 2**63)
 _INT32_END = 2**31
+_OFFSETS = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+_TIMESTAMPS = '{"topicA":{"0":123456789,"1":-1},"topicB":{"0":123456789}}'
 
 
 class TopicPartition(NamedTuple):
@@ -81,9 +86,14 @@ class NoMatch(Enum):
 
 @attrs.frozen
 class SpecificOffsets:
-    """An offset for each partition, EARLIEST and LATEST among them."""
+    """An offset for each partition, EARLIEST and LATEST among them; ``topics``: one of these two for all of a topic's."""
 
     offsets: Mapping[TopicPartition, int]
+    topics: Mapping[str, int] = attrs.field(factory=dict)
+
+    def names(self, offset: int) -> bool:
+        """Whether EARLIEST or LATEST is among them."""
+        return offset in self.offsets.values() or offset in self.topics.values()
 
 
 @attrs.frozen
@@ -105,22 +115,26 @@ OffsetBound: TypeAlias = OffsetName | SpecificOffsets | SpecificTimestamps | Glo
 
 def parse_bound(option: str, text: str) -> OffsetName | SpecificOffsets:
     """``startingOffsets`` and ``endingOffsets``: earliest, latest or JSON. Raises ConfigurationError."""
-    name = text.strip().lower()
-    for found in OffsetName:
-        if name == found.value:
-            return found
-    return SpecificOffsets(parse_offsets(option, text))
+    named = _offset_name(text)
+    if named is not None:
+        return named
+    parsed = _object(option, text, _OFFSETS)
+    topics = {topic: _offset_name(value) for topic, value in parsed.items() if isinstance(value, str)}
+    by_partition = {topic: value for topic, value in parsed.items() if topic not in topics}
+    whole = {topic: name.offset for topic, name in topics.items() if name is not None}
+    if len(whole) < len(topics):
+        raise _shape(option, _OFFSETS)
+    return SpecificOffsets(_by_partition(option, by_partition, _OFFSETS, lowest=EARLIEST), whole)
 
 
 def parse_offsets(option: str, text: str) -> dict[TopicPartition, int]:
-    """JSON of offsets. Raises ConfigurationError for anything else, and for an offset below -2."""
-    example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-    return _by_partition(option, text, example, lowest=EARLIEST)
+    """JSON of offsets by partition. Raises ConfigurationError for anything else, and for an offset below -2."""
+    return _by_partition(option, _object(option, text, _OFFSETS), _OFFSETS, lowest=EARLIEST)
 
 
 def parse_timestamps(option: str, text: str) -> dict[TopicPartition, int]:
     """JSON of timestamps in milliseconds. Raises ConfigurationError for anything else."""
-    return _by_partition(option, text, '{"topicA":{"0":123456789,"1":-1},"topicB":{"0":123456789}}', lowest=_INT64.start)
+    return _by_partition(option, _object(option, text, _TIMESTAMPS), _TIMESTAMPS, lowest=_INT64.start)
 
 
 def parse_timestamp(option: str, text: str) -> int:
@@ -158,6 +172,34 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
     return json.dumps(topics, separators=(",", ":"), ensure_ascii=False)
+
+
+def with_topics(option: str, bound: SpecificOffsets, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """The offsets of ``bound`` by partition. Raises ConfigurationError for a topic that has none of ``partitions``."""
+    unknown = sorted(bound.topics.keys() - {partition.topic for partition in partitions})
+    if unknown:
+        raise ConfigurationError(f"{option} names {', '.join(unknown)}, which is not read")
+    whole = {partition: bound.topics[partition.topic] for partition in partitions if partition.topic in bound.topics}
+    return whole | dict(bound.offsets)
+
+
+def check_order(
+    start_option: str, start: Mapping[TopicPartition, int], end_option: str, end: Mapping[TopicPartition, int]
+) -> None:
+    """Raises ConfigurationError for partitions that only one of them names, and where ``start`` lies after ``end``.
+
+    EARLIEST and LATEST, which are not known yet, are in order with everything.
+    """
+    alone = start.keys() ^ end.keys()
+    if alone:
+        raise ConfigurationError(
+            f"{start_option} and {end_option} must name the same partitions; one leaves out {_some(alone)}"
+        )
+    for partition, begin in sorted(start.items()):
+        if 0 <= end[partition] < begin:
+            raise ConfigurationError(
+                f"{partition}: {start_option} begins at offset {begin}, after the end at {end[partition]} ({end_option})"
+            )
 
 
 def per_partition(
@@ -199,9 +241,14 @@ def _shape(option: str, example: str) -> ConfigurationError:
     return ConfigurationError(f"{option} must be JSON like {example}")
 
 
-def _by_partition(option: str, text: str, example: str, *, lowest: int) -> dict[TopicPartition, int]:
+def _offset_name(text: str) -> OffsetName | None:
+    name = text.strip().lower()
+    return next((found for found in OffsetName if name == found.value), None)
+
+
+def _by_partition(option: str, parsed: Mapping[str, object], example: str, *, lowest: int) -> dict[TopicPartition, int]:
     found = {}
-    for topic, numbers in _object(option, text, example).items():
+    for topic, numbers in parsed.items():
         if not isinstance(numbers, dict):
             raise _shape(option, example)
         for number, value in numbers.items():
@@ -213,12 +260,26 @@ def _by_partition(option: str, text: str, example: str, *, lowest: int) -> dict[
 
 def _object(option: str, text: str, example: str) -> dict[str, object]:
     try:
-        parsed = json.loads(text)
+        parsed = json.loads(text, object_pairs_hook=_each_once)
+    except _TwiceError as error:
+        raise ConfigurationError(f"{option} names {error} twice") from None
     except (ValueError, RecursionError):
         raise _shape(option, example) from None
     if not isinstance(parsed, dict):
         raise _shape(option, example)
     return parsed
+
+
+class _TwiceError(ValueError):
+    """A name that an object of JSON has twice."""
+
+
+def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(next(name for name in names if names.count(name) > 1))
+    return found
 
 
 def _list(option: str, numbers: object, example: str) -> list[int]:

@@ -83,7 +83,12 @@ OPTIONS = tuple(
             "Begin at the first record as young as this, in milliseconds, in all partitions.",
         ),
         ("startingOffsetsByTimestamp", Scope.BOTH, "", "The same for each partition, as JSON."),
-        ("startingOffsets", Scope.BOTH, "earliest; streaming: latest", "earliest, latest (streaming), or offsets as JSON."),
+        (
+            "startingOffsets",
+            Scope.BOTH,
+            "earliest; streaming: latest",
+            "earliest, latest (streaming), or offsets as JSON; there a topic may have one of these names for all partitions.",
+        ),
         ("startingOffsetsByTimestampStrategy", Scope.BOTH, "error", "error or latest: where no record is as young."),
         (
             "endingTimestamp",
@@ -92,7 +97,12 @@ OPTIONS = tuple(
             "End before the first record as young as this, in milliseconds, in all partitions.",
         ),
         ("endingOffsetsByTimestamp", Scope.BATCH, "", "The same for each partition, as JSON."),
-        ("endingOffsets", Scope.BATCH, "latest", "latest, or offsets as JSON; exclusive."),
+        (
+            "endingOffsets",
+            Scope.BATCH,
+            "latest",
+            "latest, or offsets as JSON, exclusive; there a topic may have latest for all partitions.",
+        ),
         ("failOnDataLoss", Scope.BOTH, "true", "Fail when records to be read are gone. false: say so in the log and go on."),
         ("includeHeaders", Scope.BOTH, "false", "Whether there is a column with the headers."),
         ("minPartitions", Scope.BOTH, "", "At least so many splits, if there are so many offsets."),
@@ -188,6 +198,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
     end = reader.bound("ending", OffsetName.LATEST)
     if not streaming:
         _check_batch(start, end)
+    _check_limits(reader)
     return SourceOptions(
         subscription=_subscription(known),
         start=start,
@@ -322,12 +333,20 @@ def _subscription(known: Mapping[str, str]) -> Subscription:
 def _check_batch(start: OffsetBound, end: OffsetBound) -> None:
     if start is OffsetName.LATEST:
         raise ConfigurationError("startingOffsets: a batch query cannot begin at latest")
-    if isinstance(start, SpecificOffsets) and LATEST in start.offsets.values():
+    if isinstance(start, SpecificOffsets) and start.names(LATEST):
         raise ConfigurationError("startingOffsets: a batch query cannot begin at latest (-1) in any partition")
     if end is OffsetName.EARLIEST:
         raise ConfigurationError("endingOffsets: a query cannot end at earliest")
-    if isinstance(end, SpecificOffsets) and EARLIEST in end.offsets.values():
+    if isinstance(end, SpecificOffsets) and end.names(EARLIEST):
         raise ConfigurationError("endingOffsets: a query cannot end at earliest (-2) in any partition")
+    if isinstance(start, SpecificOffsets) and isinstance(end, SpecificOffsets) and not start.topics and not end.topics:
+        offsets.check_order("startingOffsets", start.offsets, "endingOffsets", end.offsets)
+
+
+def _check_limits(reader: _Reader) -> None:
+    least, most = (reader.optional_number(name) for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))
+    if least is not None and most is not None and least > most:
+        raise ConfigurationError("minOffsetsPerTrigger must not be more than maxOffsetsPerTrigger")
 
 
 def _with_prefix(folded: Mapping[str, str], prefix: str) -> dict[str, str]:

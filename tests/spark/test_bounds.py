@@ -35,6 +35,12 @@ def test_offsets_with_the_ends_by_number() -> None:
     assert resolved(SpecificOffsets({A0: 7, A1: LATEST})) == [7, 200]
 
 
+def test_offsets_of_whole_topics() -> None:
+    assert resolved(SpecificOffsets({A1: 50}, {"a": EARLIEST})) == [10, 50]
+    with pytest.raises(ConfigurationError, match="anOption names b, which is not read"):
+        resolved(SpecificOffsets({}, {"a": LATEST, "b": LATEST}))
+
+
 def test_timestamps() -> None:
     assert resolved(GlobalTimestamp(60)) == [60, 60]
     assert resolved(SpecificTimestamps({A0: 30, A1: 40})) == [30, 40]

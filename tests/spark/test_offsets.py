@@ -16,6 +16,7 @@ from kafka_remote_client.spark.offsets import (
     SpecificOffsets,
     TopicPartition,
     after_lookup,
+    check_order,
     format_offsets,
     parse_assignment,
     parse_bound,
@@ -24,6 +25,7 @@ from kafka_remote_client.spark.offsets import (
     parse_timestamp,
     parse_timestamps,
     per_partition,
+    with_topics,
 )
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -97,6 +99,41 @@ def test_ends_of_the_log_have_numbers() -> None:
 
 def test_a_bound_may_be_json() -> None:
     assert parse_bound("o", '{"a":{"0":7}}') == SpecificOffsets({A0: 7})
+
+
+def test_a_bound_may_name_an_end_for_a_whole_topic() -> None:
+    bound = parse_bound("o", '{"a":" Earliest","b":{"0":7}}')
+    assert bound == SpecificOffsets({B0: 7}, {"a": EARLIEST})
+    assert bound.names(EARLIEST)
+    assert not bound.names(LATEST)
+    assert with_topics("o", bound, [A0, A1, B0]) == {A0: EARLIEST, A1: EARLIEST, B0: 7}
+    with pytest.raises(ConfigurationError, match=r"^o names a, which is not read$"):
+        with_topics("o", bound, [B0])
+    for other in ('{"a":"first"}', '{"a":{"0":"earliest"}}', '"earliest"'):
+        with pytest.raises(ConfigurationError, match="o must be JSON like"):
+            parse_bound("o", other)
+
+
+def test_a_checkpoint_names_no_whole_topic() -> None:
+    with pytest.raises(ConfigurationError, match="o must be JSON like"):
+        parse_offsets("o", '{"a":"earliest"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [('{"a":"earliest","b":"latest","a":{"0":1}}', "a"), ('{"a":{"0":1,"1":2,"1":3}}', "1")]
+)
+def test_what_is_named_twice_is_refused(text: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^o names {name} twice$"):
+        parse_bound("o", text)
+
+
+def test_a_start_lies_before_its_end_and_names_the_same_partitions() -> None:
+    check_order("s", {A0: 5, A1: EARLIEST}, "e", {A0: LATEST, A1: 0})
+    check_order("s", {A0: 5}, "e", {A0: 5})
+    with pytest.raises(ConfigurationError, match=r"^a-0: s begins at offset 6, after the end at 5 \(e\)$"):
+        check_order("s", {A0: 6}, "e", {A0: 5})
+    with pytest.raises(ConfigurationError, match=r"^s and e must name the same partitions; one leaves out a-1$"):
+        check_order("s", {A0: 6}, "e", {A0: 5, A1: 5})
 
 
 def test_strategies() -> None:

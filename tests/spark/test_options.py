@@ -103,6 +103,16 @@ def test_one_timestamp_goes_before_many_and_those_before_offsets(side: str) -> N
         ({"startingoffsets": '{"t":{"0":-1}}'}, "startingOffsets: a batch query cannot begin at latest (-1)"),
         ({"endingoffsets": "earliest"}, "endingOffsets: a query cannot end at earliest"),
         ({"endingoffsets": '{"t":{"0":-2}}'}, "endingOffsets: a query cannot end at earliest (-2)"),
+        ({"startingoffsets": '{"t":"latest"}'}, "startingOffsets: a batch query cannot begin at latest (-1)"),
+        ({"endingoffsets": '{"t":"earliest"}'}, "endingOffsets: a query cannot end at earliest (-2)"),
+        (
+            {"startingoffsets": '{"t":{"0":5,"1":5}}', "endingoffsets": '{"t":{"0":9,"1":4}}'},
+            "t-1: startingOffsets begins at offset 5, after the end at 4 (endingOffsets)",
+        ),
+        (
+            {"startingoffsets": '{"t":{"0":5,"1":5}}', "endingoffsets": '{"t":{"0":9}}'},
+            "startingOffsets and endingOffsets must name the same partitions; one leaves out t-1",
+        ),
         ({"startingoffsets": "soon"}, "startingOffsets must be JSON like"),
         ({"startingtimestamp": "soon"}, "startingTimestamp must be a timestamp"),
         ({"startingoffsetsbytimestampstrategy": "x"}, "startingOffsetsByTimestampStrategy must be error or latest"),
@@ -133,6 +143,13 @@ def test_columns_are_known_before_the_kind_of_query() -> None:
 def test_limits_of_micro_batches() -> None:
     found = parsed({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1h"}, streaming=True)
     assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger, found.max_trigger_delay) == (5, 2, "1h")
+
+
+def test_a_batch_cannot_be_larger_than_its_largest() -> None:
+    assert "minOffsetsPerTrigger must not be more than maxOffsetsPerTrigger" in refusal(
+        BASE | {"minoffsetspertrigger": "20", "maxoffsetspertrigger": "15"}, streaming=True
+    )
+    assert parsed({"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "15"}, streaming=True).min_offsets_per_trigger == 15
 
 
 def test_streaming_may_begin_anywhere() -> None:
