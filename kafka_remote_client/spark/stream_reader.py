@@ -22,7 +22,7 @@ from kafka_remote_client.spark import pyspark_api
 from kafka_remote_client.spark.batch_plan import learn_segments
 from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import AdminCluster, Cluster
-from kafka_remote_client.spark.data_loss import DataLoss
+from kafka_remote_client.spark.data_loss import DataLoss, DataLossError
 from kafka_remote_client.spark.micro_batch import available, batch_end, delay_seconds, stream_ranges
 from kafka_remote_client.spark.offsets import TopicPartition, format_offsets, parse_offsets
 from kafka_remote_client.spark.options import SourceOptions, parse_options
@@ -76,6 +76,8 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
         self._make_cluster = make_cluster
         self._cluster: Cluster | None = None
         self._first_ends: Offsets | None = None
+        self._reached: Mapping[str, Any] = {}
+        """Where the query stands, as far as this reader was told."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._given,)
@@ -92,14 +94,16 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
         ends = self._known_ends()
         partitions = sorted(ends)
         resolver = BoundResolver(self._asked(), partitions, self._asked().starts(partitions), ends)
-        return _as_json(resolver.resolve(self._options.start_option, self._options.start, self._options.no_match))
+        self._reached = _as_json(resolver.resolve(self._options.start_option, self._options.start, self._options.no_match))
+        return dict(self._reached)
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         """The end of the log, which is where the next micro-batch ends. Raises LocationError."""
-        return _as_json(self._ends())
+        return self._end_after(self._reached, self._ends())
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[KafkaRemotePartition]:
         """The splits of a micro-batch. Raises DataLossError, if that is to fail, LocationError."""
+        self._reached = end
         if start == end:
             return []
         begin, until = _from_json(start), _from_json(end)
@@ -144,6 +148,11 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
             self._first_ends = ends
         return ends
 
+    @staticmethod
+    def _end_after(start: Mapping[str, Any], ends: Offsets) -> dict[str, Any]:
+        """``ends``, or ``start`` where there is no partition any more: a checkpoint without offsets would begin anew."""
+        return _as_json(ends) if ends else dict(start)
+
     def _known_ends(self) -> Offsets:
         """What was told as the latest offset before, so that a query that begins at the latest does not begin after it."""
         return self._first_ends or self._ends()
@@ -180,8 +189,8 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Mapping[str, Any], limit: Any) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - PySpark 4.2's own
         """Where the next micro-batch ends; ``start`` itself to wait for more. Raises LocationError, ConfigurationError."""
         ends = self._ends() if self._target is None else self._target
-        if isinstance(limit, pyspark_api.READ_LIMITS.ReadAllAvailable):
-            return _as_json(ends)
+        if not ends or isinstance(limit, pyspark_api.READ_LIMITS.ReadAllAvailable):
+            return self._end_after(start, ends)
         begin = _from_json(start)
         new = sorted(ends.keys() - begin.keys())
         known = {**begin, **(self._asked().starts(new) if new else {})}
@@ -190,9 +199,27 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_at = self._clock.monotonic()
         return _as_json(batch_end(known, ends, self._options.max_offsets_per_trigger))
 
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[KafkaRemotePartition]:
+        """The splits of a micro-batch. Raises DataLossError, whatever ``failOnDataLoss`` says, where the end that was fixed
+        for Trigger.AvailableNow can no longer be reached; otherwise as without a limit.
+        """
+        if self._target is not None and start != end:
+            self._check_target(self._target, self._ends(), _from_json(end))
+        return super().partitions(start, end)
+
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         """The end of the log, for the progress of a query. Raises LocationError."""
         return _as_json(self._ends())
+
+    @staticmethod
+    def _check_target(target: Offsets, ends: Offsets, end: Offsets) -> None:
+        what = "the end that Trigger.AvailableNow began with cannot be reached"
+        gone = sorted(target.keys() - ends.keys())
+        if gone:
+            raise DataLossError(f"{what}: partitions are gone: {', '.join(map(str, gone))}")
+        for partition, until in sorted(end.items()):
+            if ends.get(partition, until) < until:
+                raise DataLossError(f"{what}: {partition} ends at {ends[partition]}, before {until}")
 
     def _waits(self, found: int) -> bool:
         """Whether there is too little for a batch yet. A query that ends by itself never waits."""

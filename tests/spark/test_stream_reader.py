@@ -11,6 +11,7 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark import pyspark_api
 from kafka_remote_client.spark.data_loss import DataLossError
+from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.partition import KafkaRemotePartition
 from kafka_remote_client.spark.planning import Split
 from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader, stream_reader
@@ -98,6 +99,52 @@ def test_new_partitions_are_read_from_their_start(cluster: FakeCluster) -> None:
 def test_what_is_lost_fails_the_query(cluster: FakeCluster) -> None:
     with pytest.raises(DataLossError, match="partitions are gone: a-1"):
         reader(cluster).partitions(START, {"a": {"0": 100}})
+
+
+def test_without_any_partition_a_query_stays_where_it_is(cluster: FakeCluster) -> None:
+    stream = reader(cluster, startingOffsets="earliest")
+    cluster.log_ends = {}
+    assert stream.latestOffset() == {}
+    cluster.log_ends = {A0: 100, A1: 200}
+    assert stream.initialOffset() == START
+    stream.partitions(START, END)
+    cluster.log_ends = {}
+    assert stream.latestOffset() == END
+    resumed = reader(cluster)
+    assert resumed.partitions(END, END) == []
+    assert resumed.latestOffset() == END
+
+
+@pytest.mark.usefixtures("limits")
+def test_without_any_partition_a_limited_query_stays_where_it_is(cluster: FakeCluster) -> None:
+    cluster.log_ends = {}
+    stream = limited(cluster, maxOffsetsPerTrigger="5")
+    assert stream.latestOffset(END, ReadMaxRows(5)) == END
+    assert stream.latestOffset(END, ReadAllAvailable()) == END
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize(
+    ("ends", "complaint"),
+    [({A0: 100}, "partitions are gone: a-1"), ({A0: 100, A1: 199}, "a-1 ends at 199, before 200")],
+)
+def test_available_now_fails_when_its_end_cannot_be_reached(
+    cluster: FakeCluster, ends: dict[TopicPartition, int], complaint: str, fail: str
+) -> None:
+    stream = limited(cluster, failOnDataLoss=fail)
+    stream.prepareForTriggerAvailableNow()
+    cluster.log_ends = ends
+    assert stream.partitions(END, END) == []
+    with pytest.raises(DataLossError, match=f"Trigger.AvailableNow began with cannot be reached: {complaint}"):
+        stream.partitions(START, END)
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_batch_of_available_now_that_was_planned_before_it_need_not_name_new_partitions(cluster: FakeCluster) -> None:
+    stream = limited(cluster)
+    stream.prepareForTriggerAvailableNow()
+    assert splits(stream.partitions({"a": {"0": 10}}, {"a": {"0": 100}})) == [Split(A0, 10, 100, 90 * 1024)]
 
 
 @pytest.mark.parametrize("offset", [{"a": 5}, {"a": {"0": "x"}}, {"a": {"zero": 1}}])
