@@ -1,4 +1,4 @@
-"""For the tests of plugins and of whoever embeds the client: conformance suite, scripted origin, wrappers. Needs pytest."""
+"""For the tests of plugins and of whoever embeds the client: conformance suite, origin, TCP proxy, wrappers. Needs pytest."""
 
 from kafka_remote_client.testing.answers import (
     Answer,
@@ -15,17 +15,22 @@ from kafka_remote_client.testing.failing_fetcher import FailingFetcher, Failure
 from kafka_remote_client.testing.fetcher_tests import RemoteStorageFetcherTests, read_all, segment_metadata, texts_of
 from kafka_remote_client.testing.origin import Exchange, ScriptedOrigin
 from kafka_remote_client.testing.slow_fetcher import SlowFetcher
+from kafka_remote_client.testing.tcp_proxy import Direction, Passage, PassageRecord, TcpFaultProxy
 
 __all__ = [
     "Answer",
+    "Direction",
     "Ending",
     "Exchange",
     "FailingFetcher",
     "Failure",
     "Pace",
+    "Passage",
+    "PassageRecord",
     "RemoteStorageFetcherTests",
     "ScriptedOrigin",
     "SlowFetcher",
+    "TcpFaultProxy",
     "error",
     "gzipped",
     "multipart",

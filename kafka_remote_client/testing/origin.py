@@ -9,8 +9,12 @@
         fetch(origin.url_for("segment.log"))              # the script is used up: the truth
         assert [exchange.status for exchange in origin.exchanges] == [503, 206, 206]
 
-Nothing is checked, so that nothing stands between the script and the client; to prove that signatures are asked for, use the
-shim's ObjectOrigin.
+Rules answer the requests that they match, whenever those come: ``origin.rule(gzipped(), times=1)``. What the origin did
+stands in ``exchanges``; ``fired`` has those of them that got an untrue answer, so that a test can prove that its fault fired.
+
+Signatures are not checked, so that nothing stands between script and client, unless the origin was given a ``secret``: then
+``origin.signer`` makes URLs of one object, one range and one life (kafka_remote_client/shim/signing.py), and a request with
+any other is refused as S3 refuses it. Objects are found by the path of the URL, which for S3 is ``bucket/key``.
 """
 
 from __future__ import annotations
@@ -21,13 +25,15 @@ import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Self
 from urllib.parse import quote, unquote
 
 import attrs
 
+from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
+from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner
 from kafka_remote_client.testing.answers import Answer, Ending, error
 
 __all__ = ["Exchange", "ScriptedOrigin"]
@@ -36,6 +42,13 @@ _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})?", re.ASCII)
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time to linger: close sends RST
 _CHUNK = 1000
 _PIECE = 1024 * 1024
+_TRUTH = Answer()
+_REFUSALS = {
+    SignatureRefusal.UNSIGNED: error(403, "AccessDenied", "Access Denied"),
+    SignatureRefusal.WRONG_SIGNATURE: error(403, "SignatureDoesNotMatch", "The signature does not match"),
+    SignatureRefusal.EXPIRED: error(403, "AccessDenied", "Request has expired"),
+    SignatureRefusal.WRONG_RANGE: error(403, "AccessDenied", "The range is not the signed one"),
+}
 
 
 @attrs.define
@@ -55,10 +68,18 @@ class Exchange:
         return unquote(self.request.target.partition("?")[0].removeprefix("/"))
 
 
+@attrs.define
+class _Rule:
+    answer: Answer
+    matches: Callable[[HttpRequest], bool]
+    times: int | None
+
+
 class ScriptedOrigin:
     """The server. ``objects`` may be changed while it runs. ``signature`` stands in the URLs that it gives out.
 
-    Answers come from :meth:`script`, first in, first out, over all connections; ``otherwise`` answers when that is used up.
+    Answers come from :meth:`script`, first in, first out, over all connections; then from the first :meth:`rule` that matches;
+    ``otherwise`` answers the rest. ``secret`` (16 bytes or more): signed URLs are asked for, by the time of ``clock``.
     """
 
     def __init__(
@@ -69,6 +90,8 @@ class ScriptedOrigin:
         signature: str = "scripted",
         host: str = "127.0.0.1",
         ssl_context: ssl.SSLContext | None = None,
+        secret: bytes | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.objects: MutableMapping[str, bytes] = dict(objects or {})
         self.otherwise = otherwise or Answer()
@@ -76,6 +99,10 @@ class ScriptedOrigin:
         self._signature = signature
         self._scheme = "http" if ssl_context is None else "https"
         self._script: deque[Answer] = deque()
+        self._rules: list[_Rule] = []
+        self._secret = secret
+        self._clock = clock or SystemClock()
+        self._checks = None if secret is None else UrlSigner(secret, f"{self._scheme}://origin", self._clock)
         self._changed = threading.Condition()
         self._released = threading.Event()
         self._conversations = 0
@@ -110,9 +137,39 @@ class ScriptedOrigin:
         with self._changed:
             self._script.extend(answers)
 
+    def rule(
+        self, answer: Answer, *, matches: Callable[[HttpRequest], bool] = lambda _request: True, times: int | None = None
+    ) -> None:
+        """Answers each request that ``matches`` so, or only the next ``times`` of them."""
+        with self._changed:
+            self._rules.append(_Rule(answer, matches, times))
+
+    @property
+    def signer(self) -> UrlSigner:
+        """Signs the URLs that this origin takes. To be taken after the start. Raises RuntimeError for one without a secret."""
+        if self._secret is None:
+            raise RuntimeError("this origin checks no signatures")
+        return UrlSigner(self._secret, self.url, self._clock)
+
+    @property
+    def fired(self) -> list[Exchange]:
+        """The exchanges that were not answered with the truth, as far as they have been."""
+        with self._changed:
+            return [exchange for exchange in self.exchanges if exchange.answer != _TRUTH]
+
     def release(self) -> None:
         """Ends every stall there is: their connections close."""
         self._released.set()
+
+    def reset(self) -> None:
+        """Forgets script, rules and exchanges, ends every stall and every connection: as if just started."""
+        with self._changed:
+            released, self._released = self._released, threading.Event()
+            released.set()
+            self._script.clear()
+            self._rules.clear()
+            self.exchanges = []
+        self.cut_connections()
 
     def wait_for(self, count: int, *, finished: bool = False, timeout: float = 10.0) -> bool:
         """Waits until that many requests were seen (or answered to the end); False when they were not in time."""
@@ -166,34 +223,51 @@ class ScriptedOrigin:
 
     def _begin(self, request: HttpRequest, number: int) -> Exchange:
         with self._changed:
-            exchange = Exchange(request, number, self._script.popleft() if self._script else self.otherwise)
+            exchange = Exchange(request, number, self._script.popleft() if self._script else self._by_rule(request))
             self.exchanges.append(exchange)
             self._changed.notify_all()
         return exchange
 
+    def _by_rule(self, request: HttpRequest) -> Answer:
+        for rule in self._rules:
+            if rule.times != 0 and rule.matches(request):
+                rule.times = None if rule.times is None else rule.times - 1
+                return rule.answer
+        return self.otherwise
+
     def _answer(self, connection: socket.socket, exchange: Exchange) -> bool:
         """Says it all; True when the connection can carry another request."""
-        answer = exchange.answer
+        answer, released = exchange.answer, self._released
         if answer.silent:
-            self._released.wait()
+            released.wait()
             return False
         if answer.delay:
-            self._released.wait(answer.delay)
+            released.wait(answer.delay)
         if answer.raw is not None:
             connection.sendall(answer.raw)
             exchange.finished = True
             return False
-        status, headers, truth = _truth(self.objects, exchange)
+        status, headers, truth = self._refused(exchange.request) or _truth(self.objects, exchange)
         body = _body(answer, truth)
         exchange.status = answer.status or status
         connection.sendall(_head(exchange.status, answer, headers, len(body)))
-        return self._send_body(connection, exchange, body)
+        return self._send_body(connection, exchange, body, released)
 
-    def _send_body(self, connection: socket.socket, exchange: Exchange, body: bytes) -> bool:
+    def _refused(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes] | None:
+        """What a request is told that has no good signature, where one is asked for."""
+        if self._checks is None:
+            return None
+        try:
+            self._checks.verify(request.method, request.target, request.headers)
+        except SignatureRefusedError as refused:
+            return _refusal(_REFUSALS[refused.reason])
+        return None
+
+    def _send_body(self, connection: socket.socket, exchange: Exchange, body: bytes, released: threading.Event) -> bool:
         answer = exchange.answer
         stop = len(body) if answer.at is None else min(answer.at, len(body))
         for piece in _pieces(answer, memoryview(body)[:stop]):
-            if answer.pace is not None and exchange.sent and self._released.wait(answer.pace.seconds):
+            if answer.pace is not None and exchange.sent and released.wait(answer.pace.seconds):
                 return False
             connection.sendall(b"%x\r\n%b\r\n" % (len(piece), bytes(piece)) if answer.chunked else piece)
             exchange.sent += len(piece)
@@ -203,7 +277,7 @@ class ScriptedOrigin:
             exchange.finished = True
             return True
         if answer.ending is Ending.STALL:
-            self._released.wait()
+            released.wait()
         elif answer.ending is Ending.RESET:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         return False

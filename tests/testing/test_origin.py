@@ -8,9 +8,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
+from kafka_remote_client.model import ByteRange
 from kafka_remote_client.testing import (
     Answer,
     Ending,
@@ -23,6 +25,7 @@ from kafka_remote_client.testing import (
     redirect,
     whole_object,
 )
+from tests.support.locations import ManualClock
 from tests.support.store_client import CERTIFICATES
 
 KEY = "a b/c.log"
@@ -238,3 +241,64 @@ def test_urls_carry_the_signature_that_tests_look_for() -> None:
     origin = ScriptedOrigin(signature="CANARY", host="::1")
     assert origin.url == "http://[::1]:0"
     assert origin.url_for("a b") == "http://[::1]:0/a%20b?X-Amz-Expires=120&X-Amz-Signature=CANARY"
+
+
+def test_a_rule_answers_what_it_matches_so_often(client: Client, target: str, origin: ScriptedOrigin) -> None:
+    origin.rule(error(503, "SlowDown"), matches=lambda request: request.headers.get("range") == "bytes=5-9", times=1)
+    origin.rule(gzipped(), matches=lambda request: "c.log" not in request.target)
+    statuses = []
+    for wanted in ("bytes=0-4", "bytes=5-9", "bytes=5-9"):
+        response = client.ask(target, wanted)
+        response.read()
+        statuses.append(response.status)
+    assert statuses == [206, 503, 206]
+    assert [exchange.status for exchange in origin.fired] == [503]
+
+
+def test_what_is_scripted_comes_before_the_rules(client: Client, target: str, origin: ScriptedOrigin) -> None:
+    origin.rule(error(500))
+    origin.script(error(404))
+    for status in (404, 500, 500):
+        response = client.ask(target)
+        response.read()
+        assert response.status == status
+
+
+def test_a_reset_origin_tells_the_truth_and_remembers_nothing(origin: ScriptedOrigin, target: str) -> None:
+    origin.script(Answer(silent=True), error(500))
+    origin.rule(error(500))
+    stalled = Client(origin)
+    stalled.request("GET", target)
+    assert origin.wait_for(1)
+    origin.reset()
+    with pytest.raises((http.client.HTTPException, OSError)):
+        stalled.getresponse()
+    stalled.close()
+    client = Client(origin)
+    response = client.ask(target)
+    assert (response.status, response.read()) == (206, DATA[:100])
+    client.close()
+    assert len(origin.exchanges) == 1
+    assert not origin.fired
+
+
+def test_an_origin_with_a_secret_asks_for_signatures() -> None:
+    clock = ManualClock()
+    with ScriptedOrigin({KEY: DATA}, secret=b"s" * 16, clock=clock) as origin:
+        signed = origin.signer.sign(KEY, ByteRange(0, 100), 10.0).url.removeprefix(origin.url)
+        client = Client(origin)
+        seen = []
+        for asked, wanted in ((signed, "bytes=0-99"), (signed, "bytes=0-9"), (signed[:-1] + "z", "bytes=0-99"), (KEY, None)):
+            response = client.ask(quote("/" + asked if asked == KEY else asked, safe="/?=&%"), wanted)
+            body = response.read()
+            seen.append((response.status, b"<Code>" in body))
+        clock.now += 11
+        response = client.ask(signed)
+        assert (response.status, b"Request has expired" in response.read()) == (403, True)
+        client.close()
+        assert seen == [(206, False), (403, True), (403, True), (403, True)]
+
+
+def test_an_origin_without_a_secret_signs_nothing(origin: ScriptedOrigin) -> None:
+    with pytest.raises(RuntimeError, match="checks no signatures"):
+        _ = origin.signer
