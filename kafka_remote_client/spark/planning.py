@@ -30,21 +30,31 @@ _ASSUMED_BYTES_PER_OFFSET = 1024.0
 
 @attrs.frozen
 class SegmentSpan:
-    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that need not be told apart."""
+    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that need not be told apart.
+
+    ``max_timestamp``: no record in it is younger, in milliseconds; ``None`` = not known.
+    """
 
     start: int
     end: int
     size_in_bytes: int
+    max_timestamp: int | None = None
 
 
 @attrs.frozen
 class OffsetRange:
-    """The offsets ``[start, end)`` of a partition that are to be read, and the segments known in it, in order."""
+    """The offsets ``[start, end)`` of a partition that are to be read, and the segments known in it, in order.
+
+    ``tiered_end``: the first offset that is not tiered; ``None`` = not known, or nothing is. ``range_bytes``: the size of the
+    ranges that are granted, ``None`` where that was not seen.
+    """
 
     topic_partition: TopicPartition
     start: int
     end: int
     segments: Sequence[SegmentSpan] = ()
+    tiered_end: int | None = None
+    range_bytes: int | None = None
 
 
 @attrs.frozen
@@ -60,6 +70,11 @@ class Split:
     def offsets(self) -> int:
         """How many offsets it spans; there may be fewer records."""
         return self.end - self.start
+
+    @property
+    def id(self) -> str:
+        """Names what is read, the same in every attempt and every job: ``topic-partition-start-end``. Fit for a file name."""
+        return f"{self.topic_partition.topic}-{self.topic_partition.partition}-{self.start}-{self.end}"
 
 
 def plan_splits(

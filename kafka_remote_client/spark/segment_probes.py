@@ -12,12 +12,14 @@ Locations are asked as a reader of uncommitted records would: transactions are n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES
+from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES, WINDOW_RANGES
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets, SegmentLocation
 from kafka_remote_client.spark.offsets import TopicPartition
@@ -27,6 +29,7 @@ __all__ = ["DEFAULT_BUDGET", "probe_offsets", "with_segments"]
 
 DEFAULT_BUDGET = 512
 _THREADS = 8
+_WINDOW_BYTES = WINDOW_RANGES * 8 * 1024 * 1024
 
 
 def with_segments(
@@ -45,12 +48,18 @@ def with_segments(
     if not wanted:
         return list(ranges)
     offsets = source.offsets_of([found.topic_partition for found in wanted], Deadline(clock, timeout))
-    tiered = {found.topic_partition: _tiered_end(offsets[found.topic_partition], found.end) for found in wanted}
+    known_ends = {found.topic_partition: _tiered_end(offsets[found.topic_partition]) for found in wanted}
+    tiered = {found.topic_partition: _asked_end(known_ends[found.topic_partition], found.end) for found in wanted}
     prober = _Prober(source, clock, timeout)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-plan") as workers:
-        firsts = list(
-            workers.map(lambda found: prober.segment(found.topic_partition, found.start, tiered[found.topic_partition]), wanted)
+        # The first one is asked for a whole window, which shows how large ranges are.
+        locations = list(
+            workers.map(
+                lambda found: prober.locate(found.topic_partition, found.start, tiered[found.topic_partition], _WINDOW_BYTES),
+                wanted,
+            )
         )
+        firsts = [None if found is None else _span(found) for found in locations]
         each = max(1, (budget - len(wanted)) // len(wanted))
         questions = [
             (found.topic_partition, offset)
@@ -63,7 +72,18 @@ def with_segments(
     for partition, span in [*zip((found.topic_partition for found in wanted), firsts, strict=True), *answers]:
         if span is not None:
             spans[partition].add(span)
-    return [_joined(found, spans) for found in ranges]
+    sizes = {
+        found.topic_partition: _range_bytes(location) for found, location in zip(wanted, locations, strict=True) if location
+    }
+    return [
+        attrs.evolve(
+            found,
+            segments=tuple(sorted(spans.get(found.topic_partition, ()), key=lambda span: span.start)),
+            tiered_end=known_ends.get(found.topic_partition),
+            range_bytes=sizes.get(found.topic_partition),
+        )
+        for found in ranges
+    ]
 
 
 def probe_offsets(first: SegmentSpan, tiered_end: int, split_bytes: int, limit: int) -> list[int]:
@@ -76,16 +96,23 @@ def probe_offsets(first: SegmentSpan, tiered_end: int, split_bytes: int, limit: 
     return [first.end + int(n * stride) for n in range(math.ceil(left / stride))]
 
 
-def _tiered_end(offsets: PartitionOffsets | DirectFetchError, end: int) -> int:
+def _tiered_end(offsets: PartitionOffsets | DirectFetchError) -> int | None:
+    return None if isinstance(offsets, DirectFetchError) or offsets.latest_tiered < 0 else offsets.latest_tiered + 1
+
+
+def _asked_end(tiered_end: int | None, end: int) -> int:
     """The first offset that need not be asked for. What is not known is asked for."""
-    if isinstance(offsets, DirectFetchError) or offsets.latest_tiered < 0:
-        return end
-    return min(end, offsets.latest_tiered + 1)
+    return end if tiered_end is None else min(end, tiered_end)
 
 
-def _joined(found: OffsetRange, spans: Mapping[TopicPartition, Iterable[SegmentSpan]]) -> OffsetRange:
-    segments = tuple(sorted(spans.get(found.topic_partition, ()), key=lambda span: span.start))
-    return OffsetRange(found.topic_partition, found.start, found.end, segments)
+def _span(found: SegmentLocation) -> SegmentSpan:
+    segment = found.metadata
+    return SegmentSpan(segment.start_offset, segment.end_offset + 1, segment.segment_size_in_bytes, segment.max_timestamp_ms)
+
+
+def _range_bytes(found: SegmentLocation) -> int | None:
+    """How large ranges are; a single one may be the rest of a segment, which says nothing."""
+    return max(granted.range.size for granted in found.ranges) if len(found.ranges) > 1 else None
 
 
 class _Prober:
@@ -95,6 +122,10 @@ class _Prober:
         self._timeout = timeout
 
     def segment(self, partition: TopicPartition, offset: int, tiered_end: int) -> SegmentSpan | None:
+        found = self.locate(partition, offset, tiered_end, MIN_RANGE_BYTES)
+        return None if found is None else _span(found)
+
+    def locate(self, partition: TopicPartition, offset: int, tiered_end: int, max_bytes: int) -> SegmentLocation | None:
         if offset >= tiered_end:
             return None
         try:
@@ -103,12 +134,9 @@ class _Prober:
                 offset,
                 leader_epoch=UNKNOWN_EPOCH,
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                max_bytes=MIN_RANGE_BYTES,
+                max_bytes=max_bytes,
                 deadline=Deadline(self._clock, self._timeout),
             )
         except DirectFetchError:
             return None
-        if not isinstance(found, SegmentLocation):
-            return None
-        metadata = found.metadata
-        return SegmentSpan(metadata.start_offset, metadata.end_offset + 1, metadata.segment_size_in_bytes)
+        return found if isinstance(found, SegmentLocation) else None

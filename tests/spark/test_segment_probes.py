@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import LocationError
@@ -25,20 +27,22 @@ class FakeSource:
         self._failing = failing
         self._lock = threading.Lock()
         self.asked: list[int] = []
+        self.windows: list[int] = []
+        self.cuts: tuple[int, ...] = (0, SIZE)
 
     def locate(self, topic: str, partition: int, offset: int, **more: Any) -> Any:
         assert more["isolation_level"] is IsolationLevel.READ_UNCOMMITTED
         with self._lock:
             self.asked.append(offset)
+            self.windows.append(more["max_bytes"])
         number = offset // LENGTH
         if number in self._failing:
             raise LocationError("no answer")
         if number >= COUNT:
             return NotRemote("local")
         found = segment(start_offset=number * LENGTH, end_offset=number * LENGTH + LENGTH - 1, segment_size_in_bytes=SIZE)
-        return location(
-            metadata=found, fetch_offset=offset, ranges=(GrantedRange(ByteRange(0, SIZE)),), next_offset=found.end_offset + 1
-        )
+        ranges = tuple(GrantedRange(ByteRange(*bounds)) for bounds in pairwise(self.cuts))
+        return location(metadata=found, fetch_offset=offset, ranges=ranges, next_offset=found.end_offset + 1)
 
     def offsets_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], Any]:
         return dict.fromkeys(partitions, self._offsets)
@@ -56,7 +60,8 @@ def starts(found: OffsetRange) -> list[int]:
 def test_finds_every_segment_where_each_is_a_split() -> None:
     (found,) = learnt(FakeSource(), OffsetRange(TP, 0, 6000))
     assert starts(found) == list(range(COUNT))
-    assert found.segments[0] == SegmentSpan(0, LENGTH, SIZE)
+    assert found.segments[0] == SegmentSpan(0, LENGTH, SIZE, 1_700_000_000_000)
+    assert found.tiered_end == LENGTH * COUNT
 
 
 def test_asks_about_once_per_split_where_segments_are_small() -> None:
@@ -77,7 +82,7 @@ def test_a_budget_bounds_the_questions() -> None:
 def test_nothing_is_asked_where_nothing_is_tiered() -> None:
     source = FakeSource()
     ranges = [OffsetRange(TP, 5000, 6000), OffsetRange(TP, 7, 7)]
-    assert learnt(source, *ranges) == ranges
+    assert learnt(source, *ranges) == [attrs.evolve(ranges[0], tiered_end=5000), ranges[1]]
     assert source.asked == []
     assert learnt(source, OffsetRange(TP, 7, 7)) == [OffsetRange(TP, 7, 7)]
 
@@ -86,6 +91,7 @@ def test_nothing_is_asked_where_nothing_is_tiered() -> None:
 def test_where_the_tier_s_end_is_unknown_all_is_asked_for(offsets: object) -> None:
     (found,) = learnt(FakeSource(offsets=offsets), OffsetRange(TP, 4900, 5200))
     assert starts(found) == [49]
+    assert found.tiered_end is None
 
 
 def test_what_cannot_be_learnt_is_left_out() -> None:
@@ -98,6 +104,16 @@ def test_what_cannot_be_learnt_is_left_out() -> None:
 def test_a_range_may_begin_inside_a_segment() -> None:
     (found,) = learnt(FakeSource(), OffsetRange(TP, 150, 420))
     assert starts(found) == [1, 2, 3, 4]
+
+
+def test_the_first_location_shows_how_large_ranges_are() -> None:
+    source = FakeSource()
+    (found,) = learnt(source, OffsetRange(TP, 0, 6000))
+    assert found.range_bytes is None
+    source.cuts = (0, 400, 800, SIZE)
+    (found,) = learnt(source, OffsetRange(TP, 0, 6000))
+    assert found.range_bytes == 400
+    assert max(source.windows) == 64 << 20
 
 
 def test_where_to_ask() -> None:
