@@ -24,6 +24,7 @@ from tests.support.gcs_server import GcsServer
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
+from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
 from tests.support.store_server import StoreServer
 
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
@@ -39,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fault(number, ...): is about these faults of tests/faults/registry.py")
     if RUN_VARIABLE not in os.environ:
         run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
         (run / "owner.pid").write_text(str(os.getpid()))
@@ -192,6 +194,27 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServ
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     """A GCS server. Tests take a bucket of their own from it."""
     yield from _served(GcsServer(tmp_path_factory.mktemp("gcs")))
+
+
+@pytest.fixture(scope="session")
+def spark_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """A session of the newest Spark that has a Kafka source of its own to compare with."""
+    yield from _driven(lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars()))
+
+
+@pytest.fixture(scope="session")
+def spark_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """A session of the newest Spark."""
+    yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark")))
+
+
+def _driven(start: Callable[[], SparkDriver]) -> Iterator[SparkDriver]:
+    try:
+        driver = start()
+    except MissingPartError as error:
+        pytest.skip(f"no Spark: {error}")
+    with driver:
+        yield driver
 
 
 def _served(server: _Server) -> Iterator[_Server]:

@@ -1,0 +1,153 @@
+"""The numbered faults that a reader survives: what goes wrong, what the user sees of it, and within what time.
+
+A test says which of them it is about with the marker ``fault``, a cell of the matrix with its scenario's ``faults``::
+
+    @pytest.mark.fault("F57", "F58")
+    def test_a_shim_that_dies_costs_speed_only(): ...
+
+tests/faults/test_registry.py fails where a number has no test, and where docs/reliability.md has no row for it.
+
+Times are in terms of settings: read is ``fetch.remote.read.timeout.ms`` (5 s), connect ``fetch.remote.connect.timeout.ms`` (1 s),
+location ``fetch.remote.location.timeout.ms`` (1 s); "pauses" are those between two attempts, at most 2 s each.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["FAULTS", "Fault"]
+
+_SAME = "the same records; that range comes later"
+_BROKER = "the same records, from the broker"
+_RELOCATED = "the same records, from a fresh location, else from the broker"
+_AT_ONCE = "at once"
+_RETRIES = "2 more attempts and their pauses, within read each"
+_ONE_MORE = "1 more attempt"
+_LOCATION = "location"
+
+
+@attrs.frozen
+class Fault:
+    """A numbered fault. ``sees``: what the application notices; ``within``: how long a record may come later for it."""
+
+    number: str
+    what: str
+    sees: str
+    within: str
+
+
+_ROWS = (
+    # -- the store answers, and not with the range ------------------------------------------------------------------------
+    ("F01", "the URL has expired before it is used (403, 400 ExpiredToken, Azure's form)", _RELOCATED, _LOCATION),
+    ("F02", "the URL expires between two ranges", _RELOCATED, _LOCATION),
+    ("F03", "the URL expires while a body that broke off is asked for again", _RELOCATED, _LOCATION),
+    ("F04", "the signature is damaged", _RELOCATED, _LOCATION),
+    ("F05", "credentials are revoked or replaced", _RELOCATED, _LOCATION),
+    ("F06", "404: retention has deleted the segment", _RELOCATED, _LOCATION),
+    ("F07", "404 or 403 of a store that lags, or of a bucket that is gone", _RELOCATED, _LOCATION),
+    ("F08", "416: the object is shorter than its metadata says, or empty", _RELOCATED, _LOCATION),
+    ("F09", "500, 502, 504", _SAME, _RETRIES),
+    ("F10", "503 SlowDown, 429 with Retry-After", _SAME, _RETRIES),
+    ("F11", "200 whose body is an error document", _SAME, _RETRIES),
+    ("F12", "a redirect", f"{_BROKER}; nothing is asked of the other place", _AT_ONCE),
+    ("F13", "200 with the whole object: the store does not know ranges", _BROKER, _RETRIES),
+    ("F14", "206 with a wrong, missing or overlapping Content-Range", _SAME, _RETRIES),
+    ("F15", "more or fewer bytes than the head says; multipart/byteranges", _SAME, _RETRIES),
+    ("F16", "a body encoded with gzip that nobody asked for", _SAME, _RETRIES),
+    # -- the connection to the store --------------------------------------------------------------------------------------
+    ("F17", "the connection is refused", _BROKER, _RETRIES),
+    ("F18", "the connection is never answered (SYN dropped)", _BROKER, "connect"),
+    ("F19", "the store's name does not resolve, slowly, or to nothing", _BROKER, "connect, or its attempts and pauses"),
+    ("F20", "a certificate that is expired, of another host, or of an unknown authority", _BROKER, _AT_ONCE),
+    ("F21", "the TLS handshake stalls", _BROKER, "connect"),
+    ("F22", "plaintext on the TLS port", f"{_BROKER}; never a downgrade", _AT_ONCE),
+    ("F23", "a stall before the head", _BROKER, "read"),
+    ("F24", "a trickle", _BROKER, "read"),
+    (
+        "F25",
+        "an established connection goes dead: before the head, in a batch, or in the pool",
+        _BROKER,
+        "read; the store again within 30 s",
+    ),
+    ("F26", "RST in the body", _SAME, _RETRIES),
+    ("F27", "the body ends early", _SAME, _RETRIES),
+    ("F28", "the body is cut at any byte", "what came whole before the cut is not asked for in vain; the rest later", _RETRIES),
+    ("F29", "the store answers more slowly than the broker", "the same records, from the broker while that is faster", "read"),
+    # -- the bytes --------------------------------------------------------------------------------------------------------
+    ("F30", "bits flip where the checksum covers them", _SAME, _ONE_MORE),
+    ("F31", "bits flip in bytes 0-16 of a batch, which no checksum covers", _SAME, _ONE_MORE),
+    ("F32", "another segment's bytes, or zeros", _BROKER, _ONE_MORE),
+    ("F33", "another topic's bytes, or those of another leader epoch", _BROKER, _ONE_MORE),
+    ("F34", "a batch length that is negative, zero or huge", _BROKER, _ONE_MORE),
+    ("F35", "a record count that is negative or huge", _BROKER, _ONE_MORE),
+    ("F36", "a record count that differs from the records there", _BROKER, _ONE_MORE),
+    ("F37", "a varint of more than 5 or 10 bytes", _BROKER, _ONE_MORE),
+    ("F38", "sizes of keys, values or headers that are negative", _BROKER, _ONE_MORE),
+    ("F39", "sizes that reach past the end of their record", _BROKER, _ONE_MORE),
+    (
+        "F40",
+        "message sets of magic 0 and 1, compressed or not; LogAppendTime",
+        "the records as the broker gives them",
+        _AT_ONCE,
+    ),
+    ("F41", "a magic that nobody knows", _BROKER, _AT_ONCE),
+    ("F42", "a batch larger than a range", "the same records", _AT_ONCE),
+    ("F43", "a decompression bomb", _BROKER, _ONE_MORE),
+    ("F44", "compressed data cut short or with a tail; an unknown codec", _BROKER, _ONE_MORE),
+    (
+        "F45",
+        "empty batches, control batches, holes of compaction, a batch without its last record",
+        "the same records",
+        _AT_ONCE,
+    ),
+    (
+        "F46",
+        "transactions across segments, tiers and ends of ranges",
+        "no record of an aborted transaction, each of a committed one",
+        _AT_ONCE,
+    ),
+    ("F47", "a list of aborted transactions that is late, unsorted or repeats itself", "as F46", _AT_ONCE),
+    ("F48", "a list of aborted transactions that is short; a marker in a later segment", "as F46", _AT_ONCE),
+    ("F49", "an object in chunks or encrypted, without keys; a format nobody knows", _BROKER, _AT_ONCE),
+    # -- metadata and shim ------------------------------------------------------------------------------------------------
+    ("F50", "an entry of the offset index is wrong", "the same records", _LOCATION),
+    ("F51", "the offset index is not there", "the same records", _LOCATION),
+    ("F52", "a segment was uploaded again under another id", "the same records", _LOCATION),
+    ("F53", "a location is used after its segment was deleted", _RELOCATED, _LOCATION),
+    ("F54", "the metadata topic lags or has a gap", _BROKER, _LOCATION),
+    ("F55", "the metadata topic holds an unknown version, or tombstones", _BROKER, _LOCATION),
+    ("F56", "a copy was begun and never finished; a segment is deleted while it is read", _RELOCATED, _LOCATION),
+    ("F57", "the shim is down or is killed", "as with the broker gone; goes on once it is back", _LOCATION),
+    ("F58", "the shim restarts again and again, or is slow", "the same records", _LOCATION),
+    ("F59", "the shim answers garbage, or another request", "the same records", _LOCATION),
+    ("F60", "clocks of shim, store and client differ", "nothing", _AT_ONCE),
+    ("F61", "two shims disagree; an old shim with a new client, and the reverse", "the same records", _LOCATION),
+    # -- broker, group, application ---------------------------------------------------------------------------------------
+    ("F62", "a leader is elected while a range is on its way", "the same records", _LOCATION),
+    ("F63", "an unclean election truncates the log below the position", "the plain consumer's error or reset", _LOCATION),
+    ("F64", "retention or DeleteRecords passes the position", "the plain consumer's error or reset", _LOCATION),
+    ("F65", "the topic is deleted and made again", "the plain consumer's error or reset", _LOCATION),
+    ("F66", "a rebalance with bytes on their way: eager, cooperative, static", "nothing after the revocation", _AT_ONCE),
+    ("F67", "partitions are revoked, lost, and assigned again at once", "nothing after the revocation", _AT_ONCE),
+    ("F68", "seek, pause, resume, offsets_for_times, commit or close during a read", "as the plain consumer's", _AT_ONCE),
+    ("F69", "a fork, or a second thread that closes", "as the plain consumer's", _AT_ONCE),
+    ("F70", "the consumer is killed at any moment and starts again", "at least once from the last commit", _AT_ONCE),
+    ("F71", "a commit fails; max.poll.interval.ms is exceeded", "as the plain consumer's", _AT_ONCE),
+    ("F72", "a slow application; a thousand partitions; segments of 1 GiB", "the same records in bounded memory", _AT_ONCE),
+    ("F73", "the hand-over at the end of the tier while segments are being tiered", "the same records", _LOCATION),
+    (
+        "F74",
+        "the store is dead for twenty consumers at once",
+        f"{_BROKER}; a breaker keeps the store from being asked",
+        _RETRIES,
+    ),
+    (
+        "F75",
+        "Spark: executors killed, tasks twice, a driver restarted, URLs older than their task",
+        "rows equal the oracle's",
+        "the task's retry",
+    ),
+)
+
+FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
+"""All faults by number, F01 to F75."""
