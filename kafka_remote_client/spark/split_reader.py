@@ -9,17 +9,21 @@ References: docs/design.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 
 import pyarrow as pa
+from confluent_kafka import Message
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteStorageTimeoutError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.spark.broker_read import consumer_settings, read_from_broker
 from kafka_remote_client.spark.columns import batches, column_names, from_messages
+from kafka_remote_client.spark.counters import Counters, added, counted
 from kafka_remote_client.spark.data_loss import DataLoss
 from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import Split
@@ -49,6 +53,14 @@ class SplitReader:
         self._names = column_names(options.columns)
         self._timeout = options.poll_timeout_ms / 1000
         self._next = 0
+        self._metrics = FetchMetrics(self._clock)
+        """What was delivered; what that took is in the engine's."""
+        self._engine_counters: Counters = {}
+
+    @property
+    def counters(self) -> Counters:
+        """What was read since this reader was made, from both tiers."""
+        return added([self._engine_counters, counted({}, self._metrics.snapshot())])
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The split's records, in the order of their offsets.
@@ -56,31 +68,64 @@ class SplitReader:
         Raises DataLossError, BrokerReadError, ConfigurationError, KafkaException; UnsupportedFormatError for a timestamp
         that no column of Spark's can hold.
         """
+        topic_partition = split.topic_partition
+        with closing(self._pieces(split)) as pieces:
+            for piece in pieces:
+                whole = (
+                    piece.to_arrow(*topic_partition)
+                    if isinstance(piece, RecordBlock)
+                    else from_messages(piece, topic_partition)
+                )
+                yield from batches(whole, self._names)
+
+    def messages(self, split: Split) -> Iterator[Message]:
+        """The same records as a consumer gives them. Raises as :meth:`read`, but for timestamps."""
+        with closing(self._pieces(split)) as pieces:
+            for piece in pieces:
+                yield from piece.messages(*split.topic_partition) if isinstance(piece, RecordBlock) else piece
+
+    def _pieces(self, split: Split) -> Generator[RecordBlock | list[Message], None, None]:
+        """Each of the two paths gives records as they come; both forms that callers want are made of these."""
         self._next = split.start
         try:
             with self._engines.lend(self._options) as engine:
                 if engine is not None:
                     yield from self._from_tier(engine, split)
         except RemoteStorageTimeoutError:
-            _say_why(split, self._next, "timeout")
+            self._taken_over(split, "timeout")
         if self._next < split.end:
             yield from self._from_broker(split)
 
-    def _from_tier(self, engine: FetchEngine, split: Split) -> Iterator[pa.RecordBatch]:
-        topic, partition = split.topic_partition
+    def _from_tier(self, engine: FetchEngine, split: Split) -> Iterator[RecordBlock]:
+        before = engine.metrics.snapshot()
         reader = engine.reader(
-            topic, partition, split.start, end_offset=split.end, isolation_level=self._options.client.isolation_level
+            *split.topic_partition, split.start, end_offset=split.end, isolation_level=self._options.client.isolation_level
         )
-        with closing(reader.blocks(self._timeout)) as items:
-            for item in items:
-                if isinstance(item, ReadEnd):
-                    if item.reason not in _EXPECTED:
-                        _say_why(split, item.next_offset, item.reason)
-                else:
-                    yield from batches(item.to_arrow(topic, partition), self._names)
-                self._next = item.next_offset
+        try:
+            with closing(reader.blocks(self._timeout)) as items:
+                for item in items:
+                    if isinstance(item, ReadEnd):
+                        self._next = item.next_offset
+                        self._tier_ended(split, item.reason)
+                    else:
+                        self._metrics.add("remote-fetch-records-total", len(item))
+                        self._metrics.add("remote-fetch-record-bytes-total", item.nbytes)
+                        yield item
+                        self._next = item.next_offset
+        finally:
+            self._engine_counters = added([self._engine_counters, counted(before, engine.metrics.snapshot())])
 
-    def _from_broker(self, split: Split) -> Iterator[pa.RecordBatch]:
+    def _tier_ended(self, split: Split, reason: str) -> None:
+        if reason not in _EXPECTED:
+            self._taken_over(split, reason)
+        elif self._next < split.end:
+            self._metrics.add("remote-fetch-handovers-total")
+
+    def _taken_over(self, split: Split, reason: str) -> None:
+        self._metrics.fallback(reason)
+        _log.warning("%s: the broker takes over at offset %d: %s", split.topic_partition, self._next, reason)
+
+    def _from_broker(self, split: Split) -> Iterator[list[Message]]:
         found = read_from_broker(
             consumer_settings(self._options),
             split.topic_partition,
@@ -91,8 +136,5 @@ class SplitReader:
             clock=self._clock,
         )
         for messages in found:
-            yield from batches(from_messages(messages, split.topic_partition), self._names)
-
-
-def _say_why(split: Split, offset: int, reason: str) -> None:
-    _log.warning("%s: the broker takes over at offset %d: %s", split.topic_partition, offset, reason)
+            self._metrics.add("broker-fetch-records-total", len(messages))
+            yield messages

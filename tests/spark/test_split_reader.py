@@ -9,6 +9,7 @@ from confluent_kafka import Message
 
 from kafka_remote_client.errors import RemoteStorageTimeoutError
 from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark import split_reader
@@ -33,6 +34,7 @@ class FakeEngine:
 
     def __init__(self, items: Sequence[RecordBlock | ReadEnd | Exception]) -> None:
         self._items = items
+        self.metrics = FetchMetrics(ManualClock())
         self.asked: list[tuple[Any, ...]] = []
         self.left = 0
         self.closed = False
@@ -45,6 +47,7 @@ class FakeEngine:
         assert timeout == 120.0
         try:
             for item in self._items:
+                self.metrics.range_done(100, 0.1)
                 if isinstance(item, Exception):
                     raise item
                 yield item
@@ -141,3 +144,34 @@ def test_an_engine_that_was_silent_is_not_used_again(from_broker: list[tuple[int
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
     list(SplitReader(options, engines=TaskEngines(lambda _options, _clock: engine)).read(SPLIT))
     assert engine.closed
+
+
+def test_messages_are_the_same_records_as_a_consumer_gives_them(from_broker: list[tuple[int, int]]) -> None:
+    engine: Any = FakeEngine([block(5, 6), ReadEnd("local", 8)])
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
+    reader = SplitReader(options, clock=ManualClock(), engines=TaskEngines(lambda _options, _clock: engine))
+    found = list(reader.messages(SPLIT))
+    assert [(found.topic(), found.partition(), found.offset(), found.key(), found.value()) for found in found] == [
+        ("t", 3, offset, b"k", b"v") for offset in (5, 6, 8, 9)
+    ]
+    assert from_broker == [(8, 10)]
+
+
+def test_it_is_counted_what_came_from_where_and_why(from_broker: list[tuple[int, int]]) -> None:
+    engine: Any = FakeEngine([block(5, 6), ReadEnd("local", 8)])
+    failing: Any = FakeEngine([block(5), RemoteStorageTimeoutError("nothing came")])
+    engine.metrics.range_done(1000, 0.1)  # of a task before
+    engines = iter([engine, failing, None])
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
+    reader = SplitReader(options, clock=ManualClock(), engines=TaskEngines(lambda _options, _clock: next(engines)))
+    list(reader.read(SPLIT))
+    found = reader.counters
+    assert found["remote-fetch-records-total"] == found["broker-fetch-records-total"] == 2
+    assert (found["remote-fetch-request-total"], found["remote-fetch-bytes-total"]) == (2, 200)
+    assert (found["remote-fetch-handovers-total"], found["remote-fetch-fallbacks-total"]) == (1, {})
+    reader._options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", "kafka.client.id": "other"})
+    list(reader.messages(SPLIT))
+    found = reader.counters
+    assert (found["remote-fetch-records-total"], found["broker-fetch-records-total"]) == (3, 6)
+    assert (found["remote-fetch-handovers-total"], found["remote-fetch-fallbacks-total"]) == (1, {"timeout": 1})
+    assert found["remote-fetch-request-total"] == 4
