@@ -97,7 +97,11 @@ def plan_splits(
     parts = [1 if max_records is None else -(-split.offsets // max_records) for split in splits]
     if min_partitions is not None:
         parts = _more_parts(splits, parts, min_partitions)
-    return [piece for split, count in zip(splits, parts, strict=True) for piece in _divided(split, count)]
+    return [
+        piece
+        for split, count in zip(splits, parts, strict=True)
+        for piece in ((split,) if count == 1 else _divided(split, count))
+    ]
 
 
 def _density(spans: Iterable[SegmentSpan]) -> float:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.spark.offsets import TopicPartition
@@ -107,6 +107,7 @@ def _spans(gaps: list[tuple[int, int, int]]) -> list[SegmentSpan]:
     return spans
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 300), st.integers(-5, 300), SPANS), max_size=4),
     st.integers(1, 20_000),
@@ -131,6 +132,7 @@ def test_splits_tile_the_ranges_and_keep_to_their_bounds(
     assert min_partitions is None or len(splits) >= min(min_partitions, len(read))
 
 
+@settings(deadline=None)
 @given(SPANS, st.integers(1, 20_000))
 def test_without_further_wishes_splits_are_cut_on_segment_bounds_alone(
     gaps: list[tuple[int, int, int]], split_bytes: int

@@ -82,7 +82,7 @@ def test_a_budget_bounds_the_questions() -> None:
 def test_nothing_is_asked_where_nothing_is_tiered() -> None:
     source = FakeSource()
     ranges = [OffsetRange(TP, 5000, 6000), OffsetRange(TP, 7, 7)]
-    assert learnt(source, *ranges) == [attrs.evolve(ranges[0], tiered_end=5000), ranges[1]]
+    assert learnt(source, *ranges) == [attrs.evolve(found, tiered_end=5000) for found in ranges]
     assert source.asked == []
     assert learnt(source, OffsetRange(TP, 7, 7)) == [OffsetRange(TP, 7, 7)]
 
