@@ -1,0 +1,369 @@
+"""What happened to consumers, event by event: written by a recorder, judged by ``tests.support.invariants``.
+
+A test records the consumer under test and, in a history of its own, the oracle: a plain ``confluent_kafka.Consumer`` with
+``check.crcs=true`` on the same topics. Then it lets the invariants compare the two::
+
+    history, truth = History(), History()
+    with recorded(Consumer, direct_settings(...), history) as consumer:          # tests.support.recorder
+        consumer.subscribe(["orders"])
+        while not done:
+            consumer.poll(1.0)                                                   # any call of confluent_kafka's
+    with recorded(confluent_kafka.Consumer, plain_settings(...), truth) as plain:
+        ...                                                                      # reads everything to its ends
+    check(history, Oracle.of(truth))                                             # tests.support.invariants.checker; raises
+
+What only the test knows it adds by hand, with :meth:`History.add`: what was produced and how its transaction ended
+(:class:`Produced`), when the broker was out of reach (:class:`Outage`), when the log's bounds moved (:class:`Moved`), which
+fault fired (:class:`Fired`). Without these a history is judged by the oracle alone.
+
+Events have one order: their ``number``. ``at`` is monotonic seconds, which on Linux all processes of a machine share, so that
+histories of several processes can be put together (``journal``, :meth:`History.merged`): what a killed process had done by
+then is in its journal.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import attrs
+from confluent_kafka import OFFSET_INVALID, KafkaError, Message, TopicPartition
+
+__all__ = [
+    "Assigned",
+    "Closed",
+    "Committed",
+    "Counted",
+    "Event",
+    "Failure",
+    "FellBack",
+    "Fired",
+    "History",
+    "Key",
+    "Measured",
+    "Moved",
+    "Opened",
+    "Outage",
+    "Outcome",
+    "Paused",
+    "Place",
+    "Polled",
+    "Positioned",
+    "Produced",
+    "Record",
+    "Resumed",
+    "Revoked",
+    "Sought",
+    "Stored",
+]
+
+Key: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+
+class Record(NamedTuple):
+    """All that a consumer tells of a record. ``timestamp`` is (type, milliseconds), ``headers`` None where there are none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: tuple[int, int] | None
+    leader_epoch: int | None
+    key: Any
+    value: Any
+    headers: Any
+
+    @classmethod
+    def of(cls, message: Message) -> Record:
+        """Of a message that is no error."""
+        headers = message.headers()
+        return cls(
+            str(message.topic()),
+            int(message.partition() or 0),
+            int(message.offset() or 0),
+            message.timestamp(),
+            message.leader_epoch(),
+            message.key(),
+            message.value(),
+            None if headers is None else tuple(map(tuple, headers)),
+        )
+
+    @property
+    def place(self) -> Key:
+        return self.topic, self.partition
+
+
+@attrs.frozen
+class Place:
+    """A partition at an offset: numeric, or one of confluent_kafka's logical ones (OFFSET_INVALID: not known)."""
+
+    topic: str
+    partition: int
+    offset: int = OFFSET_INVALID
+    leader_epoch: int | None = None
+
+    @classmethod
+    def of(cls, partition: TopicPartition) -> Place:
+        return cls(partition.topic, partition.partition, partition.offset, partition.leader_epoch)
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.partition
+
+
+@attrs.frozen
+class Failure:
+    """An error that a poll gave: also the end of a partition."""
+
+    code: int
+    key: Key | None = None
+    offset: int | None = None
+    text: str = ""
+
+    @property
+    def is_end(self) -> bool:
+        return self.code == KafkaError._PARTITION_EOF
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    """``consumer``: the name of the consumer that it happened to, "" where it happened to none."""
+
+    number: int
+    at: float
+    consumer: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Opened(Event):
+    """A consumer was made. ``announces_ends``: it is told where partitions end."""
+
+    group: str
+    isolation: str = "read_committed"
+    reset: str = "latest"
+    announces_ends: bool = False
+
+
+class Outcome(Enum):
+    """How the transaction of a record ended; PLAIN: it had none, UNKNOWN: not acknowledged."""
+
+    PLAIN = "plain"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    UNKNOWN = "unknown"
+
+
+@attrs.frozen(kw_only=True)
+class Produced(Event):
+    """The broker acknowledged a record; to be added once the outcome is known. ``headers`` None: not compared."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: Any
+    value: Any
+    headers: Any = None
+    outcome: Outcome = Outcome.PLAIN
+
+
+@attrs.frozen(kw_only=True)
+class Assigned(Event):
+    """Partitions were assigned. ``places`` are where reading is to start: what was committed is looked up already.
+
+    ``committed``: of these the ones that start at a committed offset. ``incremental`` False: all others are gone.
+    """
+
+    places: tuple[Place, ...]
+    committed: frozenset[Key] = frozenset()
+    incremental: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Revoked(Event):
+    """Partitions were taken away: by a rebalance, by unassign, or ``lost``."""
+
+    keys: tuple[Key, ...]
+    lost: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Polled(Event):
+    """poll() or consume() returned, at the event's own time; called at ``began``. Callbacks that ran in it come before it."""
+
+    began: float
+    records: tuple[Record, ...] = ()
+    errors: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Sought(Event):
+    """A seek returned."""
+
+    place: Place
+
+
+@attrs.frozen(kw_only=True)
+class Paused(Event):
+    """A pause returned."""
+
+    keys: tuple[Key, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Resumed(Event):
+    """A resume is about to be called."""
+
+    keys: tuple[Key, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Stored(Event):
+    """The application stored offsets itself."""
+
+    places: tuple[Place, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Committed(Event):
+    """The group's committed offsets, as an answer to a commit or to a question. ``seen`` = the latter."""
+
+    places: tuple[Place, ...]
+    seen: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Positioned(Event):
+    """What ``position`` answered."""
+
+    places: tuple[Place, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Closed(Event):
+    """close() returned."""
+
+
+@attrs.frozen(kw_only=True)
+class Moved(Event):
+    """The log begins at ``log_start`` from now on (retention, DeleteRecords) or was cut to ``end`` (an unclean election)."""
+
+    key: Key
+    log_start: int = 0
+    end: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Outage(Event):
+    """The broker cannot be reached from here on; with ``over`` it can again. Progress is not judged meanwhile."""
+
+    over: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Fired(Event):
+    """A fault was seen to happen ``times`` times, by whatever injected it."""
+
+    fault: str
+    times: int = 1
+
+
+@attrs.frozen(kw_only=True)
+class FellBack(Event):
+    """A partition went on by the broker although its data is tiered, as the consumer's log says."""
+
+    key: Key
+    offset: int
+    cause: str
+
+
+@attrs.frozen(kw_only=True)
+class Counted(Event):
+    """What the consumer counted until now."""
+
+    from_store: int
+    from_broker: int
+    fallbacks: Mapping[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class Measured(Event):
+    """What the process holds: ``moment`` is "before" the first consumer, "during", or "after" the last was closed.
+
+    ``bound``: the bytes that may be held at most; the bytes are -1 where they were not measured.
+    """
+
+    moment: str
+    threads: tuple[str, ...] = ()
+    sockets: int = -1
+    bytes_held: int = -1
+    bound: int = -1
+
+
+_E = TypeVar("_E", bound=Event)
+
+
+class History:
+    """Events in the order in which they happened. Thread-safe. ``journal``: each is written to that file at once as well."""
+
+    def __init__(
+        self, events: Iterable[Event] = (), *, journal: Path | None = None, now: Callable[[], float] | None = None
+    ) -> None:
+        self.events: list[Event] = list(events)
+        self._now = now or time.monotonic
+        self._lock = threading.Lock()
+        self._journal = None if journal is None else journal.open("ab", buffering=0)
+
+    def add(self, kind: type[_E], consumer: str = "", **fields: Any) -> _E:
+        """Adds an event of ``kind`` that happened just now."""
+        with self._lock:
+            event = kind(number=len(self.events), at=self._now(), consumer=consumer, **fields)
+            self.events.append(event)
+            if self._journal is not None:
+                self._journal.write(pickle.dumps(event))
+        return event
+
+    def now(self) -> float:
+        """Seconds on the clock of the events."""
+        return self._now()
+
+    def of(self, kind: type[_E], consumer: str | None = None) -> list[_E]:
+        """The events of a kind, of one consumer or of all."""
+        return [event for event in self.events if isinstance(event, kind) and consumer in (None, event.consumer)]
+
+    def consumers(self) -> list[str]:
+        """The names of all consumers, in the order of their first events."""
+        return list(dict.fromkeys(event.consumer for event in self.events if event.consumer))
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(list(self.events))
+
+    def close(self) -> None:
+        """Ends the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+    @classmethod
+    def merged(cls, *parts: History | Path) -> History:
+        """Histories, or journals of them, as one in the order of time. A journal that was cut off counts up to there."""
+        events = [event for part in parts for event in (part.events if isinstance(part, History) else _read(part))]
+        events.sort(key=lambda event: event.at)
+        return cls(attrs.evolve(event, number=number) for number, event in enumerate(events))
+
+
+def _read(journal: Path) -> Iterator[Event]:
+    with journal.open("rb") as file:
+        while True:
+            try:
+                event = pickle.load(file)
+            except (EOFError, pickle.UnpicklingError):
+                return
+            yield event

@@ -1,0 +1,120 @@
+"""Which records came, and in which order: I1 (lost), I2 (twice), I3 (order), I4 (skipped), I7 (unasked for).
+
+The names in brackets are those of Jepsen's Kafka checker. See ``docs/testing.md`` for what each says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from tests.support.history import Event, History, Key, Opened, Outcome, Produced
+from tests.support.invariants.oracle import Oracle
+from tests.support.invariants.spans import Span, walk
+from tests.support.invariants.violation import Violation, violation
+
+__all__ = ["duplicated", "lost", "out_of_order", "skipped", "unasked"]
+
+_COMMITTED = {Outcome.PLAIN, Outcome.COMMITTED}
+
+
+def lost(history: History, oracle: Oracle) -> list[Violation]:
+    """I1 [lost-write, unseen]: every committed record between a span's start and its position was delivered in it.
+
+    Committed is what was acknowledged, where the history says so (:class:`Produced`), and what the oracle got else.
+    """
+    uncommitted = {event.consumer for event in history.of(Opened) if event.isolation == "read_uncommitted"}
+    acknowledged: dict[Key, list[Produced]] = {}
+    for event in history.of(Produced):
+        acknowledged.setdefault((event.topic, event.partition), []).append(event)
+    found = []
+    for span in walk(history).spans:
+        start, stop = span.first_wanted, span.position
+        if start is None or stop is None:
+            continue
+        if span.key in acknowledged:
+            everything = span.consumer in uncommitted
+            wanted: Iterable[int] = sorted(
+                event.offset
+                for event in acknowledged[span.key]
+                if start <= event.offset < stop
+                and (event.outcome in _COMMITTED or (everything and event.outcome is not Outcome.UNKNOWN))
+            )
+        else:
+            wanted = oracle.offsets(span.key, start, stop)
+        came = {delivery.record.offset for delivery in span.deliveries}
+        missing = [offset for offset in wanted if offset not in came]
+        if missing:
+            text = f"{len(missing)} committed records never came, though the position is {stop}"
+            found.append(violation("I1", text, span.began, span.ended, key=span.key, offsets=missing))
+    return found
+
+
+def duplicated(history: History, oracle: Oracle) -> list[Violation]:
+    """I2 [duplicate]: no record comes twice in a span, and what starts at a committed offset gives nothing below it."""
+    found = []
+    for span in walk(history).spans:
+        first: dict[int, Event] = {}
+        for delivery in span.deliveries:
+            offset = delivery.record.offset
+            if offset in first:
+                found.append(violation("I2", "came twice", first[offset], delivery.event, key=span.key, offsets=[offset]))
+            first.setdefault(offset, delivery.event)
+            if span.from_commit and span.start is not None and offset < span.start:
+                text = f"comes again though {span.start} was committed"
+                found.append(violation("I2", text, span.began, delivery.event, key=span.key, offsets=[offset]))
+    return found
+
+
+def out_of_order(history: History, oracle: Oracle) -> list[Violation]:
+    """I3 [int-/nonmonotonic-poll]: offsets strictly rise within a call and from call to call."""
+    found = []
+    for span in walk(history).spans:
+        for one, two in pairwise(span.deliveries):
+            if two.record.offset <= one.record.offset:
+                where = "in one call" if one.event is two.event else "in a later call"
+                offsets = [one.record.offset, two.record.offset]
+                found.append(violation("I3", f"does not rise, {where}", one.event, two.event, key=span.key, offsets=offsets))
+    return found
+
+
+def skipped(history: History, oracle: Oracle) -> list[Violation]:
+    """I4 [int-/poll-skip]: between a span's start and a record, or two records, lies nothing that the oracle delivers."""
+    return [breach for span in walk(history).spans for breach in _skipped(span, oracle)]
+
+
+def _skipped(span: Span, oracle: Oracle) -> Iterator[Violation]:
+    at = span.first_wanted
+    if at is None:
+        return
+    before: Event = span.began
+    for delivery in span.deliveries:
+        offset = delivery.record.offset
+        missing = oracle.offsets(span.key, max(at, span.floor), offset)
+        if missing:
+            text = f"{len(missing)} records were skipped on the way to {offset}"
+            yield violation("I4", text, before, delivery.event, key=span.key, offsets=missing)
+        at, before = max(at, offset + 1), delivery.event
+
+
+def unasked(history: History, oracle: Oracle) -> list[Violation]:
+    """I7: nothing comes after revoke, unassign, assign or close returned, nor while paused, nor from before a seek."""
+    walked = walk(history)
+    found = [
+        violation("I7", f"came {stray.why}", stray.event, key=stray.record.place, offsets=[stray.record.offset])
+        for stray in walked.strays
+    ]
+    for span in walked.spans:
+        if not span.deliveries or span.start is None:
+            continue
+        first = span.deliveries[0]
+        offset = first.record.offset
+        if offset < span.start and not span.from_commit:
+            text = f"came although the {span.opened} said {span.start}"
+            found.append(violation("I7", text, span.began, first.event, key=span.key, offsets=[offset]))
+        elif span.before is not None and offset != span.start and oracle.next_offset(span.key, span.start) != offset:
+            old = span.before.position
+            if old is not None and oracle.next_offset(span.key, old) == offset:
+                text = f"goes on where the seek to {span.start} left off"
+                found.append(violation("I7", text, span.began, first.event, key=span.key, offsets=[offset]))
+    return found

@@ -1,0 +1,149 @@
+"""What is said about places: I8 (positions and commits), I10 (jumps of the log are told)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from tests.support.history import Closed, Committed, Event, History, Key, Moved, Opened, Place, Polled, Positioned, Stored
+from tests.support.invariants.oracle import Oracle
+from tests.support.invariants.spans import Span, walk
+from tests.support.invariants.violation import Violation, violation
+
+__all__ = ["ahead", "untold"]
+
+
+def ahead(history: History, oracle: Oracle) -> list[Violation]:
+    """I8: a position, or a commit, is never past the last record handed out; its leader epoch is that record's.
+
+    A position is held against the consumer's own span, a commit against all that any consumer of the group was handed. Offsets
+    that the application itself stored or sought, or that had been committed before, are no more than it asked for.
+    """
+    groups = {event.consumer: event.group for event in history.of(Opened)}
+    spans = walk(history).spans
+    told = [event for event in history if isinstance(event, Stored | Committed)]
+    found = []
+    for event in history:
+        if isinstance(event, Positioned):
+            for place in event.places:
+                found += _position(event, place, spans)
+        elif isinstance(event, Committed):
+            for place in event.places:
+                group = groups.get(event.consumer)
+                mine = [span for span in spans if groups.get(span.consumer) == group and span.key == place.key]
+                asked = [
+                    stored.offset
+                    for other in told
+                    if other.number < event.number and not (isinstance(other, Committed) and not other.seen)
+                    for stored in other.places
+                    if stored.key == place.key
+                ]
+                found += _commit(history, event, place, mine, asked)
+    return found
+
+
+def _position(event: Positioned, place: Place, spans: list[Span]) -> list[Violation]:
+    if place.offset < 0:
+        return []
+    mine = [s for s in spans if (s.consumer, s.key) == (event.consumer, place.key) and _covers(s, event)]
+    if not mine:
+        return []
+    span = mine[-1]
+    handed = [d.record for d in span.deliveries if d.event.number < event.number]
+    limit = handed[-1].offset + 1 if handed else span.start
+    if limit is not None and place.offset > max(limit, span.floor):
+        text = f"the position is {place.offset}, but only what lies below {limit} was handed out"
+        return [violation("I8", text, span.began, event, key=place.key, offsets=[place.offset])]
+    return _epoch(event, place, {record.offset + 1: record.leader_epoch for record in handed[-1:]}, "position")
+
+
+def _commit(history: History, event: Committed, place: Place, spans: list[Span], asked: list[int]) -> list[Violation]:
+    handed: dict[int, int | None] = {}
+    limit = max(asked, default=-1)
+    for span in spans:
+        if span.began.number < event.number:
+            limit = max(limit, span.start or -1)
+            handed |= {d.record.offset + 1: d.record.leader_epoch for d in span.deliveries if d.event.number < event.number}
+    if limit < 0 and not handed:
+        return []  # what was committed before this history began
+    limit = max([limit, *handed])
+    if place.offset > limit and not _in_progress(history, event):
+        text = f"{place.offset} is committed, but only what lies below {limit} was handed out"
+        return [violation("I8", text, event, key=place.key, offsets=[place.offset])]
+    return _epoch(event, place, handed, "commit")
+
+
+def _in_progress(history: History, event: Event) -> bool:
+    """Whether a call that hands out records had begun when this was told: they count though they are not noted yet."""
+    for later in history.events[event.number + 1 :]:
+        if isinstance(later, Polled | Closed) and later.consumer == event.consumer:
+            return isinstance(later, Polled) and later.began <= event.at and bool(later.records)
+    return False
+
+
+def _epoch(event: Event, place: Place, handed: dict[int, int | None], what: str) -> list[Violation]:
+    """Where nothing says an epoch there is none to compare; a record's epoch left out of the offset after it is a breach."""
+    epoch = handed.get(place.offset)
+    if epoch is None or epoch < 0 or place.leader_epoch == epoch:
+        return []
+    text = f"the {what} has leader epoch {place.leader_epoch}, the record before it {epoch}"
+    return [violation("I8", text, event, key=place.key, offsets=[place.offset])]
+
+
+def _covers(span: Span, event: Event) -> bool:
+    return span.began.number < event.number and (span.ended is None or span.ended.number >= event.number)
+
+
+def untold(history: History, oracle: Oracle) -> list[Violation]:
+    """I10: what the log lost is told as the oracle is told it.
+
+    The errors of each partition are those that the oracle met, and where the policy is "error" a record after a hole that the
+    log's start has swallowed is preceded by an error.
+    """
+    found = []
+    met: dict[Key, list[int]] = {}
+    for event in history.of(Polled):
+        for failure in event.errors:
+            if failure.key is not None and not failure.is_end:
+                met.setdefault(failure.key, []).append(failure.code)
+    for key in sorted({*met, *oracle.errors}):
+        mine, theirs = Counter(set(met.get(key, ()))), Counter(set(oracle.errors.get(key, ())))
+        if mine != theirs and oracle.knows(key):
+            found.append(violation("I10", f"errors {sorted(mine)} came where the oracle got {sorted(theirs)}", key=key))
+    resets = {event.consumer: event.reset for event in history.of(Opened)}
+    for span in walk(history).spans:
+        if resets.get(span.consumer) == "error":
+            found += _silent_jumps(history, span)
+    return found
+
+
+def _silent_jumps(history: History, span: Span) -> list[Violation]:
+    moves = [event for event in history.of(Moved) if event.key == span.key and event.log_start]
+    found = []
+    for one, two in pairwise(span.deliveries):
+        jumped = [
+            move
+            for move in moves
+            if one.record.offset + 1 < move.log_start <= two.record.offset and one.event.number < move.number < two.event.number
+        ]
+        told = any(
+            failure.key == span.key and not failure.is_end
+            for event in history.of(Polled, span.consumer)
+            if one.event.number <= event.number <= two.event.number
+            for failure in event.errors
+        )
+        if jumped and not told:
+            offsets = [one.record.offset, two.record.offset]
+            found.append(
+                violation(
+                    "I10",
+                    "jumped silently",
+                    one.event,
+                    jumped[-1],
+                    two.event,
+                    consumer=span.consumer,
+                    key=span.key,
+                    offsets=offsets,
+                )
+            )
+    return found

@@ -1,0 +1,178 @@
+"""A history seen as spans: one consumer reading one partition, from where it was told to start until it is told otherwise.
+
+::
+
+    assign, seek                                                       seek, revoke, unassign, assign, close
+         │  start ──► delivery, delivery, (paused) ... delivery, end  │
+         └──────────────────────────── a span ────────────────────────┘
+
+A record that comes outside of every span, or while its partition is paused, is a stray. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import attrs
+from confluent_kafka import OFFSET_BEGINNING
+
+from tests.support.history import (
+    Assigned,
+    Closed,
+    Event,
+    History,
+    Key,
+    Moved,
+    Paused,
+    Polled,
+    Record,
+    Resumed,
+    Revoked,
+    Sought,
+)
+
+__all__ = ["Delivery", "Span", "Stray", "Walk", "walk"]
+
+
+@attrs.frozen
+class Delivery:
+    """A record and the call that gave it."""
+
+    event: Polled
+    record: Record
+
+
+@attrs.frozen
+class Stray:
+    """A record that nobody asked for. ``why``: "while paused", "after …" what took the partition away, "never assigned"."""
+
+    event: Polled
+    record: Record
+    why: str
+
+
+@attrs.define
+class Span:
+    """``start``: the first offset wanted, None where it is not known. ``end``: where the partition's end was told.
+
+    ``opened`` "assign" or "seek", ``before`` the span that a seek ended, ``floor`` where the log began when it was read last.
+    """
+
+    consumer: str
+    key: Key
+    start: int | None
+    opened: str
+    began: Event
+    from_commit: bool = False
+    before: Span | None = None
+    ended: Event | None = None
+    end: int | None = None
+    floor: int = 0
+    deliveries: list[Delivery] = attrs.field(factory=list)
+
+    @property
+    def position(self) -> int | None:
+        """The offset after all that was delivered or told to be no record; None where nothing was."""
+        last = self.deliveries[-1].record.offset + 1 if self.deliveries else None
+        return self.end if last is None else max(last, self.end or 0)
+
+    @property
+    def first_wanted(self) -> int | None:
+        """Where reading had to begin; where that is not known, what was delivered first."""
+        if self.start is not None:
+            return max(self.start, self.floor)
+        return self.deliveries[0].record.offset if self.deliveries else None
+
+    def __str__(self) -> str:
+        return f"{self.consumer}'s read of {self.key[0]}-{self.key[1]} from {self.start}, begun by event {self.began.number}"
+
+
+@attrs.define
+class Walk:
+    """All spans, in the order in which they began, and all strays."""
+
+    spans: list[Span] = attrs.field(factory=list)
+    strays: list[Stray] = attrs.field(factory=list)
+
+
+class _Walker:
+    def __init__(self) -> None:
+        self.walk = Walk()
+        self.open: dict[tuple[str, Key], Span] = {}
+        self.gone: dict[tuple[str, Key], str] = {}
+        self.paused: set[tuple[str, Key]] = set()
+        self.floors: dict[Key, int] = {}
+
+    def begin(self, event: Event, key: Key, offset: int, opened: str, *, from_commit: bool = False) -> None:
+        before = self.open.get((event.consumer, key))
+        self.end(event, key, opened)
+        start = offset if offset >= 0 else self.floors.get(key, 0) if offset == OFFSET_BEGINNING else None
+        span = Span(event.consumer, key, start, opened, event, from_commit, before, floor=self.floors.get(key, 0))
+        self.open[event.consumer, key] = span
+        self.walk.spans.append(span)
+
+    def end(self, event: Event, key: Key, why: str) -> None:
+        span = self.open.pop((event.consumer, key), None)
+        if span is not None:
+            span.ended = event
+            self.gone[event.consumer, key] = f"after {why}"
+
+    def end_all(self, event: Event, why: str) -> None:
+        for consumer, key in list(self.open):
+            if consumer == event.consumer:
+                self.end(event, key, why)
+
+    def see(self, event: Event) -> None:
+        match event:
+            case Polled():
+                self.polled(event)
+            case Assigned() | Revoked() | Sought() | Closed():
+                self.moved_on(event)
+            case Paused():
+                self.paused |= {(event.consumer, key) for key in event.keys}
+            case Resumed():
+                self.paused -= {(event.consumer, key) for key in event.keys}
+            case Moved():
+                self.floors[event.key] = max(self.floors.get(event.key, 0), event.log_start)
+                for (_, key), span in self.open.items():
+                    if key == event.key:
+                        span.floor = self.floors[key]
+            case _:
+                pass
+
+    def moved_on(self, event: Assigned | Revoked | Sought | Closed) -> None:
+        if isinstance(event, Assigned):
+            if not event.incremental:
+                self.end_all(event, "assign")
+            for place in event.places:
+                self.begin(event, place.key, place.offset, "assign", from_commit=place.key in event.committed)
+        elif isinstance(event, Revoked):
+            for key in event.keys:
+                self.end(event, key, "being lost" if event.lost else "being revoked")
+        elif isinstance(event, Closed):
+            self.end_all(event, "close")
+            self.paused = {place for place in self.paused if place[0] != event.consumer}
+        elif (event.consumer, event.place.key) in self.open:
+            self.begin(event, event.place.key, event.place.offset, "seek")
+
+    def polled(self, event: Polled) -> None:
+        for record in event.records:
+            place = event.consumer, record.place
+            span = self.open.get(place)
+            if span is None:
+                self.walk.strays.append(Stray(event, record, self.gone.get(place, "never assigned")))
+                continue
+            if place in self.paused:
+                self.walk.strays.append(Stray(event, record, "while paused"))
+            span.deliveries.append(Delivery(event, record))
+        for failure in event.errors:
+            if failure.is_end and failure.key is not None and failure.offset is not None:
+                span = self.open.get((event.consumer, failure.key))
+                if span is not None:
+                    span.end = failure.offset
+
+
+def walk(history: History) -> Walk:
+    """Goes through a history once."""
+    walker = _Walker()
+    for event in history:
+        walker.see(event)
+    return walker.walk
