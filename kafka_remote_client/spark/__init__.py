@@ -1,10 +1,13 @@
 """PySpark: a source with the options and the schema of ``format("kafka")`` that reads the tiered part from the store.
 
-``register(spark)``, then ``spark.read.format("kafka-remote")`` or ``spark.readStream``.
+``register(spark)``, then ``spark.read.format("kafka-remote")`` or ``spark.readStream``; or ``read_segments(spark, …)`` for
+pipelines that want Python objects or Arrow batches of each split. The names are imported when they are first asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kafka_remote_client.spark.progress import offsets_behind
@@ -12,7 +15,17 @@ from kafka_remote_client.spark.progress import offsets_behind
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["offsets_behind", "register"]
+    from kafka_remote_client.spark.planning import Split
+    from kafka_remote_client.spark.segments import Segments
+    from kafka_remote_client.spark.split_records import SplitRecords
+
+__all__ = ["Segments", "Split", "SplitRecords", "offsets_behind", "read_segments", "register"]
+
+_HOMES = {
+    "Segments": "kafka_remote_client.spark.segments",
+    "Split": "kafka_remote_client.spark.planning",
+    "SplitRecords": "kafka_remote_client.spark.split_records",
+}
 
 
 def register(spark: SparkSession) -> None:
@@ -26,3 +39,35 @@ def register(spark: SparkSession) -> None:
     from kafka_remote_client.spark.datasource import KafkaRemoteDataSource  # noqa: PLC0415 - needs pyarrow
 
     spark.dataSource.register(KafkaRemoteDataSource)
+
+
+def read_segments(
+    spark: SparkSession, options: Mapping[str, str | bool | int] | None = None, **more: str | bool | int
+) -> Segments:
+    """Splits of topics, to be read by code of your own: ``read_segments(spark, options).foreachPartition(handle)``.
+
+    ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments. Nothing is
+    asked of the cluster yet.
+
+    Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing or too old.
+    """
+    from kafka_remote_client.spark.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
+
+    require_pyspark()
+    from kafka_remote_client.spark.segments import Segments  # noqa: PLC0415 - needs pyarrow
+
+    given = {**(options or {}), **more}
+    return Segments(
+        spark, {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
+    )
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
