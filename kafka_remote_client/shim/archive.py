@@ -10,7 +10,7 @@ from uuid import UUID
 
 import attrs
 
-from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.model import AbortedTransaction, IsolationLevel, NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
@@ -34,11 +34,18 @@ class ArchivedLog:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one that holds ``offset`` on: as many as fit, at least one; nothing outside the archive."""
+        return self._read(offset, max_bytes, IsolationLevel.READ_UNCOMMITTED)[0]
+
+    def read_committed(self, offset: int, max_bytes: int) -> tuple[bytes, tuple[AbortedTransaction, ...]]:
+        """The same, and the transactions among them that were aborted. The embedded broker's own log has none."""
+        return self._read(offset, max_bytes, IsolationLevel.READ_COMMITTED)
+
+    def _read(self, offset: int, max_bytes: int, isolation: IsolationLevel) -> tuple[bytes, tuple[AbortedTransaction, ...]]:
         resolved = self._resolver.resolve(
-            self._cache, offset, isolation_level=IsolationLevel.READ_UNCOMMITTED, max_bytes=max_bytes, range_bytes=max_bytes
+            self._cache, offset, isolation_level=isolation, max_bytes=max_bytes, range_bytes=max_bytes
         )
         if isinstance(resolved, NotRemote):
-            return b""
+            return b"", ()
         data = memoryview(self._objects.get_range(resolved.object_key, resolved.span.start, resolved.span.end))
         begin = end = -1
         for batch in RemoteLogInputStream(data):
@@ -49,7 +56,7 @@ class ArchivedLog:
             elif batch.end - begin > max_bytes:
                 break
             end = batch.end
-        return bytes(data[max(begin, 0) : max(end, 0)])
+        return bytes(data[max(begin, 0) : max(end, 0)]), resolved.aborted
 
     def offset_for_time(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first archived record that has reached ``timestamp_ms``."""

@@ -24,6 +24,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, LocationError
+from kafka_remote_client.plugin import ObjectSigner
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -82,6 +83,7 @@ class EmbeddedCluster:
     A topic has four partitions, as the mock makes them; ``partitions`` says how many of them :meth:`produce` and the demo use.
     ``segment_bytes``, ``range_bytes``, ``max_grant_bytes`` and ``url_ttl`` (seconds) are those of a tier and a shim.
     ``expire_local``: archived records leave the broker at once, and not when the mock drops them, so that little data will do.
+    ``signer``: makes the URLs in place of the cluster's own object origin, which then nobody asks.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class EmbeddedCluster:
         max_grant_bytes: int = 256 << 20,
         url_ttl: float = 120.0,
         expire_local: bool = False,
+        signer: ObjectSigner | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not 1 <= partitions <= _MOCK_PARTITIONS:
@@ -106,6 +109,7 @@ class EmbeddedCluster:
         self._limits = GrantLimits(range_bytes, max_grant_bytes, url_ttl)
         self._segment_bytes = segment_bytes
         self._expire_local = expire_local
+        self._signer = signer
         self._clock = clock or SystemClock()
         self._counters = Counters()
         self._faults = OriginFaults()
@@ -144,7 +148,7 @@ class EmbeddedCluster:
             store,
             objects,
             layout,
-            self._origin.signer,
+            self._signer or self._origin.signer,
             url_ttl=self._limits.url_ttl,
             ready=lambda _tip: True,
         )

@@ -26,7 +26,7 @@ from typing import TypeVar
 
 import attrs
 
-from kafka_remote_client.model import UNKNOWN_OFFSET
+from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel
 from kafka_remote_client.protocol import api_versions, fetch, list_offsets
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
 from kafka_remote_client.protocol.error_codes import ErrorCode
@@ -132,20 +132,21 @@ class EmbeddedBroker:
             for partition in topic.partitions
         }
         left = request.max_bytes
+        isolation = request.isolation_level
         topics = []
         for topic in response.responses:
             partitions = []
             for data in topic.partitions:
                 wanted = asked.get((topic.topic, topic.topic_id, data.partition_index))
                 log = self._archive.log(topic.topic, topic.topic_id, data.partition_index)
-                answer = data if wanted is None or log is None else self._of_partition(log, wanted, data, left)
+                answer = data if wanted is None or log is None else self._of_partition(log, wanted, data, left, isolation)
                 left -= len(answer.records or b"")
                 partitions.append(answer)
             topics.append(attrs.evolve(topic, partitions=tuple(partitions)))
         return attrs.evolve(response, responses=tuple(topics))
 
     def _of_partition(
-        self, log: ArchivedLog, wanted: fetch.FetchPartition, data: fetch.PartitionData, left: int
+        self, log: ArchivedLog, wanted: fetch.FetchPartition, data: fetch.PartitionData, left: int, isolation: int
     ) -> fetch.PartitionData:
         if data.error_code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
             return data
@@ -153,12 +154,16 @@ class EmbeddedBroker:
         data = attrs.evolve(data, log_start_offset=log.start)
         if not log.start <= wanted.fetch_offset < min(log.end, local_start):
             return data
-        records = b""
+        records, aborted = b"", data.aborted_transactions
         if wanted.partition_max_bytes > 0 and left > 0:
-            records = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, left))
+            size = min(wanted.partition_max_bytes, left)
+            if isolation == IsolationLevel.READ_COMMITTED:
+                records, aborted = log.read_committed(wanted.fetch_offset, size)
+            else:
+                records = log.read(wanted.fetch_offset, size)
             self._counters.add("broker_tier_reads")
             self._counters.add("broker_tier_bytes", len(records))
-        return attrs.evolve(data, error_code=ErrorCode.NONE, records=records)
+        return attrs.evolve(data, error_code=ErrorCode.NONE, records=records, aborted_transactions=aborted)
 
     def _local_start(self, log: ArchivedLog, mock_start: int) -> int:
         return max(mock_start, log.end) if self._expire_local else mock_start

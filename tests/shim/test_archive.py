@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.records import read_batches
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -83,3 +84,17 @@ def test_finds_the_first_record_of_a_time(log: ArchivedLog) -> None:
     assert found is not None
     assert (found.offset, found.timestamp, found.leader_epoch) == (33, 1033, 0)
     assert log.offset_for_time(9999) is None
+
+
+def test_who_reads_committed_is_told_what_was_aborted() -> None:
+    tier = Tier()
+    aborted = [batch(0, 5, producer_id=7), batch(5, 1, producer_id=7, marker="abort"), batch(6, 4)]
+    tier.add(aborted, number=1, aborted=[(7, 0, 5, 6)])
+    store = RemoteLogMetadataStore()
+    store._caches[TIP] = tier.cache
+    log = Archive(store, RemoteSegmentResolver(tier.store, LAYOUT), tier.store).log(TIP.topic, TIP.topic_id, TIP.partition)
+    assert log is not None
+    records, told = log.read_committed(0, 1 << 20)
+    assert records == log.read(0, 1 << 20) == b"".join(aborted)
+    assert told == (AbortedTransaction(7, 0),)
+    assert log.read_committed(10, 1) == (b"", ())

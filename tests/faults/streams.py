@@ -1,0 +1,228 @@
+"""Streams that the embedded cluster serves as a tier: batches made byte by byte, in segments, with their transactions.
+
+The mock broker behind the cluster has as many records as the stream has offsets, and a few more: those are the local log. What
+is tiered hides the others, so both readers see the stream's own batches: the plain consumer through the broker, the consumer
+under test from the store.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import attrs
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
+from kafka_remote_client.protocol import metadata as metadata_api
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.records.input_stream import RemoteLogInputStream
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.shim.segment_files import SegmentFiles, segment_files
+from tests.support.batches import CODECS, Rec, abort_marker, batch, commit_marker
+
+__all__ = ["LOCAL_RECORDS", "Segment", "Stream", "Transactions", "mixed_segments", "write_stream"]
+
+LOCAL_RECORDS = 20
+_METADATA_VERSION = 12
+_TRANSACTIONAL = 0x10
+_LOG_APPEND_TIME = 0x08
+_START_MS = 1_700_000_000_000
+
+
+@attrs.frozen
+class Segment:
+    """Batches, and the transactions whose ABORT marker lies among them: producer, first offset, marker's offset, LSO."""
+
+    batches: tuple[bytes, ...]
+    aborted: tuple[tuple[int, int, int, int], ...] = ()
+
+
+@attrs.frozen
+class Stream:
+    """A partition as it was written: its topic, the keys of its segments' logs with their bytes, and the tier's end."""
+
+    topic: str
+    logs: dict[str, bytes] = attrs.field(repr=False)
+    tiered_end: int
+
+    def batches(self, key: str) -> list[bytes]:
+        """The batches of one log."""
+        log = self.logs[key]
+        return [log[header.position : header.end] for header in RemoteLogInputStream(log)]
+
+    @property
+    def keys(self) -> list[str]:
+        """The logs' keys, in the order of their offsets."""
+        return list(self.logs)
+
+
+class Transactions:
+    """Writes batches one after the other, and keeps account of offsets and of open transactions."""
+
+    def __init__(self, epoch: int = 0, start: int = 0) -> None:
+        self.next_offset = start
+        self.epoch = epoch
+        self.segments: list[Segment] = []
+        self._batches: list[bytes] = []
+        self._aborted: list[tuple[int, int, int, int]] = []
+        self._open: dict[int, int] = {}
+
+    def records(
+        self, count: int, *, codec: str = "none", producer: int = -1, size: int = 40, append_time: bool = False, gap: int = 0
+    ) -> None:
+        """A batch of ``count`` records; with ``producer`` in its transaction. ``gap``: offsets at its end that have no record."""
+        base = self.next_offset
+        made = [self._record(base, n, size) for n in range(count)]
+        attributes = (_TRANSACTIONAL if producer >= 0 else 0) | (_LOG_APPEND_TIME if append_time else 0)
+        self._add(
+            batch(
+                base,
+                made,
+                codec=CODECS[codec],
+                attributes=attributes,
+                producer=producer,
+                epoch=self.epoch,
+                timestamp=_START_MS + base,
+                max_timestamp=_START_MS + base + count,
+                last_delta=count - 1 + gap,
+            ),
+            count + gap,
+        )
+        if producer >= 0:
+            self._open.setdefault(producer, base)
+
+    def empty(self, offsets: int) -> None:
+        """A batch whose records were all compacted away: it keeps its offsets."""
+        self._add(batch(self.next_offset, [], last_delta=offsets - 1, epoch=self.epoch, timestamp=_START_MS), offsets)
+
+    def hole(self, offsets: int) -> None:
+        """Batches that were compacted away with their offsets."""
+        self.next_offset += offsets
+
+    def raw(self, data: bytes, offsets: int) -> None:
+        """Bytes of the caller's own for that many offsets."""
+        self._add(data, offsets)
+
+    def commit(self, producer: int) -> None:
+        """The producer's COMMIT marker."""
+        self._open.pop(producer, None)
+        self._add(commit_marker(self.next_offset, producer, epoch=self.epoch, timestamp=_START_MS), 1)
+
+    def abort(self, producer: int) -> None:
+        """The producer's ABORT marker, and its entry in the segment's index."""
+        first = self._open.pop(producer, None)
+        marker = self.next_offset
+        self._add(abort_marker(marker, producer, epoch=self.epoch, timestamp=_START_MS), 1)
+        if first is not None:
+            stable = min(self._open.values(), default=marker + 1)
+            self._aborted.append((producer, first, marker, stable))
+
+    def roll(self) -> None:
+        """Ends the segment."""
+        self.segments.append(Segment(tuple(self._batches), tuple(self._aborted)))
+        self._batches, self._aborted = [], []
+
+    def _add(self, data: bytes, offsets: int) -> None:
+        self._batches.append(data)
+        self.next_offset += offsets
+
+    def _record(self, base: int, number: int, size: int) -> Rec:
+        offset = base + number
+        headers = ((b"n", b"%d" % offset), (b"null", None)) if offset % 3 == 0 else ()
+        value = None if offset % 7 == 3 else (b"value %d " % offset) * (1 + size // 12)
+        return Rec(number, None if offset % 11 == 5 else b"key-%d" % offset, value, headers, number)
+
+
+def mixed_segments(epoch: int) -> list[Segment]:
+    """Every codec, both kinds of time, headers, nulls; transactions that are committed, aborted, and both side by side across
+    batches, ranges and segments; a batch that is larger than a range.
+    """
+    log = Transactions(epoch)
+    for number, codec in enumerate(CODECS):
+        log.records(6, codec=codec)
+        log.records(5, codec=codec, producer=100)
+        log.records(4, append_time=number % 2 == 0)
+        if number % 2:
+            log.commit(100)
+        else:
+            log.abort(100)
+    log.roll()
+    log.records(8, size=60)
+    log.records(6, producer=200)
+    log.records(5, producer=201, codec="zstd")
+    log.records(7, size=60)
+    log.roll()  # both are open here
+    log.records(6, producer=200)
+    log.abort(200)
+    log.records(4, producer=201)
+    log.records(5, size=60)
+    log.commit(201)
+    log.records(30, size=100)  # larger than a range
+    log.roll()
+    for number in range(6):
+        log.records(6, size=60, producer=-1 if number % 2 else 300)
+    log.abort(300)
+    log.roll()
+    for _ in range(4):
+        log.records(9, size=50)
+    log.roll()
+    return log.segments
+
+
+def write_stream(
+    cluster: EmbeddedCluster, topic: str, segments: Sequence[Segment], *, local: int = LOCAL_RECORDS, end: int | None = None
+) -> Stream:
+    """Makes the topic's partition 0 of these segments, and ``local`` records after them that are not tiered."""
+    batches = list(RemoteLogInputStream(segments[-1].batches[-1]))
+    tiered_end = batches[-1].last_offset + 1 if end is None else end
+    cluster.produce(topic, [(b"hidden" if n < tiered_end else b"local-%d" % n, b"%d" % n) for n in range(tiered_end + local)])
+    tip = TopicIdPartition(_topic_id(cluster, topic), topic, 0)
+    layout = LocalTieredStorageLayout()
+    lineage: list[EpochEntry] = []
+    logs: dict[str, bytes] = {}
+    assert cluster._archiver is not None
+    for segment in segments:
+        log = b"".join(segment.batches)
+        for header in RemoteLogInputStream(log):
+            if not lineage or header.leader_epoch > lineage[-1].epoch:
+                lineage.append(EpochEntry(header.leader_epoch, header.base_offset))
+        made = segment_files(
+            RemoteLogSegmentId(tip, _identity()), log, lineage, broker_id=0, event_timestamp_ms=_START_MS, index_interval=1
+        )
+        cluster._archiver._write(_with_transactions(made, segment))
+        logs[layout.object_key(made.metadata, ObjectKind.LOG)] = log
+    return Stream(topic, logs, tiered_end)
+
+
+def _with_transactions(made: SegmentFiles, segment: Segment) -> SegmentFiles:
+    if not segment.aborted:
+        return made
+    index = b"".join(struct.pack(">hqqqq", 0, *entry) for entry in segment.aborted)
+    return SegmentFiles(
+        attrs.evolve(made.metadata, txn_index_empty=False), {**made.objects, ObjectKind.TRANSACTION_INDEX: index}
+    )
+
+
+def _topic_id(cluster: EmbeddedCluster, topic: str) -> UUID:
+    host, _, port = cluster.mock_bootstrap_servers.partition(":")
+    connection = BrokerConnection(host, int(port), client_id="tests", clock=SystemClock(), connect_timeout=60.0)
+    try:
+        request = metadata_api.encode_request(
+            metadata_api.MetadataRequest((metadata_api.MetadataRequestTopic(topic),)), _METADATA_VERSION
+        )
+        body = connection.send_receive(ApiKey.METADATA, _METADATA_VERSION, request, Deadline(SystemClock(), 60.0))
+        (told,) = metadata_api.decode_response(body, _METADATA_VERSION).topics
+    finally:
+        connection.close()
+    return told.topic_id
+
+
+def _identity() -> UUID:
+    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:  # its text would begin with a dash
+        pass
+    return drawn
