@@ -38,6 +38,8 @@ METRICS: dict[str, str] = {
     "remote-fetch-records-total": "Records delivered from the store.",
     "remote-fetch-record-bytes-total": "Bytes of keys, values and headers decoded from the store.",
     "remote-fetch-over-read-bytes-total": "Bytes received that gave no record: retried, skipped, discarded.",
+    "remote-fetch-segment-total": "Segments opened; one that is left and opened again counts again.",
+    "remote-fetch-segment-bytes-total": "Their sizes, as Kafka wrote them; how much of them was read is not in it.",
     "remote-fetch-location-request-total": "Locations asked for.",
     "remote-fetch-location-refresh-total": "Of these, asked again because the URLs were past half of their life.",
     "remote-fetch-location-throttle-time-total": "Milliseconds for which brokers, granting locations, asked to be left alone.",
@@ -122,6 +124,12 @@ class FetchMetrics:
             self._totals["remote-fetch-location-throttle-time-total"] += throttle_ms
             self._totals["remote-fetch-location-request-total"] += 1
             self._raise_max("remote-fetch-location-latency-max", seconds)
+
+    def segment_opened(self, size: int) -> None:
+        """Counts one segment of which something is going to be read, and its size in bytes."""
+        with self._lock:
+            self._totals["remote-fetch-segment-total"] += 1
+            self._totals["remote-fetch-segment-bytes-total"] += size
 
     def fallback(self, reason: str) -> None:
         """Counts one fallback to the broker under its reason."""

@@ -39,7 +39,10 @@ def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> Non
     metrics.fallback("timeout")
     metrics.add("remote-fetch-records-total", 7)
     metrics.set_buffer_bytes(42)
+    metrics.segment_opened(1000)
+    metrics.segment_opened(500)
     snapshot = metrics.snapshot()
+    assert (snapshot["remote-fetch-segment-total"], snapshot["remote-fetch-segment-bytes-total"]) == (2, 1500)
     assert snapshot["remote-fetch-location-request-total"] == 2
     assert snapshot["remote-fetch-location-latency-max"] == pytest.approx(20)
     assert snapshot["remote-fetch-errors-total"] == {"protocol": 1}

@@ -122,6 +122,7 @@ class RemoteReader:
         self._taken: _Ready | None = None
         self._taken_at = 0.0
         self._end: ReadEnd | None = None
+        self._segment_id: object = None
 
     def __repr__(self) -> str:
         return f"RemoteReader({self.topic}-{self.partition}, {self.state.name}, next_offset={self.next_offset})"
@@ -251,6 +252,9 @@ class RemoteReader:
             completed = self._completed_fetch(answer)
             grant = GrantRead(answer, completed, received_at=now, window=window, leader_epoch=task.leader_epoch)
             self._grants.append(grant)
+            if answer.metadata.remote_log_segment_id != self._segment_id:
+                self._segment_id = answer.metadata.remote_log_segment_id
+                self._engine.metrics.segment_opened(answer.metadata.segment_size_in_bytes)
             self.state = transition(self.state, ReaderEvent.GRANTED)
         elif self.state is ReaderState.READING:
             # Asked ahead of time: a refusal is kept until the grants are used up, a failure is tried again then.

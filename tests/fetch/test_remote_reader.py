@@ -128,6 +128,9 @@ def test_reads_a_partition_across_segments_as_the_real_consumer_did(topic: str, 
             isolation_level=COMMITTED if isolation == "read_committed" else UNCOMMITTED,
             end_offset=2400 if topic == "txn" else None,
         )
+        opened = made.metrics.snapshot()
+        assert 1 <= opened["remote-fetch-segment-total"] <= opened["remote-fetch-location-request-total"]
+        assert opened["remote-fetch-segment-bytes-total"] >= opened["remote-fetch-bytes-total"]
     assert end.reason in {"local", "end"}
     assert_equal(rows, expected(topic, isolation, end.next_offset))
     assert len(made.source.asked) > 1
