@@ -11,25 +11,19 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import plain
 from tests.support.scenario import TransactionalTopic
-from tests.support.spark import NEWEST, SparkDriver
+from tests.support.spark import SparkDriver
 from tests.support.spark_topics import append, directly, shim_before, write_codec_topic
 
 # The first test waits for the session, for a topic to be tiered, and for the broker to restart.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    try:
-        driver = SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"))
-    except MissingPartError as error:
-        pytest.skip(f"no Spark: {error}")
-    with driver:
-        yield driver
+@pytest.fixture
+def spark(spark_newest: SparkDriver) -> SparkDriver:
+    return spark_newest
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.spark import WITH_CONNECTOR, SparkDriver, SparkJobError, connector_jars
+from tests.support.spark import SparkDriver, SparkJobError
 from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
 
 # The first test waits for the session and for a topic to be tiered.
@@ -20,14 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 OURS, THEIRS = "kafka-remote", "kafka"
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    try:
-        driver = SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars())
-    except MissingPartError as error:
-        pytest.skip(f"no Spark: {error}")
-    with driver:
-        yield driver
+@pytest.fixture
+def spark(spark_beside: SparkDriver) -> SparkDriver:
+    return spark_beside
 
 
 @pytest.fixture
