@@ -41,9 +41,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(KafkaRemoteDataSource)
 
 
-def read_segments(
-    spark: SparkSession, options: Mapping[str, str | bool | int] | None = None, **more: str | bool | int
-) -> Segments:
+def read_segments(spark: SparkSession, options: Mapping[str, object] | None = None, **more: object) -> Segments:
     """Splits of topics, to be read by code of your own: ``read_segments(spark, options).foreachPartition(handle)``.
 
     ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments. Nothing is

@@ -156,7 +156,7 @@ def test_the_plan_is_that_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_options_are_refused_when_it_is_made() -> None:
     with pytest.raises(ConfigurationError, match=r"remote\.nonsense"):
-        Segments(ClassicSession(), {**OPTIONS, "remote.nonsense": "1"})  # type: ignore[arg-type] # a stand-in
+        Segments(ClassicSession(), {**OPTIONS, "remote.nonsense": "1"})
 
 
 def test_each_split_is_handled_in_a_task_and_counted(session: Any) -> None:
