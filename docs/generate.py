@@ -9,7 +9,7 @@ from pathlib import Path
 from kafka_remote_client.config import SETTINGS, Setting
 from kafka_remote_client.metrics import METRICS
 from kafka_remote_client.spark import java_options, security
-from kafka_remote_client.spark.options import OPTIONS, Option
+from kafka_remote_client.spark.option_table import OPTIONS, Option
 
 HERE = Path(__file__).parent
 
@@ -51,7 +51,7 @@ def metrics() -> str:
 
 def spark_options() -> str:
     """The tables of the options of ``format("kafka-remote")``."""
-    ours = [option for option in OPTIONS if option.name.startswith("remote.")]
+    ours = [option for option in OPTIONS if option.is_ours]
     lines = [
         '# Options of `format("kafka-remote")`',
         "",
@@ -59,7 +59,8 @@ def spark_options() -> str:
         "",
         '## Those of `format("kafka")`',
         "",
-        "Names, values and defaults are Spark's own. Names are read in any case.",
+        "Names, values and defaults are Spark's own, and these are all that its source has; a test holds them against it.",
+        "Names are read in any case.",
         "",
         *_OPTIONS_HEAD,
         *(_option_row(option) for option in OPTIONS if option not in ours),
@@ -96,11 +97,11 @@ def spark_options() -> str:
     return "\n".join(lines) + "\n"
 
 
-_OPTIONS_HEAD = ("| option | queries | default | meaning |", "|---|---|---|---|")
+_OPTIONS_HEAD = ("| option | queries | default | meaning | what differs from Spark's own source |", "|---|---|---|---|---|")
 
 
 def _option_row(option: Option) -> str:
-    return f"| `{option.name}` | {option.scope.value} | {option.default} | {option.doc} |"
+    return f"| `{option.name}` | {option.scope.value} | {option.default} | {option.doc} | {option.differs} |"
 
 
 def main() -> int:

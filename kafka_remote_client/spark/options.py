@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum
 
 import attrs
 
@@ -31,18 +30,10 @@ from kafka_remote_client.spark.offsets import (
     SpecificTimestamps,
     TopicPartition,
 )
+from kafka_remote_client.spark.option_table import OPTIONS, Scope
 from kafka_remote_client.spark.planning import DEFAULT_SPLIT_BYTES
 
-__all__ = [
-    "OPTIONS",
-    "ColumnChoice",
-    "Option",
-    "Scope",
-    "SourceOptions",
-    "Subscription",
-    "parse_columns",
-    "parse_options",
-]
+__all__ = ["ColumnChoice", "SourceOptions", "Subscription", "parse_columns", "parse_options"]
 
 _STORAGE_PREFIX = "remote.storage."
 _LIBRDKAFKA_PREFIX = "remote.librdkafka."
@@ -51,79 +42,6 @@ _OURS_PREFIX = "remote."
 _LOCATION_TIMEOUT_MS = "10000"
 _PASSED_ON = (JAVA_PREFIX, FETCH_PREFIX, _STORAGE_PREFIX, _LIBRDKAFKA_PREFIX)
 
-
-class Scope(Enum):
-    """In which queries an option has a meaning."""
-
-    BOTH = "batch and streaming"
-    BATCH = "batch"
-    STREAMING = "streaming"
-
-
-@attrs.frozen
-class Option:
-    """One line of the table of options. ``default``: as text, empty = none."""
-
-    name: str
-    scope: Scope
-    default: str
-    doc: str
-
-
-OPTIONS = tuple(
-    Option(name, scope, default, doc)
-    for name, scope, default, doc in (
-        ("assign", Scope.BOTH, "", 'The partitions to read, as JSON: {"topicA":[0,1]}. One of the three.'),
-        ("subscribe", Scope.BOTH, "", "The topics to read, with commas between. One of the three."),
-        ("subscribePattern", Scope.BOTH, "", "A regular expression for the topics to read. One of the three."),
-        (
-            "startingTimestamp",
-            Scope.BOTH,
-            "",
-            "Begin at the first record as young as this, in milliseconds, in all partitions.",
-        ),
-        ("startingOffsetsByTimestamp", Scope.BOTH, "", "The same for each partition, as JSON."),
-        (
-            "startingOffsets",
-            Scope.BOTH,
-            "earliest; streaming: latest",
-            "earliest, latest (streaming), or offsets as JSON; there a topic may have one of these names for all partitions.",
-        ),
-        ("startingOffsetsByTimestampStrategy", Scope.BOTH, "error", "error or latest: where no record is as young."),
-        (
-            "endingTimestamp",
-            Scope.BATCH,
-            "",
-            "End before the first record as young as this, in milliseconds, in all partitions.",
-        ),
-        ("endingOffsetsByTimestamp", Scope.BATCH, "", "The same for each partition, as JSON."),
-        (
-            "endingOffsets",
-            Scope.BATCH,
-            "latest",
-            "latest, or offsets as JSON, exclusive; there a topic may have latest for all partitions.",
-        ),
-        ("failOnDataLoss", Scope.BOTH, "true", "Fail when records to be read are gone. false: say so in the log and go on."),
-        ("includeHeaders", Scope.BOTH, "false", "Whether there is a column with the headers."),
-        ("minPartitions", Scope.BOTH, "", "At least so many splits, if there are so many offsets."),
-        ("maxRecordsPerPartition", Scope.BOTH, "", "At most so many offsets in a split."),
-        ("kafkaConsumer.pollTimeoutMs", Scope.BOTH, "120000", "How long a task waits for the next records."),
-        ("fetchOffset.numRetries", Scope.BOTH, "3", "How often the driver repeats a question about offsets."),
-        ("fetchOffset.retryIntervalMs", Scope.BOTH, "1000", "Pause before it does."),
-        (
-            "groupIdPrefix",
-            Scope.BOTH,
-            "spark-kafka-relation; streaming: spark-kafka-source",
-            "Begin of the consumers' group ids.",
-        ),
-        ("maxOffsetsPerTrigger", Scope.STREAMING, "", "At most so many offsets in a micro-batch."),
-        ("minOffsetsPerTrigger", Scope.STREAMING, "", "At least so many offsets in a micro-batch."),
-        ("maxTriggerDelay", Scope.STREAMING, "15m", "How long minOffsetsPerTrigger may hold records back."),
-        ("remote.splitBytes", Scope.BOTH, str(DEFAULT_SPLIT_BYTES), "Segments that are smaller share a split up to this size."),
-        ("remote.includeKey", Scope.BOTH, "true", "Whether there is a column with the key."),
-        ("remote.includeValue", Scope.BOTH, "true", "Whether there is a column with the value."),
-    )
-)
 
 _CANONICAL = {option.name.lower(): option for option in OPTIONS}
 
@@ -170,7 +88,10 @@ class SourceOptions:
     group_id_prefix: str = "spark-kafka-relation"
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     max_trigger_delay: str = "15m"
+    push_filters: bool = False
+    counters_directory: str | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -217,7 +138,10 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
         group_id_prefix=reader.text("groupIdPrefix", "spark-kafka-source" if streaming else "spark-kafka-relation")[1],
         max_offsets_per_trigger=reader.optional_number("maxOffsetsPerTrigger"),
         min_offsets_per_trigger=reader.optional_number("minOffsetsPerTrigger"),
+        max_bytes_per_trigger=reader.optional_number("maxBytesPerTrigger"),
         max_trigger_delay=reader.text("maxTriggerDelay", "15m")[1],
+        push_filters=reader.switch("remote.pushFilters", default=False),
+        counters_directory=reader.directory("remote.countersDirectory"),
         warnings=tuple(warnings),
     )
 
@@ -255,6 +179,12 @@ class _Reader:
 
     def optional_number(self, name: str) -> int | None:
         return self.number(name, 1, minimum=1) if name in self.values else None
+
+    def directory(self, name: str) -> str | None:
+        text = self.values.get(name, "").strip().removeprefix("file://")
+        if "://" in text or (name in self.values and not text.startswith("/")):
+            raise ConfigurationError(f"{name} must be a directory of a file system that is mounted, by its whole path")
+        return text or None
 
     def bound(self, side: str, default: OffsetName) -> OffsetBound:
         """Spark's order: one timestamp for all, timestamps for each, offsets."""

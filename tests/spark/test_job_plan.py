@@ -35,7 +35,7 @@ def test_segments_that_are_all_known_are_counted() -> None:
         gets=15,
         read_bytes=5000,
         records=500,
-        dollars=pytest.approx(15 / 1000 * 0.0004),
+        dollars=15 / 1000 * 0.0004,
         seconds=33.0,
     )
     assert found.local_bytes == 0

@@ -11,7 +11,7 @@ from kafka_remote_client.spark.offsets import (
     SpecificTimestamps,
     TopicPartition,
 )
-from kafka_remote_client.spark.options import OPTIONS, ColumnChoice, SourceOptions, parse_columns, parse_options
+from kafka_remote_client.spark.options import ColumnChoice, SourceOptions, parse_columns, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 BASE = SERVERS | {"subscribe": "t"}
@@ -209,6 +209,17 @@ def test_no_secret_is_in_a_repr() -> None:
     assert "canary" not in shown
 
 
-def test_every_option_has_a_line_and_every_name_is_distinct() -> None:
-    assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)
-    assert all(option.doc.endswith(".") for option in OPTIONS)
+def test_limits_and_switches_of_our_own() -> None:
+    assert parsed({"maxBytesPerTrigger": "5"}, streaming=True).max_bytes_per_trigger == 5
+    refused = refusal(BASE | {"maxbytespertrigger": "0"}, streaming=True)
+    assert refused == "maxBytesPerTrigger must be a whole number, at least 1"
+    assert parsed({"REMOTE.PUSHFILTERS": "true"}).push_filters
+    assert "remote.pushFilters" in refusal(BASE | {"remote.pushFilters": "true"}, streaming=True)
+
+
+def test_counters_go_to_a_directory_by_its_whole_path() -> None:
+    assert parsed().counters_directory is None
+    assert parsed({"remote.countersDirectory": "/mnt/counters"}).counters_directory == "/mnt/counters"
+    assert parsed({"remote.countersDirectory": "file:///mnt/counters"}).counters_directory == "/mnt/counters"
+    for text in ("counters", "s3://bucket/counters", ""):
+        assert "remote.countersDirectory must be a directory" in refusal(BASE | {"remote.countersDirectory": text})
