@@ -151,6 +151,11 @@ class ScriptedOrigin:
             raise RuntimeError("this origin checks no signatures")
         return UrlSigner(self._secret, self.url, self._clock)
 
+    def use_secret(self, secret: bytes) -> None:
+        """Takes URLs signed with another secret, and no others, from now on."""
+        self._secret = secret
+        self._checks = UrlSigner(secret, f"{self._scheme}://origin", self._clock)
+
     @property
     def fired(self) -> list[Exchange]:
         """The exchanges that were not answered with the truth, as far as they have been."""

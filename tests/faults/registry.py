@@ -7,8 +7,8 @@ A test says which of them it is about with the marker ``fault``, a cell of the m
 
 tests/faults/test_registry.py fails where a number has no test, and where docs/reliability.md has no row for it.
 
-Times are in terms of settings: read is ``fetch.remote.read.timeout.ms`` (5 s), connect ``fetch.remote.connect.timeout.ms`` (1 s),
-location ``fetch.remote.location.timeout.ms`` (1 s); "pauses" are those between two attempts, at most 2 s each.
+Times are in terms of settings: read is ``fetch.remote.read.timeout.ms`` (5 s), connect is that of ``connect.timeout.ms`` (1 s),
+location that of ``location.timeout.ms`` (1 s); "pauses" are those between two attempts, at most 2 s each.
 """
 
 from __future__ import annotations

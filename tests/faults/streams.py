@@ -75,7 +75,7 @@ class Transactions:
     def records(
         self, count: int, *, codec: str = "none", producer: int = -1, size: int = 40, append_time: bool = False, gap: int = 0
     ) -> None:
-        """A batch of ``count`` records; with ``producer`` in its transaction. ``gap``: offsets at its end that have no record."""
+        """A batch of ``count`` records; with ``producer`` in its transaction. ``gap``: offsets at its end without a record."""
         base = self.next_offset
         made = [self._record(base, n, size) for n in range(count)]
         attributes = (_TRANSACTIONAL if producer >= 0 else 0) | (_LOG_APPEND_TIME if append_time else 0)

@@ -1,0 +1,77 @@
+"""One way in which something goes wrong, for some kinds of store: how to do it, and what it may lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from kafka_remote_client.testing import Answer
+from tests.faults.bench import Rig
+
+__all__ = ["ALL", "HTTP", "Scenario", "Table", "answered"]
+
+HTTP = ("presigned", "s3")
+ALL = ("presigned", "s3", "local")
+
+Inject = Callable[[Rig], object]
+
+
+@attrs.frozen
+class Scenario:
+    """``faults``: numbers of the registry. ``causes``: what fallbacks may be counted under.
+
+    ``heals``: the store is read to the tier's end all the same, without a fallback; otherwise there must be one, unless ``may``.
+    ``settings`` are the consumer's.
+    """
+
+    name: str
+    faults: tuple[str, ...]
+    inject: Inject
+    kinds: tuple[str, ...] = HTTP
+    stream: str = "mixed"
+    causes: frozenset[str] = frozenset()
+    heals: bool = False
+    may: bool = False
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def judge(self, fallbacks: Mapping[str, int]) -> None:
+        """Raises AssertionError where the fallbacks are not those that the fault may lead to."""
+        if self.heals:
+            assert not fallbacks, f"this fault is cured without a fallback, and there were {dict(fallbacks)}"
+            return
+        assert self.may or fallbacks, "the broker took over, and nobody says why"
+        # An open breaker, and what a partition that was sent away learns meanwhile, follow from any failure.
+        assert set(fallbacks) <= self.causes | {"breaker-open"}, dict(fallbacks)
+
+
+class Table:
+    """Scenarios by name."""
+
+    def __init__(self) -> None:
+        self.scenarios: list[Scenario] = []
+
+    def add(self, name: str, faults: str, inject: Inject, causes: str = "", **more: Any) -> None:
+        """``faults`` and ``causes`` are words."""
+        assert name not in {one.name for one in self.scenarios}, name
+        made = Scenario(name, tuple(faults.split()), inject, causes=frozenset(causes.split()), **more)
+        self.scenarios.append(made)
+
+    def answers(self, name: str, faults: str, answer: Answer, causes: str, *, cured: bool = True, **more: Any) -> None:
+        """The answer once, once in the middle, and always from the start or from the middle. ``cured``: once does no harm."""
+        once: dict[str, Any] = {"heals": True} if cured else {}
+        self.add(f"{name}-once", faults, answered(answer, times=1), causes, **once, **more)
+        self.add(f"{name}-once-later", faults, answered(answer, times=1, after=4), causes, **once, **more)
+        self.add(f"{name}-always", faults, answered(answer), causes, **more)
+        self.add(f"{name}-always-later", faults, answered(answer, after=6), causes, **more)
+
+
+def answered(*answers: Answer, times: int | None = None, after: int = 0) -> Inject:
+    """The store gives these answers."""
+
+    def inject(rig: Rig) -> None:
+        for answer in answers:
+            rig.answers(answer, times=times, after=after)
+
+    return inject

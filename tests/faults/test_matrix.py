@@ -1,0 +1,140 @@
+"""Every fault of a store, by every fetcher, in both isolation levels, by poll and by consume: the records are the oracle's.
+
+A cell injects its fault, reads the whole stream with the consumer under test, and asserts that the fault fired, that the
+history holds every invariant against a plain consumer's, and that fallbacks are those that the fault may lead to. Of each
+scenario the pairs of kind, isolation level and call are run; ``KAFKA_REMOTE_CELLS=all`` runs all combinations.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from tests.faults.bench import Bench, Rig
+from tests.faults.scenario import Scenario
+from tests.faults.scenarios import SCENARIOS, STREAMS
+from tests.support.embedded_topics import by_consume, by_poll, direct_settings, read_to_ends
+from tests.support.history import Fired, History
+from tests.support.invariants.checker import check
+from tests.support.recorder import recorded
+
+pytestmark = pytest.mark.faults
+
+ISOLATION = ("read_committed", "read_uncommitted")
+CALLS = {"poll": by_poll, "consume": by_consume}
+
+
+@attrs.frozen
+class Cell:
+    """One test."""
+
+    scenario: Scenario
+    kind: str
+    isolation: str
+    call: str
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name}-{self.kind}-{self.isolation.removeprefix('read_')}-{self.call}"
+
+
+def all_cells() -> list[Cell]:
+    return [
+        Cell(one, kind, isolation, call) for one in SCENARIOS for kind in one.kinds for isolation in ISOLATION for call in CALLS
+    ]
+
+
+def pairwise() -> list[Cell]:
+    """For each scenario so many cells that every pair of kind, isolation level and call is among them."""
+    calls = list(CALLS)
+    return [
+        Cell(one, kind, isolation, calls[(number + place + turn) % 2])
+        for number, one in enumerate(SCENARIOS)
+        for place, kind in enumerate(one.kinds)
+        for turn, isolation in enumerate(ISOLATION)
+    ]
+
+
+CELLS = all_cells() if os.environ.get("KAFKA_REMOTE_CELLS") == "all" else pairwise()
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+            patched.delenv(name, raising=False)
+        patched.setenv("AWS_ACCESS_KEY_ID", "faults")
+        patched.setenv("AWS_SECRET_ACCESS_KEY", "faults-secret-key")
+        with Bench(tmp_path_factory.mktemp("bench")) as made:
+            for name, make in STREAMS.items():
+                made.knows(name, make)
+            yield made
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_the_records_are_the_oracles(cell: Cell, bench: Bench) -> None:
+    scenario = cell.scenario
+    oracle = bench.oracle(scenario.stream, cell.isolation)
+    history = History()
+    with bench.rig(cell.kind, scenario.stream) as rig:
+        scenario.inject(rig)
+        metrics = read_stream(cell, bench, rig, history)
+        fired = [proof(metrics) for proof in rig.proofs]
+        assert rig.proofs or not scenario.faults or cell.kind == "local", "nothing proves that the fault fired"
+        assert all(fired), "the fault did not fire"
+    for number in scenario.faults:
+        history.add(Fired, fault=number)
+    check(history, oracle)
+    scenario.judge(metrics["remote-fetch-fallbacks-total"])
+    note(cell)
+
+
+def read_stream(cell: Cell, bench: Bench, rig: Rig, history: History) -> dict[str, Any]:
+    """Reads the whole stream; what the consumer counted."""
+    settings = direct_settings(
+        bench.cluster,
+        isolation_level=cell.isolation,
+        check_crcs=True,
+        remote_storage_fetcher_class=cell.kind,
+        fetch_remote_connect_timeout_ms=20_000,
+        fetch_remote_fallback_backoff_ms=100,
+    )
+
+    def make(config: dict[str, Any]) -> Consumer:
+        consumer = Consumer(config)
+        if rig.tamper is not None:
+            tamper_with(consumer, rig)
+        return consumer
+
+    with recorded(make, {**settings, **rig.config(), **cell.scenario.settings}, history) as consumer:
+        consumer.assign([TopicPartition(rig.stream.topic, 0, 0)])
+        read_to_ends(consumer, CALLS[cell.call])
+        metrics: dict[str, Any] = consumer.metrics()
+    return metrics
+
+
+def tamper_with(consumer: Consumer, rig: Rig) -> None:
+    """Lets the consumer see other locations than it was given."""
+    source: Any = consumer._engine._source
+    locate = source.locate
+
+    def tampered(*args: Any, **kwargs: Any) -> Any:
+        assert rig.tamper is not None
+        return rig.tamper(locate(*args, **kwargs))
+
+    source.locate = tampered
+
+
+def note(cell: Cell) -> None:
+    """Writes the cell into the ledger of ``make faults``."""
+    ledger = os.environ.get("KAFKA_REMOTE_LEDGER")
+    if ledger:
+        with (Path(ledger) / f"{os.getpid()}.jsonl").open("a") as file:
+            file.write(json.dumps({"cell": str(cell), "faults": cell.scenario.faults}) + "\n")
