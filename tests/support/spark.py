@@ -96,9 +96,17 @@ class SparkDriver:
     """A Spark session, ``local[2]`` unless told otherwise, in a process of its own; ``directory`` takes what it writes."""
 
     def __init__(
-        self, version: str, directory: Path, *, jars: Sequence[Path] = (), settings: Mapping[str, str] | None = None
+        self,
+        version: str,
+        directory: Path,
+        *,
+        jars: Sequence[Path] = (),
+        settings: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises MissingPartError when Java or PySpark cannot be had."""
+        """``variables``: of the environment, over those of :func:`environment`. Raises MissingPartError when Java or PySpark
+        cannot be had.
+        """
         java()
         home = pyspark_home(version)
         self.log_file = directory / "driver.log"
@@ -123,7 +131,7 @@ class SparkDriver:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=directory,
-                env=environment(home),
+                env=environment(home) | dict(variables or {}),
                 start_new_session=True,
                 text=True,
             )
@@ -147,6 +155,11 @@ class SparkDriver:
         if "error" in found:
             raise SparkJobError(found["error"])
         return found["answer"]
+
+    @property
+    def pid(self) -> int:
+        """The driver's process, which leads the session of Java and of Python's workers."""
+        return self._process.pid
 
     def stop(self) -> None:
         """Ends the session and its process."""

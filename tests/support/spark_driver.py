@@ -12,9 +12,12 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import Producer
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafka_remote_client.spark
@@ -101,7 +104,86 @@ def stored(spark: SparkSession, directory: str) -> Any:
     return sorted([row.topic, row.partition, row.offset] for row in found)
 
 
-JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (digest, plan, rows, schema, sql, stored, stream, tasks)}
+def noop(spark: SparkSession, source: str, options: Options) -> Any:
+    """Reads all of it for nothing; the seconds that took, planning included."""
+    started = time.perf_counter()
+    _frame(spark, source, options).write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - started
+
+
+def batches(
+    spark: SparkSession,
+    source: str,
+    options: Options,
+    checkpoint: str,
+    fail_at: int | None = None,
+    append_to: tuple[str, str] | None = None,
+) -> Any:
+    """Runs a query of Trigger.AvailableNow: the number of each batch; partition, first and last offset, and rows of it.
+
+    It fails in the batch ``fail_at``, which is then not committed. While its first batch is under way, 10 records are appended
+    to the partition 0 of ``append_to``: bootstrap servers, topic.
+    """
+    seen: list[Any] = []
+
+    def handle(frame: DataFrame, number: int) -> None:
+        if number == fail_at:
+            raise RuntimeError("this batch fails")
+        if append_to is not None and not seen:
+            _append(*append_to)
+        aggregates = [_expression(text) for text in ("min(offset)", "max(offset)", "count(*)")]
+        seen.append([number, [list(row) for row in frame.groupBy("partition").agg(*aggregates).orderBy("partition").collect()]])
+
+    read = spark.readStream.format(source).options(**options).load()
+    query = read.writeStream.foreachBatch(handle).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        if fail_at is None:
+            raise
+    return seen
+
+
+def _append(bootstrap_servers: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for number in range(10):
+        producer.produce(topic, b"meanwhile %d" % number, partition=0)
+    assert producer.flush(60) == 0, "the broker did not take all records"
+
+
+def executors(spark: SparkSession) -> Any:
+    """How many executors the driver knows."""
+    return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def packages(spark: SparkSession) -> Any:
+    """What a Python process of an executor says of itself: interpreter, package, whether the kernel is there, module path."""
+
+    def said(_: Any) -> Any:
+        from kafka_remote_client.records import _kernel
+
+        yield sys.executable, kafka_remote_client.__file__, _kernel.__file__, sys.path
+
+    return spark.sparkContext.parallelize([0], 1).mapPartitions(said).collect()[0]
+
+
+def extended(spark: SparkSession, source: str, options: Options, level: str = "DEBUG") -> Any:
+    """What ``explain(extended=True)`` shows of a query that was run while driver and executors logged at ``level``."""
+    spark.sparkContext.setLogLevel(level)
+    try:
+        frame = _frame(spark, source, options)
+        frame.collect()
+        return frame._jdf.queryExecution().explainString(
+            spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("extended")
+        )
+    finally:
+        spark.sparkContext.setLogLevel("WARN")
+
+
+JOBS: dict[str, Callable[..., Any]] = {
+    job.__name__: job
+    for job in (batches, digest, executors, extended, noop, packages, plan, rows, schema, sql, stored, stream, tasks)
+}
 
 
 def _listen(requests: queue.SimpleQueue[str], busy: threading.Event) -> None:

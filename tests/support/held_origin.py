@@ -1,0 +1,115 @@
+"""An HTTP origin in front of the shim's own that holds requests back until it is told to let them go.
+
+While it holds, a task that reads from the store is known to be in the middle of its split.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+from tests.support.ports import HOST, free_ports
+from tests.support.waiting import wait_until
+
+__all__ = ["HeldOrigin"]
+
+_PATIENCE_SECONDS = 300.0
+
+
+class HeldOrigin:
+    """Listens at ``url`` (for a shim's ``origin_public_url``) and passes on to ``listen`` (its ``origin_listen``).
+
+    ``answers``: path with query, and status, of each request that was answered, in that order.
+    """
+
+    def __init__(self) -> None:
+        self.listen = f"{HOST}:{free_ports(1)[0]}"
+        self.answers: list[tuple[str, int]] = []
+        self._held: list[str] = []
+        self._limit: int | None = None
+        self._lock = threading.Lock()
+        self._passing = threading.Event()
+        self._passing.set()
+        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.url = f"http://{HOST}:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.let_go()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def hold(self, limit: int | None = None) -> None:
+        """From now on no request is passed on; with ``limit`` so many are not, and those after them are."""
+        self._held.clear()
+        self._limit = limit
+        self._passing.clear()
+
+    def wait_for_readers(self, count: int) -> list[str]:
+        """Waits until requests for that many objects are held, which are those of as many tasks; the requests."""
+        wait_until(lambda: len({path.partition("?")[0] for path in self._held}) >= count, f"{count} readers", seconds=120)
+        return list(self._held)
+
+    def let_go(self) -> None:
+        """Passes on what was held, and everything after it."""
+        self._passing.set()
+
+    def ask(self, path: str) -> int:
+        """The status that the origin behind gives for a request as it was made."""
+        return self._passed_on(path, {"Range": f"bytes={path.partition('&range=')[2].partition('&')[0]}"})[0]
+
+    def _is_held(self, path: str) -> bool:
+        with self._lock:
+            full = self._limit is not None and len(self._held) >= self._limit
+            if self._passing.is_set() or full:
+                return False
+            self._held.append(path)
+            return True
+
+    def _passed_on(self, path: str, headers: dict[str, str]) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection(self.listen, timeout=_PATIENCE_SECONDS)
+        try:
+            connection.request("GET", path, headers=headers)
+            found = connection.getresponse()
+            return found.status, found.getheaders(), found.read()
+        finally:
+            connection.close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        origin = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                if origin._is_held(self.path):
+                    origin._passing.wait(_PATIENCE_SECONDS)
+                try:
+                    status, headers, body = origin._passed_on(self.path, dict(self.headers.items()))
+                except OSError:
+                    self.close_connection = True
+                    return
+                origin.answers.append((self.path, status))
+                self.send_response_only(status)
+                for name, value in headers:
+                    if name.lower() != "connection":
+                        self.send_header(name, value)
+                try:
+                    self.end_headers()
+                    self.wfile.write(body)
+                except OSError:
+                    self.close_connection = True  # who asked is gone
+
+            def log_message(self, *_: object) -> None:
+                """Nothing: what it would print has signatures."""
+
+        return Handler

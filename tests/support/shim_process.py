@@ -1,0 +1,49 @@
+"""A shim in a process of its own, to be killed: ``ShimProcess`` starts it, and this module is what it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import ROOT
+from tests.support.reading import PATIENCE_SECONDS
+
+__all__ = ["ShimProcess"]
+
+
+class ShimProcess:
+    """Ready when it was constructed; ``config``: ShimConfig's arguments. It ends with this process, too."""
+
+    def __init__(self, **config: Any) -> None:
+        command = [sys.executable, "-m", "tests.support.shim_process", json.dumps(config)]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.bootstrap_servers = self._process.stdout.readline().strip()
+        assert self.bootstrap_servers, "the shim did not come up"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends it without a word."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def main() -> None:
+    with Shim(ShimConfig(**json.loads(sys.argv[1]))) as shim:
+        if shim.wait_ready(PATIENCE_SECONDS):
+            print(shim.bootstrap_servers, flush=True)
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
