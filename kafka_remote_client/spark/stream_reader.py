@@ -171,7 +171,7 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         super().__init__(options, clock=clock, make_cluster=make_cluster)
         self._delay = delay_seconds("maxTriggerDelay", self._options.max_trigger_delay)
         self._target: Offsets | None = None
-        self._last_batch_at = self._clock.monotonic()
+        self._last_batch_at: float | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name
         """What the options ask for. PySpark has no limit that is both, so the lower one is looked after here."""
@@ -222,8 +222,8 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
                 raise DataLossError(f"{what}: {partition} ends at {ends[partition]}, before {until}")
 
     def _waits(self, found: int) -> bool:
-        """Whether there is too little for a batch yet. A query that ends by itself never waits."""
+        """Whether there is too little for a batch yet. The first batch never waits, nor does a query that ends by itself."""
         least = self._options.min_offsets_per_trigger
-        if least is None or found >= least or self._target is not None:
+        if least is None or found >= least or self._target is not None or self._last_batch_at is None:
             return False
         return self._clock.monotonic() - self._last_batch_at < self._delay
