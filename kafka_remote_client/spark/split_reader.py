@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
 from confluent_kafka import Message
@@ -27,6 +27,7 @@ from kafka_remote_client.spark.counters import Counters, added, counted
 from kafka_remote_client.spark.data_loss import DataLoss
 from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.task_counters import write_counters
 from kafka_remote_client.spark.task_engine import TaskEngines, worker_engines
 
 __all__ = ["SplitReader"]
@@ -87,6 +88,21 @@ class SplitReader:
     def _pieces(self, split: Split) -> Generator[RecordBlock | list[Message], None, None]:
         """Each of the two paths gives records as they come; both forms that callers want are made of these."""
         self._next = split.start
+        with self._counted(split):
+            yield from self._from_both(split)
+
+    @contextmanager
+    def _counted(self, split: Split) -> Iterator[None]:
+        """Leaves behind what was counted in this context, if that is wanted."""
+        directory = self._options.counters_directory
+        before, started_ms = self.counters, self._clock.time_ms()
+        try:
+            yield
+        finally:
+            if directory is not None:
+                write_counters(directory, split.id, started_ms, counted(before, self.counters), self._clock)
+
+    def _from_both(self, split: Split) -> Iterator[RecordBlock | list[Message]]:
         try:
             with self._engines.lend(self._options) as engine:
                 if engine is not None:

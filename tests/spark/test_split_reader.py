@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import parse_options
 from kafka_remote_client.spark.planning import Split
 from kafka_remote_client.spark.split_reader import SplitReader
+from kafka_remote_client.spark.task_counters import load_counters
 from kafka_remote_client.spark.task_engine import TaskEngines
 from tests.support.batches import Rec, batch
 from tests.support.locations import ManualClock
@@ -175,3 +177,14 @@ def test_it_is_counted_what_came_from_where_and_why(from_broker: list[tuple[int,
     assert (found["remote-fetch-records-total"], found["broker-fetch-records-total"]) == (3, 6)
     assert (found["remote-fetch-handovers-total"], found["remote-fetch-fallbacks-total"]) == (1, {"timeout": 1})
     assert found["remote-fetch-request-total"] == 4
+
+
+def test_counters_of_each_reading_are_left_in_the_directory_of_that_option(
+    from_broker: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    engine: Any = FakeEngine([block(5, 6), ReadEnd("local", 8)])
+    assert offsets(engine, **{"remote.countersDirectory": str(tmp_path)}) == [5, 6, 8, 9]
+    found = load_counters(str(tmp_path))
+    assert (found.splits, found.seconds) == (1, 0.0)
+    assert found.counters["remote-fetch-request-total"] == 2
+    assert found.counters["remote-fetch-records-total"] == found.counters["broker-fetch-records-total"] == 2
