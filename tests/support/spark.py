@@ -124,6 +124,8 @@ class SparkDriver:
             **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
             **(settings or {}),
         }
+        if "spark.remote" in configuration:  # a session of Spark Connect, which has no master of its own
+            del configuration["spark.master"]
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.spark_driver", json.dumps(configuration)],

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from confluent_kafka import Producer
@@ -22,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import kafka_remote_client.spark
 
-__all__: list[str] = []
+__all__ = ["digest_of"]
 
 Options = dict[str, str]
 
@@ -38,8 +39,13 @@ def schema(spark: SparkSession, source: str, options: Options) -> Any:
 
 def digest(spark: SparkSession, source: str, options: Options) -> Any:
     """For each partition: rows, first and last offset, and two sums over the hashes of all columns of each row."""
+    return digest_of(_frame(spark, source, options))
+
+
+def digest_of(frame: DataFrame) -> Any:
+    """The same of rows with the columns of Spark's Kafka source."""
     sums = "count(*)", "min(offset)", "max(offset)", "bit_xor(hash)", "cast(sum(cast(hash as decimal(38, 0))) as string)"
-    hashed = _frame(spark, source, options).selectExpr("*", "xxhash64(*) AS hash")
+    hashed = frame.selectExpr("*", "xxhash64(*) AS hash")
     rows = hashed.groupBy("topic", "partition").agg(*[_expression(text) for text in sums]).orderBy("topic", "partition")
     return [list(row) for row in rows.collect()]
 
@@ -186,6 +192,13 @@ JOBS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _job(name: str) -> Callable[..., Any]:
+    """One of JOBS, or ``module:function``, whose code tasks import too."""
+    module, _, function = name.rpartition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function) if module else JOBS[name]
+    return found
+
+
 def _listen(requests: queue.SimpleQueue[str], busy: threading.Event) -> None:
     """Hands requests on. When they end while a job runs, nobody waits for its answer any more: all ends at once."""
     for line in sys.stdin:
@@ -210,7 +223,7 @@ def main() -> None:
         busy.set()
         job, arguments = json.loads(line)
         try:
-            answer: dict[str, Any] = {"answer": JOBS[job](spark, **arguments)}
+            answer: dict[str, Any] = {"answer": _job(job)(spark, **arguments)}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         busy.clear()

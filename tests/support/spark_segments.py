@@ -1,0 +1,87 @@
+"""Jobs of :class:`tests.support.spark.SparkDriver` about ``read_segments``: what handlers in tasks see goes to files.
+
+A task's file is named by the split's id and the number of its attempt; it is there once the handler is through.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from kafka_remote_client.spark import SplitRecords, read_segments
+from tests.support.spark_driver import digest_of
+
+__all__ = ["attempt", "failing", "frame", "handled", "sizes"]
+
+Options = dict[str, str]
+
+
+def attempt() -> int:
+    """The number of this task's attempt, from 0; 0 where Spark does not tell."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
+def handled(spark: SparkSession, options: Options, directory: str, finished: list[str], trouble: dict[str, str]) -> Any:
+    """Each split's records in files of ``directory``; ids of the splits and what was counted.
+
+    ``trouble``: what happens to the first attempt at a split half way, by its number: "raise" or "kill".
+    """
+    segments = read_segments(spark, options).without(finished)
+    by_id = {segments.splits[int(number)].id: kind for number, kind in trouble.items()}
+    segments.foreachPartition(partial(_to_file, directory, by_id))
+    return {"ids": [split.id for split in segments.splits], "counters": segments.counters()}
+
+
+def _to_file(directory: str, trouble: dict[str, str], records: SplitRecords) -> None:
+    rows = []
+    for message in records:
+        kind, time = message.timestamp()
+        headers = [[name, _hex(value)] for name, value in message.headers() or ()] or None
+        found = (_hex(message.key()), _hex(message.value()), message.topic(), message.partition(), message.offset())
+        rows.append([*found, time / 1000, kind - 1, headers])
+        if attempt() == 0 and len(rows) == 3:
+            _happen(trouble.get(records.id, ""), records)
+    table = records.to_arrow()
+    assert table.column("offset").to_pylist() == [row[4] for row in rows]
+    Path(directory, f"{records.id}.{attempt()}").write_text(json.dumps(rows))
+
+
+def _happen(kind: str, records: SplitRecords) -> None:
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "raise":
+        raise RuntimeError(f"the table of {records.id} is gone")
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
+
+
+def failing(spark: SparkSession, options: Options) -> Any:
+    """Handlers fail, always."""
+    read_segments(spark, options).foreachPartition(partial(_happen, "raise"))
+
+
+def frame(spark: SparkSession, options: Options, finished: list[str]) -> Any:
+    """The digest of the records that are left as a DataFrame, and what was counted."""
+    segments = read_segments(spark, options).without(finished)
+    return {"digest": digest_of(segments.to_dataframe()), "counters": segments.counters()}
+
+
+def sizes(spark: SparkSession, options: Options) -> Any:
+    """Id and number of records of each split, by a function of our own over Arrow batches."""
+    return sorted(list(row) for row in read_segments(spark, options).mapInArrow(_size, "id string, records bigint").collect())
+
+
+def _size(records: SplitRecords) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([pa.array([records.id]), pa.array([sum(map(len, records.batches()))])], ["id", "records"])
