@@ -19,6 +19,7 @@ The tree::
     ├── LocationError                 broker: where the offset lies could not be learnt
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── ProtocolError                 bytes from the peer do not follow Kafka's protocol
+    │   ├── SaslAuthenticationError       the broker and this client do not accept each other
     │   └── BrokerResponseError           the broker answered with an error code
     └── RemoteLogError                broker: what lies in the tier could not be understood
         ├── RemoteLogMetadataError        a metadata record
@@ -60,6 +61,7 @@ __all__ = [
     "RemoteStorageThrottledError",
     "RemoteStorageTimeoutError",
     "RemoteStorageUnavailableError",
+    "SaslAuthenticationError",
     "SegmentNotFoundError",
     "UnsupportedFormatError",
 ]
@@ -203,6 +205,12 @@ class ProtocolError(LocationError):
     """The peer's bytes do not follow Kafka's protocol."""
 
     cause = "protocol"
+
+
+class SaslAuthenticationError(LocationError):
+    """The broker refuses this client's identity, or did not prove its own (Kafka's name). No secret is in the message."""
+
+    cause = "authentication"
 
 
 class BrokerResponseError(LocationError):

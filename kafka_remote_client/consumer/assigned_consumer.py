@@ -47,6 +47,7 @@ class AssignedConsumer(Consumer):
         engine, remote, inner, clock = parts
         behaviour = InnerBehaviour.of(inner)
         self._clock = clock
+        self._settings = inner
         self._engine = engine
         self._behaviour = behaviour
         self._stores_offsets = behaviour.stores_offsets is True
@@ -289,6 +290,11 @@ class AssignedConsumer(Consumer):
         return super().get_watermark_offsets(partition, *args, **kwargs)
 
     # -- offsets and the end -----------------------------------------------------------------------------------------------
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """As confluent_kafka's; connections that ask for locations use them from their next authentication on."""
+        super().set_sasl_credentials(username, password)
+        self._settings |= {"sasl.username": username, "sasl.password": password}
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         """As confluent_kafka's."""

@@ -18,6 +18,7 @@ import confluent_kafka
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.location.oauth_tokens import with_watched_oauth
 from kafka_remote_client.metrics import FetchMetrics
 
 __all__ = ["Consumer"]
@@ -37,14 +38,15 @@ class Consumer(confluent_kafka.Consumer):
         remote, inner = split_config({**(args[0] if args else {}), **kwargs})
         clock = SystemClock()
         self._metrics = FetchMetrics(clock)
-        engine = build_engine(remote, inner, clock, self._metrics)
+        seen = with_watched_oauth(inner, clock) if remote.enabled else inner
+        engine = build_engine(remote, seen, clock, self._metrics)
         if engine is None:
             super().__init__(inner)
             return
         # Completed here and not in __new__, because only here the configuration is known whatever a subclass's arguments are.
         self.__class__ = _completed(type(self))
         try:
-            self._start_direct(engine, remote, inner, clock)
+            self._start_direct(engine, remote, seen, clock)
         except BaseException:
             engine.close()
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 
@@ -15,6 +14,7 @@ from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFe
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
 from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.tls import client_context, security_protocol
 from kafka_remote_client.registry import MissingExtraError, load_fetcher
@@ -40,7 +40,8 @@ def build_engine(
         _log.warning("direct fetch is off: remote.storage.fetcher.class is not set")
         return None
     try:
-        ssl_context = _tls(inner)
+        sasl = authenticator(inner, clock)
+        ssl_context = client_context(inner) if security_protocol(inner).endswith("ssl") else None
     except ConfigurationError as error:
         _log.warning("direct fetch is off: %s", error)
         return None
@@ -55,21 +56,13 @@ def build_engine(
             fetcher = load_fetcher(remote) if store is None or remote.fetcher_class is not None else StoreFetcher(store)
             undone.callback(fetcher.close)
             cached = with_cache(fetcher, remote, clock, metrics)
-            source = build_source(remote, inner, clock, store, formats=formats, ssl_context=ssl_context)
+            source = build_source(remote, inner, clock, store, formats=formats, ssl_context=ssl_context, sasl=sasl)
         except MissingExtraError as error:
             _log.warning("direct fetch is off: %s", error)
             return None
         undone.pop_all()
     # ChunkedFetcher passes on what is not in chunks, so one that is never offered any costs nothing.
     return FetchEngine(source, ChunkedFetcher(cached), remote, clock=clock, metrics=metrics, formats=formats)
-
-
-def _tls(inner: Mapping[str, object]) -> ssl.SSLContext | None:
-    """How location peers are spoken to. Raises ConfigurationError for what only librdkafka can do."""
-    protocol = security_protocol(inner)
-    if protocol not in ("plaintext", "ssl"):
-        raise ConfigurationError(f"locations cannot be asked over security.protocol={protocol} yet")
-    return client_context(inner) if protocol == "ssl" else None
 
 
 def _readable_formats() -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from kafka_remote_client.location.metadata_topic import MetadataTopicTier, conne
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location.tier_source import Tier, TierLocationSource
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
@@ -65,6 +66,7 @@ def build_source(
     *,
     formats: Sequence[str],
     ssl_context: ssl.SSLContext | None,
+    sasl: Authenticator | None,
 ) -> LocationSource:
     """The source. ``store`` is there where the source reads one, and is the source's from then on.
 
@@ -78,8 +80,10 @@ def build_source(
         raise ConfigurationError("bootstrap.servers is not set")
     client_id = str(inner.get("client.id", "rdkafka"))
     if store is None:
-        return BrokerLocationSource(str(bootstrap), client_id=client_id, clock=clock, formats=formats, ssl_context=ssl_context)
-    leaders = PartitionLeaders(str(bootstrap), client_id=client_id, clock=clock, ssl_context=ssl_context)
+        return BrokerLocationSource(
+            str(bootstrap), client_id=client_id, clock=clock, formats=formats, ssl_context=ssl_context, sasl=sasl
+        )
+    leaders = PartitionLeaders(str(bootstrap), client_id=client_id, clock=clock, ssl_context=ssl_context, sasl=sasl)
     layout = configured_layout(remote)
     try:
         tier = _tier(remote, {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}, store, layout, clock)

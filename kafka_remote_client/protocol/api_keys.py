@@ -8,9 +8,9 @@
     ListOffsets                  | 2     | 6             | 1-11
     Metadata                     | 3     | 9             | 1-13
     FindCoordinator              | 10    | 3             | header only
-    SaslHandshake                | 17    | never         | header only
+    SaslHandshake                | 17    | never         | 1
     ApiVersions                  | 18    | 3             | 0-4
-    SaslAuthenticate             | 36    | 2             | header only
+    SaslAuthenticate             | 36    | 2             | 0-2
     DescribeCluster              | 60    | 0             | header only
     ShareFetch, ShareAcknowledge | 78, 79| 0             | header only
     direct remote fetch          | 32540 | never         | nothing: the key announces the dialect (docs/wire-format.md)
@@ -27,7 +27,17 @@ import attrs
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.primitives import Buffer, Reader, Writer
 
-__all__ = ["API_VERSIONS", "FETCH", "LIST_OFFSETS", "METADATA", "Api", "ApiKey", "is_flexible"]
+__all__ = [
+    "API_VERSIONS",
+    "FETCH",
+    "LIST_OFFSETS",
+    "METADATA",
+    "SASL_AUTHENTICATE",
+    "SASL_HANDSHAKE",
+    "Api",
+    "ApiKey",
+    "is_flexible",
+]
 
 
 class ApiKey(IntEnum):
@@ -97,3 +107,5 @@ FETCH = Api(ApiKey.FETCH, range(4, 19))
 LIST_OFFSETS = Api(ApiKey.LIST_OFFSETS, range(1, 12))
 METADATA = Api(ApiKey.METADATA, range(1, 14))
 API_VERSIONS = Api(ApiKey.API_VERSIONS, range(5))
+SASL_HANDSHAKE = Api(ApiKey.SASL_HANDSHAKE, range(1, 2))
+SASL_AUTHENTICATE = Api(ApiKey.SASL_AUTHENTICATE, range(3))

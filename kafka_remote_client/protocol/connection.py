@@ -8,10 +8,13 @@ the next response is always the answer to the last request; its correlation id i
 still uses, since the number could be given to another file at once. It shuts the socket down, which wakes that thread, and the
 descriptor is closed by whoever leaves last.
 
+Where the authenticator says for how long it was believed, it is asked again on the same connection before that is over, ahead
+of the next exchange (KIP-368).
+
 A deadline bounds the whole exchange: waiting for the turn, connecting, TLS, authentication, every byte. The one step that
 it cannot bound is name resolution, which the C library does not let go of.
 
-References: https://kafka.apache.org/protocol#protocol_network.
+References: https://kafka.apache.org/protocol#protocol_network, KIP-368.
 """
 
 from __future__ import annotations
@@ -35,13 +38,18 @@ _LENGTH_BYTES = 4
 _SMALLEST_RESPONSE = 4
 _READ_BYTES = 64 << 10
 _CORRELATION_IDS = 1 << 31
+_AGAIN_AFTER = 0.85
+"""Of the time for which an authentication holds: the broker cuts the connection at its end."""
 
 
 class Authenticator(Protocol):
-    """Proves the client's identity on a connection that was just opened (SASL)."""
+    """Proves the client's identity on a connection that was just opened, or again on an open one (SASL)."""
 
-    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> None:
-        """Exchanges what the mechanism needs through ``connection.send_receive``. Raises LocationError when it is refused."""
+    def authenticate(self, connection: BrokerConnection, deadline: Deadline) -> float | None:
+        """Exchanges what the mechanism needs through ``connection.send_receive``. Raises LocationError when it is refused.
+
+        Returns for how many seconds it holds, ``None`` = as long as the connection.
+        """
 
 
 class BrokerConnection:
@@ -76,6 +84,7 @@ class BrokerConnection:
         self._socket: socket.socket | None = None
         self._closed = False
         self._opened = False
+        self._authenticate_at: float | None = None
         self._correlation_id = 0
 
     def __repr__(self) -> str:
@@ -157,8 +166,16 @@ class BrokerConnection:
             if self._ssl_context is not None:
                 self._start_tls(self._ssl_context, connecting)
             if self._sasl is not None:
-                self._sasl.authenticate(self, deadline)
+                self._authenticate(self._sasl, deadline)
+        elif self._sasl is not None and self._authenticate_at is not None and self._clock.monotonic() >= self._authenticate_at:
+            self._authenticate(self._sasl, deadline)
         return self._current()
+
+    def _authenticate(self, sasl: Authenticator, deadline: Deadline) -> None:
+        self._authenticate_at = None  # the exchanges of the authentication itself come here too
+        started = self._clock.monotonic()
+        seconds = sasl.authenticate(self, deadline)
+        self._authenticate_at = None if seconds is None else started + seconds * _AGAIN_AFTER
 
     def _connect(self, deadline: Deadline) -> None:
         failure: OSError = OSError("the name has no address")

@@ -25,7 +25,7 @@ from importlib import metadata
 import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError
+from kafka_remote_client.errors import LocationError, SaslAuthenticationError
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import Api, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -174,8 +174,8 @@ class BrokerPeer:
         return PeerSession(connection, versions, self._throttle)
 
     def _complain(self, error: LocationError) -> None:
-        """Says once that TLS is what fails: it does not heal by itself, and without a word it would look like slowness."""
-        if isinstance(error.__cause__, ssl.SSLError) and not self._complained:
+        """Says once that TLS or SASL fails: neither heals by itself, and without a word it would look like slowness."""
+        if not self._complained and (isinstance(error, SaslAuthenticationError) or isinstance(error.__cause__, ssl.SSLError)):
             self._complained = True
             _log.warning("nothing is read directly by the word of %s: %s", self._name, error)
 

@@ -199,6 +199,7 @@ def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: Embedd
             if name in {"get_watermark_offsets", "cluster_id", "assignment"}:
                 assert answers[0] == answers[1], name
         consumer.set_sasl_credentials("user", "password")
+        assert consumer._settings["sasl.username"] == "user"
         assert consumer.consumer_group_metadata() is not None
     plain.close()
 

@@ -16,6 +16,7 @@ from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFe
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.protocol.sasl import SaslAuthenticator
 from tests.support.certificates import Authority
 
 
@@ -77,19 +78,25 @@ def directly(**inner: object) -> FetchEngine | None:
     return build_engine(remote, rest, SystemClock(), FetchMetrics(SystemClock()))
 
 
-def test_locations_are_asked_over_tls_where_the_consumer_speaks_it(mocker: MockerFixture) -> None:
+def test_locations_are_asked_by_tls_and_sasl_where_the_consumer_speaks_them(mocker: MockerFixture) -> None:
     source = mocker.patch("kafka_remote_client.fetch.location_sources.BrokerLocationSource")
-    for protocol, spoken in (("ssl", ssl.SSLContext), ("SSL", ssl.SSLContext), ("plaintext", type(None)), (None, type(None))):
-        engine = directly(security_protocol=protocol, ssl_ca_pem=Authority().pem)
+    for protocol, tls, sasl in (
+        *[("ssl", True, False), ("SSL", True, False), ("sasl_ssl", True, True)],
+        *[("plaintext", False, False), (None, False, False), ("sasl_plaintext", False, True)],
+    ):
+        engine = directly(
+            security_protocol=protocol, ssl_ca_pem=Authority().pem, sasl_mechanism="PLAIN", sasl_username="u", sasl_password="p"
+        )
         assert engine is not None
         engine.close()
-        assert isinstance(source.call_args.kwargs["ssl_context"], spoken)
+        assert isinstance(source.call_args.kwargs["ssl_context"], ssl.SSLContext) is tls
+        assert isinstance(source.call_args.kwargs["sasl"], SaslAuthenticator) is sasl
 
 
 @pytest.mark.parametrize(
     ("inner", "said"),
     [
-        ({"security_protocol": "sasl_ssl"}, "locations cannot be asked over security.protocol=sasl_ssl yet"),
+        ({"security_protocol": "sasl_ssl"}, "locations cannot be asked for by sasl.mechanism=GSSAPI"),
         ({"security_protocol": "ssl", "ssl_providers": "legacy"}, "ssl.providers cannot be followed"),
         ({"security_protocol": "ssl", "ssl_ca_location": "/nowhere"}, "ssl.ca.location /nowhere cannot be used"),
     ],

@@ -48,7 +48,7 @@ class Built:
         remote = remote_of(**settings)
         store = self.store if reads_the_store(remote) else None
         given = {"bootstrap.servers": "localhost:1", "log_level": 0} if inner is None else inner
-        source = build_source(remote, given, SystemClock(), store, formats=("ApacheKafkaV1",), ssl_context=None)
+        source = build_source(remote, given, SystemClock(), store, formats=("ApacheKafkaV1",), ssl_context=None, sasl=None)
         self.sources.append(source)
         return source
 

@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA
+from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from tests.support.wire_oracles import DIRECTIONS, check_against_oracles, check_damage, check_round_trip
 
-_APIS = {"api_versions": API_VERSIONS, "fetch": FETCH, "list_offsets": LIST_OFFSETS, "metadata": METADATA}
+_APIS = {
+    "api_versions": API_VERSIONS,
+    "fetch": FETCH,
+    "list_offsets": LIST_OFFSETS,
+    "metadata": METADATA,
+    "sasl_authenticate": SASL_AUTHENTICATE,
+    "sasl_handshake": SASL_HANDSHAKE,
+}
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message", "direction", "version"),
     [(name, direction, version) for name, api in _APIS.items() for direction in DIRECTIONS for version in api.versions],

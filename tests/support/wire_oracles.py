@@ -15,6 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from kafka.protocol import consumer as kafka_consumer
 from kafka.protocol import metadata as kafka_metadata
+from kafka.protocol import sasl as kafka_sasl
 from kio.serial import entity_reader, entity_writer
 
 from kafka_remote_client.errors import ProtocolError
@@ -29,6 +30,8 @@ _KAFKA_PYTHON = {
     "fetch": (kafka_consumer.FetchRequest, kafka_consumer.FetchResponse),
     "list_offsets": (kafka_consumer.ListOffsetsRequest, kafka_consumer.ListOffsetsResponse),
     "metadata": (kafka_metadata.MetadataRequest, kafka_metadata.MetadataResponse),
+    "sasl_authenticate": (kafka_sasl.SaslAuthenticateRequest, kafka_sasl.SaslAuthenticateResponse),
+    "sasl_handshake": (kafka_sasl.SaslHandshakeRequest, kafka_sasl.SaslHandshakeResponse),
 }
 
 

@@ -12,9 +12,11 @@ from kafka_remote_client.protocol import api_versions as av
 from kafka_remote_client.protocol import fetch as f
 from kafka_remote_client.protocol import list_offsets as lo
 from kafka_remote_client.protocol import metadata as md
+from kafka_remote_client.protocol import sasl_authenticate as sa
+from kafka_remote_client.protocol import sasl_handshake as sh
 from kafka_remote_client.protocol.error_codes import ErrorCode
 
-__all__ = ["api_versions", "fetch", "list_offsets", "metadata"]
+__all__ = ["api_versions", "fetch", "list_offsets", "metadata", "sasl_authenticate", "sasl_handshake"]
 
 INT8 = st.integers(0, 1)
 INT16 = st.integers(0, 0x7FFF)
@@ -216,5 +218,32 @@ class api_versions(_Values):  # noqa: N801 - named as the module whose values it
             api_keys=_many(key),
             throttle_time_ms=self.since(1, MILLISECONDS, 0),
             supported_features=self.since(3, _many(feature), ()),
+            tags=self.tags,
+        )
+
+
+class sasl_handshake(_Values):  # noqa: N801 - named as the module whose values it makes
+    first_flexible = 2
+
+    def request(self) -> st.SearchStrategy[sh.SaslHandshakeRequest]:
+        return st.builds(sh.SaslHandshakeRequest, mechanism=TEXT)
+
+    def response(self) -> st.SearchStrategy[sh.SaslHandshakeResponse]:
+        return st.builds(sh.SaslHandshakeResponse, error_code=ERRORS, mechanisms=_many(TEXT))
+
+
+class sasl_authenticate(_Values):  # noqa: N801 - named as the module whose values it makes
+    first_flexible = 2
+
+    def request(self) -> st.SearchStrategy[sa.SaslAuthenticateRequest]:
+        return st.builds(sa.SaslAuthenticateRequest, auth_bytes=st.binary(max_size=40), tags=self.tags)
+
+    def response(self) -> st.SearchStrategy[sa.SaslAuthenticateResponse]:
+        return st.builds(
+            sa.SaslAuthenticateResponse,
+            error_code=ERRORS,
+            error_message=st.none() | TEXT,
+            auth_bytes=st.binary(max_size=40),
+            session_lifetime_ms=self.since(1, INT64, 0),
             tags=self.tags,
         )

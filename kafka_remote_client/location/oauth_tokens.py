@@ -1,0 +1,245 @@
+"""Bearer tokens for OAUTHBEARER, by librdkafka's settings.
+
+::
+
+    oauth_cb                                        the application makes them
+    enable.sasl.oauthbearer.unsecure.jwt=true       made here, unsigned, for tests: sasl.oauthbearer.config says for whom
+    sasl.oauthbearer.method=oidc                    asked of sasl.oauthbearer.token.endpoint.url, by client credentials
+
+A consumer's own ``oauth_cb`` is called by librdkafka alone, when and where it always was: :class:`OauthCallback` takes its
+place, passes each call on and remembers the token, which is then used here too. Where there is no consumer, it is called here.
+
+References: RFC 6749 section 4.4, RFC 7519, KIP-255, KIP-768, librdkafka's CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError
+
+__all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "UnsecuredTokens", "with_watched_oauth"]
+
+_LONGEST_ANSWER = 1 << 20
+_PIECE = 64 << 10
+_FRESH_PART = 0.8
+"""Of a token's life: librdkafka renews its own then."""
+_DEFAULT_LIFE_SECONDS = 3600
+_NO_ANSWER = (OSError, http.client.HTTPException)
+_NO_TOKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@attrs.frozen
+class Token:
+    """A token, until when it is good (milliseconds since the Unix epoch), and what goes with it."""
+
+    value: str = attrs.field(repr=False)
+    expires_ms: int
+    extensions: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+
+
+class TokenSource(Protocol):
+    """Where tokens come from. Safe to share between threads."""
+
+    def token(self, deadline: Deadline) -> Token:
+        """A token that is good now. Raises SaslAuthenticationError where none is to be had before the deadline."""
+
+
+class OauthCallback:
+    """An application's ``oauth_cb``, to be set in its place; a TokenSource too.
+
+    ``calls_itself``: whether tokens may be asked for here, because no consumer does.
+    """
+
+    def __init__(self, callback: Callable[[str], tuple[Any, ...]], config: str, clock: Clock, *, calls_itself: bool) -> None:
+        self._callback = callback
+        self._config = config
+        self._clock = clock
+        self._calls_itself = calls_itself
+        self._guard = threading.Lock()
+        self._last: Token | None = None
+
+    def __call__(self, config: str) -> tuple[Any, ...]:
+        answer = self._callback(config)
+        self._remember(answer)
+        return answer
+
+    def token(self, deadline: Deadline) -> Token:
+        """As TokenSource."""
+        with self._guard:
+            if not self._is_good() and self._calls_itself:
+                try:
+                    answer = self._callback(self._config)
+                except Exception as error:  # noqa: BLE001 - the application's own, of any type; its text may hold the token
+                    raise SaslAuthenticationError(f"oauth_cb raised {type(error).__name__}") from None
+                self._remember(answer)
+            if self._last is None or not self._is_good():
+                raise SaslAuthenticationError("oauth_cb has given no token that is good now")
+            return self._last
+
+    def _is_good(self) -> bool:
+        return self._last is not None and self._clock.time_ms() < self._last.expires_ms
+
+    def _remember(self, answer: tuple[Any, ...]) -> None:
+        """Takes ``(token, seconds since the epoch[, principal[, extensions]])``; anything else is librdkafka's to refuse."""
+        try:
+            extensions = answer[3] if len(answer) > 3 else {}
+            self._last = Token(str(answer[0]), int(float(answer[1]) * 1000), dict(extensions or {}))
+        except (TypeError, ValueError, IndexError, OverflowError):
+            self._last = None
+
+
+def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str, object]:
+    """A consumer's settings, in which an OauthCallback stands for ``oauth_cb`` where there is one."""
+    callback = settings.get("oauth_cb")
+    if not callable(callback):
+        return dict(settings)
+    config = str(settings.get("sasl.oauthbearer.config") or "")
+    return {**settings, "oauth_cb": OauthCallback(callback, config, clock, calls_itself=False)}
+
+
+class UnsecuredTokens:
+    """Tokens that nobody signed (RFC 7519 section 6), as librdkafka makes them of ``sasl.oauthbearer.config``.
+
+    ``principal=NAME`` is needed; ``principalClaimName``, ``scopeClaimName``, ``scope=A,B``, ``lifeSeconds`` and
+    ``extension_NAME=VALUE`` may be given. Raises ConfigurationError for anything else.
+    """
+
+    def __init__(self, config: str, clock: Clock) -> None:
+        self._clock = clock
+        pairs = dict(pair.partition("=")[::2] for pair in config.split())
+        self._principal = pairs.pop("principal", "")
+        self._principal_claim = pairs.pop("principalClaimName", "sub")
+        self._scope_claim = pairs.pop("scopeClaimName", "scope")
+        self._scopes = [scope for scope in pairs.pop("scope", "").split(",") if scope]
+        life = pairs.pop("lifeSeconds", str(_DEFAULT_LIFE_SECONDS))
+        self._extensions = {
+            name.removeprefix("extension_"): pairs.pop(name) for name in list(pairs) if name.startswith("extension_")
+        }
+        if not self._principal or pairs or not (life.isascii() and life.isdigit() and 0 < len(life) < 10):
+            raise ConfigurationError("sasl.oauthbearer.config must be principal=NAME and what librdkafka documents beside it")
+        self._life = int(life)
+
+    def token(self, deadline: Deadline) -> Token:
+        """As TokenSource; a new one each time."""
+        now = self._clock.time_ms()
+        expires = now + self._life * 1000
+        claims = {self._principal_claim: self._principal, "iat": now / 1000, "exp": expires / 1000}
+        if self._scopes:
+            claims[self._scope_claim] = self._scopes
+        return Token(f"{_encoded({'alg': 'none'})}.{_encoded(claims)}.", expires, self._extensions)
+
+
+class ClientCredentials:
+    """Tokens of an authorization server (OIDC). One is kept for most of its life, and asked for by one thread at a time.
+
+    Redirects are not followed; proxies are those of the environment, as librdkafka's are. Raises ConfigurationError for an
+    address that is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        client_secret: str,
+        clock: Clock,
+        *,
+        scope: str = "",
+        extensions: Mapping[str, str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("https", "http") or not parts.hostname or parts.username is not None:
+            raise ConfigurationError("sasl.oauthbearer.token.endpoint.url must be an http(s) address without a user")
+        self._name = parts.hostname
+        self._clock = clock
+        self._extensions = dict(extensions or {})
+        fields = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        # As they are, like librdkafka and Java's client; RFC 6749 would have them percent-encoded.
+        pair = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+        headers = {
+            "Authorization": f"Basic {pair}",
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        self._request = urllib.request.Request(url, urllib.parse.urlencode(fields).encode(), headers)  # noqa: S310 - seen to above
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=ssl_context or ssl.create_default_context()), _NoRedirects()
+        )
+        self._turn = threading.Lock()
+        self._last: Token | None = None
+        self._renew_ms = 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._name}>"
+
+    def token(self, deadline: Deadline) -> Token:
+        """As TokenSource."""
+        if not self._turn.acquire(timeout=deadline.remaining()):
+            raise SaslAuthenticationError(f"{self._name} gave no token before the deadline")
+        try:
+            if self._last is None or self._clock.time_ms() >= self._renew_ms:
+                self._last = self._ask(deadline)
+                now = self._clock.time_ms()
+                self._renew_ms = now + int((self._last.expires_ms - now) * _FRESH_PART)
+            return self._last
+        finally:
+            self._turn.release()
+
+    def _ask(self, deadline: Deadline) -> Token:
+        asked_ms = self._clock.time_ms()
+        try:
+            answer = json.loads(self._post(deadline))
+            value = answer["access_token"]
+            life = answer.get("expires_in")
+            expires = _expiry_of(value) if life is None else asked_ms + int(float(life) * 1000)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise SaslAuthenticationError(f"{self._name} gave no token: HTTP status {error.code}") from None
+        except (*_NO_ANSWER, *_NO_TOKEN) as error:
+            raise SaslAuthenticationError(f"{self._name} gave no token: {type(error).__name__}") from None
+        if not isinstance(value, str) or not value or expires <= asked_ms:
+            raise SaslAuthenticationError(f"{self._name} gave no token that is good now")
+        return Token(value, expires, self._extensions)
+
+    def _post(self, deadline: Deadline) -> bytes:
+        if deadline.expired():
+            raise TimeoutError
+        data = b""
+        with self._opener.open(self._request, timeout=deadline.remaining()) as response:
+            while piece := response.read1(_PIECE):
+                data += piece
+                if len(data) > _LONGEST_ANSWER:
+                    raise ValueError("too long")
+                if deadline.expired():
+                    raise TimeoutError
+        return data
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The credentials go where the configuration says and nowhere else."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _expiry_of(token: str) -> int:
+    """The ``exp`` claim of a JWT in milliseconds. Raises ValueError, KeyError or TypeError where there is none."""
+    claims = token.split(".")[1] if token.count(".") == 2 else ""
+    return int(float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]) * 1000)
+
+
+def _encoded(value: Mapping[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).rstrip(b"=").decode()

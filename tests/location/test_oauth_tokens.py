@@ -1,0 +1,349 @@
+"""Tokens: the application's own, unsigned ones, and those of an authorization server that is not always kind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError
+from kafka_remote_client.location.oauth_tokens import (
+    ClientCredentials,
+    OauthCallback,
+    Token,
+    UnsecuredTokens,
+    with_watched_oauth,
+)
+from tests.support.certificates import Authority
+from tests.support.clocks import TickingClock
+from tests.support.locations import ManualClock
+
+SECRET = "canary-of-a-secret"
+
+
+def ample(clock: ManualClock) -> Deadline:
+    return Deadline(clock, 60)
+
+
+def decoded(part: str) -> dict[str, Any]:
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+# The application's own callback
+
+
+def test_a_consumers_callback_is_called_by_librdkafka_alone_and_its_tokens_are_used_while_they_are_good() -> None:
+    clock = ManualClock(now=1000.0)
+    calls: list[str] = []
+
+    def callback(config: str) -> tuple[Any, ...]:
+        calls.append(config)
+        return f"token-{len(calls)}", 1010.0, "principal", {"a": "b"}
+
+    settings = with_watched_oauth({"oauth_cb": callback, "sasl.oauthbearer.config": "c", "group.id": "g"}, clock)
+    watched = settings["oauth_cb"]
+    assert isinstance(watched, OauthCallback)
+    assert settings["group.id"] == "g"
+    with pytest.raises(SaslAuthenticationError, match="no token that is good now"):
+        watched.token(ample(clock))
+    assert calls == []
+    assert watched("c") == ("token-1", 1010.0, "principal", {"a": "b"})
+    assert watched.token(ample(clock)) == Token("token-1", 1_010_000, {"a": "b"})
+    clock.now = 1010.0
+    with pytest.raises(SaslAuthenticationError):
+        watched.token(ample(clock))
+    assert calls == ["c"]
+
+
+def test_settings_without_a_callback_stay_as_they_are() -> None:
+    assert with_watched_oauth({"group.id": "g", "oauth_cb": "no callable"}, ManualClock()) == {
+        "group.id": "g",
+        "oauth_cb": "no callable",
+    }
+
+
+def test_where_there_is_no_consumer_the_callback_is_called_once_for_each_tokens_life() -> None:
+    clock = ManualClock(now=1000.0)
+    calls: list[str] = []
+
+    def callback(config: str) -> tuple[Any, ...]:
+        calls.append(config)
+        return f"token-{len(calls)}", clock.now + 10
+
+    source = OauthCallback(callback, "config", clock, calls_itself=True)
+    assert [source.token(ample(clock)).value for _ in range(2)] == ["token-1", "token-1"]
+    clock.now += 11
+    assert source.token(ample(clock)).value == "token-2"
+    assert calls == ["config", "config"]
+
+
+@pytest.mark.parametrize("answer", [None, (), ("token",), ("token", "soon"), ("token", float("inf")), ("t", 2000.0, "p", 7)])
+def test_an_answer_that_librdkafka_will_refuse_is_no_token(answer: Any) -> None:
+    source = OauthCallback(lambda _: answer, "", ManualClock(), calls_itself=True)
+    with pytest.raises(SaslAuthenticationError):
+        source.token(ample(ManualClock()))
+
+
+def test_an_exception_of_the_callbacks_is_named_and_its_text_is_not_repeated() -> None:
+    def callback(_: str) -> tuple[Any, ...]:
+        raise RuntimeError(SECRET)
+
+    clock = ManualClock()
+    with pytest.raises(SaslAuthenticationError, match="RuntimeError") as failure:
+        OauthCallback(callback, "", clock, calls_itself=True).token(ample(clock))
+    assert SECRET not in str(failure.value)
+    assert failure.value.__cause__ is None
+
+
+def test_a_token_is_in_no_repr() -> None:
+    assert SECRET not in repr(Token(SECRET, 1, {"a": SECRET}))
+
+
+# Unsigned tokens
+
+
+def test_an_unsigned_token_says_what_the_configuration_says() -> None:
+    clock = ManualClock(now=1000.0)
+    config = "principalClaimName=azp principal=admin scopeClaimName=roles scope=a,b lifeSeconds=600 extension_k=v"
+    token = UnsecuredTokens(config, clock).token(ample(clock))
+    head, claims, signature = token.value.split(".")
+    assert decoded(head) == {"alg": "none"}
+    assert decoded(claims) == {"azp": "admin", "roles": ["a", "b"], "iat": 1000.0, "exp": 1600.0}
+    assert signature == ""
+    assert (token.expires_ms, token.extensions) == (1_600_000, {"k": "v"})
+
+
+def test_the_rest_of_an_unsigned_token_has_librdkafkas_defaults() -> None:
+    token = UnsecuredTokens("principal=me", ManualClock(now=0.0)).token(ample(ManualClock()))
+    assert decoded(token.value.split(".")[1]) == {"sub": "me", "iat": 0.0, "exp": 3600.0}
+
+
+@pytest.mark.parametrize("config", ["", "scope=a", "principal=", "principal=me colour=red", "principal=me lifeSeconds=long"])
+def test_a_configuration_that_says_something_else_is_refused(config: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"sasl\.oauthbearer\.config"):
+        UnsecuredTokens(config, ManualClock())
+
+
+# An authorization server
+
+
+class TokenServer:
+    """Answers token requests by ``answer``, and remembers them."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.asked: list[tuple[dict[str, str], bytes]] = []
+        self.answer: Callable[[BaseHTTPRequestHandler], None] = self.gives({})
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.asked.append((dict(self.headers), body))
+                outer.answer(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"{'http' if context is None else 'https'}://localhost:{self._server.server_port}/token"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def gives(self, answer: object, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+        def reply(handler: BaseHTTPRequestHandler) -> None:
+            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            handler.send_response(status)
+            handler.send_header("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                handler.send_header(name, value)
+            handler.end_headers()
+            handler.wfile.write(body)
+
+        return reply
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[TokenServer]:
+    made = TokenServer()
+    yield made
+    made.close()
+
+
+def credentials(server: TokenServer, clock: ManualClock, **more: Any) -> ClientCredentials:
+    return ClientCredentials(server.url, "me", SECRET, clock, **more)
+
+
+def test_a_token_is_asked_for_by_client_credentials_and_kept_for_most_of_its_life(server: TokenServer) -> None:
+    clock = ManualClock(now=1000.0)
+    source = credentials(server, clock, scope="read write", extensions={"a": "b"})
+    server.answer = server.gives({"access_token": "one", "expires_in": 100})
+    assert source.token(ample(clock)) == Token("one", 1_100_000, {"a": "b"})
+    clock.now += 79
+    assert source.token(ample(clock)).value == "one"
+    server.answer = server.gives({"access_token": "two", "expires_in": "100"})
+    clock.now += 2
+    assert source.token(ample(clock)).value == "two"
+    assert len(server.asked) == 2
+    headers, body = server.asked[0]
+    assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == f"me:{SECRET}"
+    assert body == b"grant_type=client_credentials&scope=read+write"
+
+
+def test_where_the_answer_says_no_life_the_token_itself_does(server: TokenServer) -> None:
+    clock = ManualClock(now=1000.0)
+    claims = base64.urlsafe_b64encode(b'{"exp":1500}').decode().rstrip("=")
+    server.answer = server.gives({"access_token": f"e30.{claims}.sig"})
+    assert credentials(server, clock).token(ample(clock)).expires_ms == 1_500_000
+    assert server.asked[0][1] == b"grant_type=client_credentials"
+
+
+BAD = {
+    "no JSON": b"<html>",
+    "no token": {"expires_in": 100},
+    "no text": {"access_token": 7, "expires_in": 100},
+    "an empty one": {"access_token": "", "expires_in": 100},
+    "no life": {"access_token": "opaque"},
+    "a life that is over": {"access_token": "t", "expires_in": 0},
+    "no number": {"access_token": "t", "expires_in": "soon"},
+    "an endless life": {"access_token": "t", "expires_in": float("inf")},
+    "no object": [1, 2],
+    "damaged claims": {"access_token": "a.b.c"},
+    "too much": b" " * (1 << 20) + b"{}",
+    "deep nesting": b"[" * 200_000,
+}
+
+
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+def test_an_answer_that_is_no_token_is_an_authentication_error(server: TokenServer, answer: object) -> None:
+    clock = ManualClock()
+    server.answer = server.gives(answer)
+    source = credentials(server, clock)
+    with pytest.raises(SaslAuthenticationError, match="localhost gave no token"):
+        source.token(ample(clock))
+    server.answer = server.gives({"access_token": "good", "expires_in": 100})
+    assert source.token(ample(clock)).value == "good"
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_status_is_told_and_nothing_of_the_body(server: TokenServer, status: int) -> None:
+    clock = ManualClock()
+    server.answer = server.gives({"error": SECRET}, status)
+    with pytest.raises(SaslAuthenticationError, match=f"HTTP status {status}") as failure:
+        credentials(server, clock).token(ample(clock))
+    assert SECRET not in str(failure.value)
+
+
+def test_a_redirect_does_not_carry_the_secret_elsewhere(server: TokenServer) -> None:
+    elsewhere = TokenServer()
+    try:
+        clock = ManualClock()
+        server.answer = server.gives({}, 307, Location=elsewhere.url)
+        with pytest.raises(SaslAuthenticationError, match="HTTP status 307"):
+            credentials(server, clock).token(ample(clock))
+        assert elsewhere.asked == []
+    finally:
+        elsewhere.close()
+
+
+def test_a_body_that_is_cut_is_an_authentication_error(server: TokenServer) -> None:
+    clock = ManualClock()
+
+    def cut(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"{")
+
+    server.answer = cut
+    with pytest.raises(SaslAuthenticationError, match="gave no token"):
+        credentials(server, clock).token(ample(clock))
+
+
+def test_bytes_that_are_no_answer_of_http_are_an_authentication_error(server: TokenServer) -> None:
+    clock = ManualClock()
+    server.answer = lambda handler: handler.wfile.write(b"nothing of the kind\r\n\r\n") and None
+    with pytest.raises(SaslAuthenticationError, match="BadStatusLine"):
+        credentials(server, clock).token(ample(clock))
+
+
+def test_a_server_that_cannot_be_reached_is_an_authentication_error(server: TokenServer) -> None:
+    clock = ManualClock()
+    source = credentials(server, clock)
+    server.close()
+    with pytest.raises(SaslAuthenticationError, match="gave no token: URLError"):
+        source.token(ample(clock))
+
+
+def test_the_deadline_bounds_the_whole_answer(server: TokenServer) -> None:
+    clock = TickingClock(1000.0)
+    server.answer = server.gives({"access_token": "t", "expires_in": 100})
+    with pytest.raises(SaslAuthenticationError, match="TimeoutError"):
+        credentials(server, clock).token(Deadline(clock, 3500.0))
+    with pytest.raises(SaslAuthenticationError, match="TimeoutError"):
+        credentials(server, clock).token(Deadline(clock, 500.0))
+
+
+def test_who_waits_for_another_threads_question_waits_no_longer_than_its_deadline(server: TokenServer) -> None:
+    asked, release = threading.Event(), threading.Event()
+
+    def slow(handler: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        release.wait(60)
+        server.gives({"access_token": "t", "expires_in": 100})(handler)
+
+    clock = ManualClock()
+    server.answer = slow
+    source = credentials(server, clock)
+    first = threading.Thread(target=lambda: source.token(ample(clock)))
+    first.start()
+    try:
+        assert asked.wait(60)
+        with pytest.raises(SaslAuthenticationError, match="before the deadline"):
+            source.token(Deadline(clock, 0.0))
+    finally:
+        release.set()
+        first.join()
+
+
+def test_the_server_is_verified_by_the_authority_that_was_given(tmp_path: Path) -> None:
+    authority = Authority("Tokens")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue().write(tmp_path / "server.pem"))
+    secure = TokenServer(context)
+    try:
+        clock = ManualClock()
+        secure.answer = secure.gives({"access_token": "t", "expires_in": 100})
+        with pytest.raises(SaslAuthenticationError):
+            credentials(secure, clock).token(ample(clock))
+        trusting = ssl.create_default_context(cadata=authority.pem)
+        assert credentials(secure, clock, ssl_context=trusting).token(ample(clock)).value == "t"
+    finally:
+        secure.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "tokens.example", "ftp://tokens.example/", "https:///token", "https://u:p@tokens.example/"]
+)
+def test_an_address_that_is_none_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url") as failure:
+        ClientCredentials(url, "me", SECRET, ManualClock())
+    assert "u:p" not in str(failure.value)
+
+
+def test_its_repr_shows_the_server_alone(server: TokenServer) -> None:
+    assert repr(credentials(server, ManualClock())) == "<ClientCredentials of localhost>"
