@@ -16,6 +16,7 @@ from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
 from kafka_remote_client.cli.ls import list_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
+from kafka_remote_client.cli.plan import plan_options, show_plan
 from kafka_remote_client.cli.shim import parse_settings, read_secret, serve
 from kafka_remote_client.cli.tier import open_tier, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.verify import VerifyCommand, verify
@@ -26,6 +27,8 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.spark.job_figures import Prices
+from kafka_remote_client.spark.job_planner import plan
 from kafka_remote_client.verify.verifier import VerifyRequest
 
 __all__ = ["app"]
@@ -120,6 +123,54 @@ def _ls(
         source,
     ):
         show_segments(list_segments(source, topic, partition), output)
+
+
+@app.command("plan")
+def _plan(
+    bootstrap_servers: Annotated[
+        str | None, typer.Option("--bootstrap-servers", help="The option kafka.bootstrap.servers.", metavar="HOST:PORT,…")
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="The option subscribe.", metavar="TOPIC,…")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", help="Of format('kafka-remote'); may be repeated (docs/spark-options.md).", metavar="KEY=VALUE"
+        ),
+    ] = None,
+    options_file: Annotated[
+        str | None, typer.Option("--options-file", help="JSON object of options: the place for secrets.", metavar="FILE")
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, help="Tasks at once; those of this machine if not given.")
+    ] = None,
+    latency_ms: Annotated[float, typer.Option("--latency-ms", min=0, help="Milliseconds of one GET.")] = 20.0,
+    megabytes_per_second: Annotated[
+        float, typer.Option("--megabytes-per-second", min=0.001, help="What one core reads, of 10^6 bytes.")
+    ] = 100.0,
+    price_per_1000_gets: Annotated[
+        float, typer.Option("--price-per-1000-gets", min=0, help="Dollars; S3 Standard, us-east-1.")
+    ] = Prices().per_1000_gets,
+    price_per_gb: Annotated[
+        float, typer.Option("--price-per-gb", min=0, help="Dollars of transfer; free within a region.")
+    ] = Prices().per_gb,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare", help="Counters of a job: a file, or what remote.countersDirectory named.", metavar="FILE_OR_DIRECTORY"
+        ),
+    ] = None,
+    output: Annotated[OutputFormat, typer.Option("--output")] = OutputFormat.TEXT,
+) -> None:
+    """Says what a Spark job will take before it runs: segments, GETs, bytes, splits, dollars, time. Reads no data."""
+    named = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic}
+    found = plan(
+        plan_options(option or [], options_file, named),
+        cores=cores,
+        latency_ms=latency_ms,
+        megabytes_per_second=megabytes_per_second,
+        prices=Prices(price_per_1000_gets, price_per_gb),
+    )
+    show_plan(found, compare, output)
 
 
 @app.command("shim")

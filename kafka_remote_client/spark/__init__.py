@@ -15,16 +15,37 @@ from kafka_remote_client.spark.progress import offsets_behind
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_remote_client.spark.job_figures import JobFigures, Prices
+    from kafka_remote_client.spark.job_plan import JobPlan
+    from kafka_remote_client.spark.job_planner import plan
     from kafka_remote_client.spark.planning import Split
     from kafka_remote_client.spark.segments import Segments
     from kafka_remote_client.spark.split_records import SplitRecords
+    from kafka_remote_client.spark.task_counters import load_counters
 
-__all__ = ["Segments", "Split", "SplitRecords", "offsets_behind", "read_segments", "register"]
+__all__ = [
+    "JobFigures",
+    "JobPlan",
+    "Prices",
+    "Segments",
+    "Split",
+    "SplitRecords",
+    "load_counters",
+    "offsets_behind",
+    "plan",
+    "read_segments",
+    "register",
+]
 
 _HOMES = {
+    "JobFigures": "kafka_remote_client.spark.job_figures",
+    "JobPlan": "kafka_remote_client.spark.job_plan",
+    "Prices": "kafka_remote_client.spark.job_figures",
     "Segments": "kafka_remote_client.spark.segments",
     "Split": "kafka_remote_client.spark.planning",
     "SplitRecords": "kafka_remote_client.spark.split_records",
+    "load_counters": "kafka_remote_client.spark.task_counters",
+    "plan": "kafka_remote_client.spark.job_planner",
 }
 
 
@@ -52,12 +73,10 @@ def read_segments(spark: SparkSession, options: Mapping[str, object] | None = No
     from kafka_remote_client.spark.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 
     require_pyspark()
+    from kafka_remote_client.spark.options import option_texts  # noqa: PLC0415 - as above
     from kafka_remote_client.spark.segments import Segments  # noqa: PLC0415 - needs pyarrow
 
-    given = {**(options or {}), **more}
-    return Segments(
-        spark, {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
-    )
+    return Segments(spark, option_texts({**(options or {}), **more}))
 
 
 def __getattr__(name: str) -> object:

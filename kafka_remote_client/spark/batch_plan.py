@@ -52,14 +52,19 @@ def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
     ]
 
 
-def learn_segments(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
-    """The ranges with the segments that the location source tells of; as they are where there is no direct fetch."""
+def learn_segments(
+    options: SourceOptions, ranges: Sequence[OffsetRange], *, split_bytes: int | None = None
+) -> Sequence[OffsetRange]:
+    """The ranges with the segments that the location source tells of; as they are where there is no direct fetch.
+
+    ``split_bytes``: how far apart to ask, if not as the options say.
+    """
     clock = SystemClock()
     engine = engine_for(options, clock)
     if engine is None:
         return ranges
     try:
-        timeout = options.remote.location_timeout_ms / 1000
-        return with_segments(engine.source, ranges, split_bytes=options.split_bytes, clock=clock, timeout=timeout)
+        apart, timeout = split_bytes or options.split_bytes, options.remote.location_timeout_ms / 1000
+        return with_segments(engine.source, ranges, split_bytes=apart, clock=clock, timeout=timeout)
     finally:
         engine.close()

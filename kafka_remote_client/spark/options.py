@@ -33,7 +33,7 @@ from kafka_remote_client.spark.offsets import (
 from kafka_remote_client.spark.option_table import OPTIONS, Scope
 from kafka_remote_client.spark.planning import DEFAULT_SPLIT_BYTES
 
-__all__ = ["ColumnChoice", "SourceOptions", "Subscription", "parse_columns", "parse_options"]
+__all__ = ["ColumnChoice", "SourceOptions", "Subscription", "option_texts", "parse_columns", "parse_options"]
 
 _STORAGE_PREFIX = "remote.storage."
 _LIBRDKAFKA_PREFIX = "remote.librdkafka."
@@ -153,6 +153,11 @@ def parse_columns(options: Mapping[str, str]) -> ColumnChoice:
     """
     folded = {name.lower(): value for name, value in options.items()}
     return _columns(_Reader({_CANONICAL[name].name: value for name, value in folded.items() if name in _CANONICAL}))
+
+
+def option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as Spark hands them on: texts."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
 
 
 @attrs.frozen

@@ -1,0 +1,54 @@
+"""``kafka-remote plan``: what a job of ``format("kafka-remote")`` will take, and beside it what it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.cli.shim import parse_settings
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.job_plan import JobPlan
+from kafka_remote_client.spark.task_counters import load_counters
+
+__all__ = ["plan_options", "show_plan"]
+
+
+def plan_options(pairs: Sequence[str], file: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
+    """The source's options: of a JSON file, over these ``KEY=VALUE`` pairs, over these those with an argument of their own.
+
+    Raises ConfigurationError for a file that holds no JSON object, and for a pair that is none.
+    """
+    given = {name: value for name, value in named.items() if value is not None}
+    return {**_from_file(file), **parse_settings(list(pairs), "--option"), **given}
+
+
+def _from_file(file: str | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    try:
+        options = json.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"--options-file: {file} cannot be read: {error.strerror}") from None
+    except ValueError:
+        options = None
+    if not isinstance(options, dict) or not all(isinstance(value, str | int) for value in options.values()):
+        raise ConfigurationError(f"--options-file: {file} must hold a JSON object of options")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+
+
+def show_plan(plan: JobPlan, compare: str | None, output: OutputFormat) -> None:
+    """The plan, and beside it the figures of the counters at the path ``compare``. Raises ConfigurationError for those."""
+    job = None if compare is None else load_counters(compare)
+    counted = None if job is None else plan.counted(job.counters, splits=job.splits, seconds=job.seconds)
+    if output is OutputFormat.JSON:
+        told = plan.as_dict() if counted is None else {**plan.as_dict(), "counted": attrs.asdict(counted)}
+        print(json.dumps(told, separators=(",", ":")))
+        return
+    print(plan)
+    if counted is not None:
+        print()
+        print(plan.compared_with(counted))

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.cli.main import run
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.spark.batch_plan import learn_segments, plan_batch
+from kafka_remote_client.spark.cluster import AdminCluster
+from kafka_remote_client.spark.options import SourceOptions, option_texts, parse_options
+from kafka_remote_client.spark.split_reader import SplitReader
+from kafka_remote_client.spark.task_engine import TaskEngines
+from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster, tiers
+from tests.support.locations import ManualClock
+
+pytestmark = pytest.mark.embedded
+
+COUNT = 400
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
+        fill_topic(running, "orders", COUNT, (0, 1))
+        yield running
+
+
+def source_options(cluster: EmbeddedCluster, **more: str) -> dict[str, str]:
+    remote = {name: value for name, value in direct_settings(cluster).items() if "remote." in name}
+    return option_texts({"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "orders", **remote, **more})
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        run(["plan", *arguments])
+    told = capsys.readouterr()
+    assert stopped.value.code == status, told.err
+    return told.out if status == 0 else told.err
+
+
+def options_file(tmp_path: Path, options: dict[str, str]) -> str:
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps(options))
+    return str(file)
+
+
+def read_all(options: SourceOptions) -> int:
+    """Reads every split as tasks do, and gives the number of rows."""
+    clock = ManualClock()
+    asked = AdminCluster(options, clock)
+    splits = plan_batch(options, asked, lambda ranges: learn_segments(options, ranges))
+    asked.close()
+    engines = TaskEngines()
+    try:
+        return sum(len(rows) for split in splits for rows in SplitReader(options, engines=engines).read(split))
+    finally:
+        engines.close()
+
+
+def test_what_is_planned_is_what_is_counted_afterwards(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    counters = tmp_path / "counters"
+    options = source_options(cluster, **{"remote.splitBytes": "1", "remote.countersDirectory": str(counters)})
+    assert read_all(parse_options(options)) == 2 * COUNT
+    file = options_file(tmp_path, options)
+    told = json.loads(planned(capsys, "--options-file", file, "--output", "json", "--compare", str(counters)))
+    before, after = told["figures"], told["counted"]
+    assert told["segments_exact"]
+    assert (before["splits"], before["records"]) == (after["splits"], after["records"])
+    assert before["records"] == 2 * COUNT
+    assert before["segments"] == after["segments"] > 10
+    assert before["segment_bytes"] == after["segment_bytes"] == before["read_bytes"] == after["read_bytes"]
+    assert before["gets"] == after["gets"] == before["segments"]
+    assert before["dollars"] == after["dollars"] == pytest.approx(before["gets"] * 0.0004 / 1000)
+    assert after["seconds"] >= 0
+    assert [(part["partition"], part["tiered_end"]) for part in told["partitions"][:2]] == [
+        (partition, tiers(cluster, "orders", partition).latest_tiered + 1) for partition in (0, 1)
+    ]
+    shown = planned(capsys, "--options-file", file, "--compare", str(counters))
+    assert "come through the broker" in shown
+    assert "counted" in shown
+
+
+def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [f"--option={name}={value}" for name, value in source_options(cluster).items() if "remote." in name]
+    named = ["--bootstrap-servers", cluster.bootstrap_servers, "--topic", "orders"]
+    told = json.loads(
+        planned(
+            capsys,
+            *named,
+            *pairs,
+            "--option=minPartitions=7",
+            "--output=json",
+            "--cores=3",
+            "--price-per-gb=1",
+            "--latency-ms=9",
+        )
+    )
+    assert told["figures"]["splits"] == 7
+    assert (told["assumptions"]["cores"], told["assumptions"]["latency_ms"], told["prices"]["per_gb"]) == (3, 9, 1)
+    assert "counted" not in told
+
+
+def test_bad_input_is_told_without_its_values(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "--option takes KEY=VALUE" in planned(capsys, "--option", "secret", status=2)
+    assert "kafka.bootstrap.servers" in planned(capsys, "--topic", "orders", status=2)
+    assert "cannot be read" in planned(capsys, "--options-file", str(tmp_path / "none"), status=2)
+    for text in ("{", "[]", '{"a": [1]}'):
+        (tmp_path / "bad").write_text(text)
+        assert "must hold a JSON object" in planned(capsys, "--options-file", str(tmp_path / "bad"), status=2)
