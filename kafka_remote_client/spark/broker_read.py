@@ -30,6 +30,7 @@ _BATCH = 10_000
 _WAIT_SECONDS = 0.2
 _END_OF_PARTITION = -191
 _NO_SUCH_OFFSET = frozenset({-140, 1})  # auto.offset.reset=error, and the broker's own OFFSET_OUT_OF_RANGE
+_NOT_THERE = frozenset({-190, -188, 3})  # librdkafka's words for no such partition and topic, and the broker's own
 _PASSING = frozenset({-195, -187, -193, -185, -169})  # transport, all brokers down, name not resolved, time-out, login failed
 """What librdkafka tells and goes on to mend by itself."""
 
@@ -131,26 +132,42 @@ class _Read:
                 self._offset = self._end
         elif code in _NO_SUCH_OFFSET:
             self._resume()
+        elif code in _NOT_THERE:
+            self._settle()
         elif code not in _PASSING and not error.retriable():
             raise BrokerReadError(f"{self._topic_partition} at offset {self._offset}: {error.str()}")
 
     def _resume(self) -> None:
-        log_start, _ = self._watermarks()
-        self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, log_start))
+        bounds = self._watermarks()
+        if bounds is None:
+            self._offset = self._loss.gone(self._topic_partition, self._offset, self._end)
+        else:
+            self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, bounds[0]))
 
     def _gave_up(self) -> None:
-        """Nothing came in time. Where the log ends before the range does, that is why."""
-        log_start, log_end = self._watermarks()
-        if log_end <= self._offset:
-            self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, log_start))
-            return
-        raise BrokerReadError(f"{self._topic_partition}: no record from offset {self._offset} on in {self._timeout:g} s")
+        """Nothing came in time. Where the log ends before the range does, or is gone, that is why."""
+        if not self._settle():
+            raise BrokerReadError(f"{self._topic_partition}: no record from offset {self._offset} on in {self._timeout:g} s")
 
-    def _watermarks(self) -> tuple[int, int]:
+    def _settle(self) -> bool:
+        """Whether the broker does not have the next offset (yet); then the rest of the range is lost."""
+        bounds = self._watermarks()
+        if bounds is None:
+            self._offset = self._loss.gone(self._topic_partition, self._offset, self._end)
+        elif bounds[1] <= self._offset:
+            self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, bounds[0]))
+        else:
+            return False
+        return True
+
+    def _watermarks(self) -> tuple[int, int] | None:
+        """Where the log begins and ends; None where there is no such partition."""
         asked = Assigned(self._topic_partition.topic, self._topic_partition.partition)
         try:
             found = self._consumer.get_watermark_offsets(asked, timeout=self._timeout, cached=False)
         except KafkaException as error:
+            if error.args[0].code() in _NOT_THERE:
+                return None
             raise BrokerReadError(f"{self._topic_partition}: the log's bounds are unknown: {error.args[0].str()}") from None
         if found is None:
             raise BrokerReadError(f"{self._topic_partition}: the log's bounds are unknown")

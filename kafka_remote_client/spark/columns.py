@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
+from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import ColumnChoice
@@ -33,6 +34,8 @@ __all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages"]
 
 BATCH_ROWS = 10_000
 """Rows of one record batch: larger ones are slower in the JVM."""
+
+_MOST_MS = (2**63 - 1) // 1000
 
 _TYPES = {
     "key": "binary",
@@ -83,8 +86,18 @@ def _without_empty_headers(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def from_messages(messages: Sequence[Message], topic_partition: TopicPartition) -> pa.RecordBatch:
-    """All columns of what the broker path gave: an object per record, as librdkafka hands them out."""
+    """All columns of what the broker path gave: an object per record, as librdkafka hands them out.
+
+    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits.
+    """
     times = [message.timestamp() for message in messages]
+    # The timestamp of one without a kind is made up below.
+    strange = next((n for n, (kind, time) in enumerate(times) if kind and not -_MOST_MS <= time <= _MOST_MS), None)
+    if strange is not None:
+        raise UnsupportedFormatError(
+            f"{topic_partition} at offset {messages[strange].offset()}: the timestamp {times[strange][1]} is too large for"
+            " microseconds"
+        )
     columns = [
         [message.key() for message in messages],
         [message.value() for message in messages],

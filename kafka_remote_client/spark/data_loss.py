@@ -6,6 +6,7 @@
     the range begins below the log's start          | DataLossError       | begins at the log's start
     the range ends past the log's end               | DataLossError       | ends at the log's end
     the broker has no such offset while it is read  | DataLossError       | goes on at the log's start, if that is in the range
+    the partition is gone while it is read          | DataLossError       | ends
 
 References: Spark's KafkaDataConsumer (reportDataLoss), "Structured Streaming + Kafka Integration Guide".
 """
@@ -71,3 +72,8 @@ class DataLoss:
         following = log_start if offset < log_start < end else end
         self.report(f"{partition}: the offsets {offset} to {following - 1} are gone, the log starts at {log_start}")
         return following
+
+    def gone(self, partition: TopicPartition, offset: int, end: int) -> int:
+        """``end``, as nothing is left from ``offset`` on. Raises DataLossError, if that is to fail."""
+        self.report(f"{partition} is gone, and with it the offsets {offset} to {end - 1}")
+        return end

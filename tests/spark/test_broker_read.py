@@ -171,6 +171,25 @@ def test_silence_because_the_log_ends_too_soon_is_a_loss(caplog: pytest.LogCaptu
     assert "the offsets 6 to 9 are gone" in caplog.text
 
 
+@pytest.mark.parametrize("code", [KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART])
+@pytest.mark.parametrize("script", [[], [KafkaError.UNKNOWN_TOPIC_OR_PART], [KafkaError._AUTO_OFFSET_RESET]])
+def test_a_partition_that_is_gone_is_a_loss(code: int, script: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    failure = KafkaException(KafkaError(code, "reason"))
+    told = [[failed(each)] for each in script]
+    _, run = read(offsets(5), *told, watermarks=failure)
+    with pytest.raises(DataLossError, match="t-3 is gone, and with it the offsets 6 to 9"):
+        run()
+    _, run = read(offsets(5), *told, fail=False, watermarks=failure)
+    with caplog.at_level(logging.WARNING):
+        assert run() == [5]
+    assert "t-3 is gone" in caplog.text
+
+
+def test_a_partition_that_is_there_after_all_is_read_on() -> None:
+    _, run = read(offsets(5), [failed(KafkaError.UNKNOWN_TOPIC_OR_PART)], offsets(6, 9))
+    assert run() == [5, 6, 9]
+
+
 @pytest.mark.parametrize("watermarks", [None, KafkaException(KafkaError(KafkaError._TRANSPORT, "reason"))])
 def test_bounds_that_cannot_be_had_fail_the_task(watermarks: object) -> None:
     _, run = read(watermarks=watermarks)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark.columns import BATCH_ROWS, batches, column_names, ddl, from_messages
 from kafka_remote_client.spark.offsets import TopicPartition
@@ -71,6 +72,12 @@ def test_headers_of_all_records_or_of_none() -> None:
 def test_the_broker_path_gives_the_same_columns(attributes: int) -> None:
     found = block(Rec(0, None, None, timestamp=5), Rec(2, b"", b"v", HEADERS, timestamp=7), attributes=attributes)
     assert from_messages(found.messages(*TP), TP).equals(found.to_arrow(*TP))
+
+
+def test_a_timestamp_that_no_column_can_hold_is_refused_with_its_place() -> None:
+    found = block(Rec(0, timestamp=5), Rec(1, timestamp=1_712_345_678_123_456_789))
+    with pytest.raises(UnsupportedFormatError, match=r"t-3 at offset 101: the timestamp 1712345678123457789 is too large"):
+        from_messages(found.messages(*TP), TP)
 
 
 def test_a_record_without_a_time_has_java_s_values() -> None:

@@ -59,3 +59,11 @@ def test_goes_on_at_the_log_s_start_when_the_broker_has_lost_an_offset() -> None
 @pytest.mark.parametrize("log_start", [20, 25, 3])
 def test_ends_when_nothing_of_the_range_is_left(log_start: int) -> None:
     assert DataLoss(fail=False).resumed(TP, 5, 20, log_start) == 20
+
+
+def test_a_partition_that_is_gone_has_nothing_left(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DataLossError, match="gone, and with it the offsets 5 to 8"):
+        DataLoss().gone(TP, 5, 9)
+    with caplog.at_level(logging.WARNING):
+        assert DataLoss(fail=False).gone(TP, 5, 9) == 9
+    assert "going on" in caplog.text
