@@ -11,6 +11,7 @@ from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import Cluster
 from kafka_remote_client.spark.data_loss import DataLoss
+from kafka_remote_client.spark.filters import ALL_ROWS, Narrowing
 from kafka_remote_client.spark.offsets import NoMatch, check_order
 from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import OffsetRange, Split, plan_splits
@@ -21,18 +22,29 @@ __all__ = ["batch_ranges", "learn_segments", "plan_batch"]
 
 
 def plan_batch(
-    options: SourceOptions, cluster: Cluster, learn: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]]
+    options: SourceOptions,
+    cluster: Cluster,
+    learn: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]],
+    narrowing: Narrowing = ALL_ROWS,
 ) -> list[Split]:
-    """The splits of a batch query. ``learn`` adds the segments that are known to ranges.
+    """The splits of a batch query. ``learn`` adds the segments that are known to ranges. ``narrowing``: what filters leave.
 
     Raises ConfigurationError for offsets or timestamps that do not fit the partitions, DataLossError, LocationError.
     """
     return plan_splits(
-        learn(batch_ranges(options, cluster)),
+        narrowing.without_segments(learn(_narrowed(batch_ranges(options, cluster), cluster, narrowing))),
         split_bytes=options.split_bytes,
         min_partitions=options.min_partitions,
         max_records=options.max_records,
     )
+
+
+def _narrowed(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: Narrowing) -> Sequence[OffsetRange]:
+    """The ranges that filters leave. Where logs end is known by now, so what is written from now on changes nothing."""
+    left = narrowing.ranges(ranges)
+    if narrowing.youngest is None or not left:
+        return left
+    return narrowing.from_times(left, cluster.at_times({found.topic_partition: narrowing.youngest for found in left}))
 
 
 def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:

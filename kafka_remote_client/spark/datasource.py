@@ -12,7 +12,7 @@ References: PySpark's Python Data Source API.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,16 +20,18 @@ import pyarrow as pa
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark import pyspark_api
 from kafka_remote_client.spark.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.cluster import AdminCluster
 from kafka_remote_client.spark.columns import column_names, ddl
+from kafka_remote_client.spark.filters import ALL_ROWS, narrowing_of
 from kafka_remote_client.spark.options import SourceOptions, parse_columns, parse_options
 from kafka_remote_client.spark.partition import KafkaRemotePartition
 from kafka_remote_client.spark.pyspark_api import DataSource, DataSourceReader
 from kafka_remote_client.spark.split_reader import SplitReader
 from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, stream_reader
 
-__all__ = ["NAME", "KafkaRemoteDataSource", "KafkaRemoteReader"]
+__all__ = ["NAME", "FilteringReader", "KafkaRemoteDataSource", "KafkaRemoteReader"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +52,13 @@ class KafkaRemoteDataSource(DataSource):
 
     def reader(self, schema: Any) -> KafkaRemoteReader:
         """The batch reader. ``schema`` is what :meth:`schema` said; another one is refused, as Spark's own source does."""
-        _check(schema, parse_options(self.options))
-        return KafkaRemoteReader(dict(self.options))
+        options = parse_options(self.options)
+        _check(schema, options)
+        if not options.push_filters:
+            return KafkaRemoteReader(dict(self.options))
+        if not pyspark_api.KNOWS_FILTERS:
+            raise ConfigurationError("PySpark 4.1 is the oldest that can honour remote.pushFilters")
+        return FilteringReader(dict(self.options))
 
     def streamReader(self, schema: Any) -> KafkaRemoteStreamReader:  # noqa: N802 - PySpark's name
         """The stream reader; ``schema`` as in :meth:`reader`."""
@@ -67,6 +74,7 @@ class KafkaRemoteReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
+        self._narrowing = ALL_ROWS
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -79,7 +87,8 @@ class KafkaRemoteReader(DataSourceReader):
         clock = SystemClock()
         cluster = AdminCluster(options, clock)
         try:
-            return [KafkaRemotePartition(split) for split in plan_batch(options, cluster, partial(learn_segments, options))]
+            splits = plan_batch(options, cluster, partial(learn_segments, options), self._narrowing)
+            return [KafkaRemotePartition(split) for split in splits]
         finally:
             cluster.close()
 
@@ -88,6 +97,21 @@ class KafkaRemoteReader(DataSourceReader):
         if partition is None:
             return iter(())
         return SplitReader(parse_options(self._options)).read(partition.split)
+
+
+class FilteringReader(KafkaRemoteReader):
+    """The same with the hook for filters, for ``remote.pushFilters``: a reader that has it fails where Spark's setting is off.
+
+    Tasks get it without the filters, of which their splits are what is left.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._options,)
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+        """Takes what can be taken of the filters into the plan, and gives those back that Spark has to evaluate."""
+        self._narrowing, kept = narrowing_of(filters)
+        return kept
 
 
 def _check(schema: Any, options: SourceOptions) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_remote_client.registry import MissingExtraError
 
 __all__ = [
+    "KNOWS_FILTERS",
     "READ_LIMITS",
     "DataSource",
     "DataSourceReader",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         """Marks stream readers that can fix their end."""
 
     READ_LIMITS: Any = None
+    KNOWS_FILTERS: bool = False
 
 else:
     _sources = _module("pyspark.sql.datasource")
@@ -89,6 +91,8 @@ else:
     DataSourceReader = getattr(_sources, "DataSourceReader", _StandInReader)
     DataSourceStreamReader = getattr(_sources, "DataSourceStreamReader", _StandInStreamReader)
     InputPartition = getattr(_sources, "InputPartition", _StandInPartition)
+    KNOWS_FILTERS = hasattr(DataSourceReader, "pushFilters")
+    """Whether this PySpark hands filters to Python sources, which begins with 4.1."""
     READ_LIMITS = _module("pyspark.sql.streaming.datasource")
     """PySpark's ReadLimit classes; ``None`` before PySpark 4.2, which knows no limits for Python sources."""
     SupportsTriggerAvailableNow = getattr(READ_LIMITS, "SupportsTriggerAvailableNow", _StandInMixin)

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.batch_plan import batch_ranges, learn_segments, plan_batch
 from kafka_remote_client.spark.data_loss import DataLossError
+from kafka_remote_client.spark.filters import Narrowing
+from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import parse_options
 from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan
 from tests.support.spark_cluster import A0, A1, FakeCluster
@@ -89,3 +92,24 @@ def test_without_direct_fetch_nothing_is_learnt() -> None:
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a", "fetch.remote.enabled": "false"})
     ranges = [OffsetRange(A0, 1, 5)]
     assert learn_segments(options, ranges) is ranges
+
+
+def test_filters_leave_out_partitions_offsets_and_segments() -> None:
+    learnt: list[tuple[int, int]] = []
+
+    def learn(found: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        learnt.extend((one.start, one.end) for one in found)
+        spans = (SegmentSpan(0, 60, 5, 70), SegmentSpan(60, 80, 5, 30))
+        return [attrs.evolve(one, segments=spans) for one in found]
+
+    def splits(narrowing: Narrowing) -> list[tuple[TopicPartition, int, int]]:
+        found = plan_batch(options, FakeCluster(), learn, narrowing)
+        return [(split.topic_partition, split.start, split.end) for split in found]
+
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a"})
+    assert splits(Narrowing(tests=(lambda partition: partition == A1,), end_offset=50)) == [(A1, 20, 50)]
+    assert learnt == [(20, 50)]
+    # The first offset with a timestamp is the timestamp, in this cluster.
+    assert splits(Narrowing(youngest=40)) == [(A0, 40, 60), (A0, 80, 100), (A1, 40, 60), (A1, 80, 200)]
+    assert splits(Narrowing(youngest=150)) == [(A1, 150, 200)]
+    assert splits(Narrowing(nothing=True, youngest=5)) == []

@@ -12,11 +12,14 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.spark import datasource, pyspark_api
 from kafka_remote_client.spark.data_loss import DataLossError
-from kafka_remote_client.spark.datasource import NAME, KafkaRemoteDataSource, KafkaRemoteReader
+from kafka_remote_client.spark.datasource import NAME, FilteringReader, KafkaRemoteDataSource, KafkaRemoteReader
+from kafka_remote_client.spark.filters import ALL_ROWS
 from kafka_remote_client.spark.planning import Split
 from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader
 from tests.support.embedded_topics import fill_topic, records, small_cluster, tiers
+from tests.support.spark_cluster import A0, A1, FakeCluster
 
 BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
 SECRETS = {
@@ -181,3 +184,31 @@ def test_offsets_that_are_not_there_fail(cluster: EmbeddedCluster) -> None:
     reader = KafkaRemoteDataSource(options(cluster, endingOffsets='{"filled":{"0":401,"1":1}}')).reader(None)
     with pytest.raises(DataLossError, match="filled-0: the offsets from 400 to 400 are not in the log"):
         reader.partitions()
+
+
+class GreaterThan:
+    """As PySpark's."""
+
+    attribute = ("offset",)
+    value = 49
+
+
+def test_filters_are_taken_into_the_plan_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark_api, "KNOWS_FILTERS", True)
+    cluster = FakeCluster()
+    monkeypatch.setattr(datasource, "AdminCluster", lambda _options, _clock: cluster)
+    options = {"kafka.bootstrap.servers": "b:1", "subscribe": "a", "fetch.remote.enabled": "false"}
+    reader: Any = KafkaRemoteDataSource(options | {"remote.pushFilters": "true"}).reader(None)
+    assert isinstance(reader, FilteringReader)
+    assert list(reader.pushFilters([GreaterThan(), "another"])) == ["another"]
+    splits = [partition.split for partition in reader.partitions()]
+    assert [(split.topic_partition, split.start, split.end) for split in splits] == [(A0, 50, 100), (A1, 50, 200)]
+    assert pickle.loads(pickle.dumps(reader))._narrowing == ALL_ROWS
+    assert not hasattr(KafkaRemoteReader, "pushFilters"), "a reader with the hook fails where Spark's setting is off"
+    assert type(KafkaRemoteDataSource(options).reader(None)) is KafkaRemoteReader
+
+
+def test_filters_are_refused_by_name_where_pyspark_hands_none_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark_api, "KNOWS_FILTERS", False)
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.1 is the oldest that can honour remote\.pushFilters"):
+        KafkaRemoteDataSource(BASE | {"remote.pushFilters": "true"}).reader(None)
