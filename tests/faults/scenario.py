@@ -22,7 +22,7 @@ Inject = Callable[[Rig], object]
 class Scenario:
     """``faults``: numbers of the registry. ``causes``: what fallbacks may be counted under.
 
-    ``heals``: the store is read to the tier's end all the same, without a fallback; otherwise there must be one, unless ``may``.
+    ``heals``: the store is read to the tier's end all the same, without a fallback; else there must be one, unless ``may``.
     ``settings`` are the consumer's.
     """
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 import attrs
+import crc32c
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
@@ -36,10 +37,14 @@ _START_MS = 1_700_000_000_000
 
 @attrs.frozen
 class Segment:
-    """Batches, and the transactions whose ABORT marker lies among them: producer, first offset, marker's offset, LSO."""
+    """Batches, and the transactions whose ABORT marker lies among them: producer, first offset, marker's offset, LSO.
+
+    ``still_open``: producers whose transaction is open where the segment ends, with its first offset.
+    """
 
     batches: tuple[bytes, ...]
     aborted: tuple[tuple[int, int, int, int], ...] = ()
+    still_open: tuple[tuple[int, int], ...] = ()
 
 
 @attrs.frozen
@@ -124,7 +129,7 @@ class Transactions:
 
     def roll(self) -> None:
         """Ends the segment."""
-        self.segments.append(Segment(tuple(self._batches), tuple(self._aborted)))
+        self.segments.append(Segment(tuple(self._batches), tuple(self._aborted), tuple(self._open.items())))
         self._batches, self._aborted = [], []
 
     def _add(self, data: bytes, offsets: int) -> None:
@@ -189,23 +194,37 @@ def write_stream(
     for segment in segments:
         log = b"".join(segment.batches)
         for header in RemoteLogInputStream(log):
-            if not lineage or header.leader_epoch > lineage[-1].epoch:
+            if not lineage or header.leader_epoch > lineage[-1].epoch:  # old formats have no epoch, and never come first
                 lineage.append(EpochEntry(header.leader_epoch, header.base_offset))
         made = segment_files(
             RemoteLogSegmentId(tip, _identity()), log, lineage, broker_id=0, event_timestamp_ms=_START_MS, index_interval=1
         )
-        cluster._archiver._write(_with_transactions(made, segment))
+        cluster._archiver._write(_with_transactions(_with_epoch(made, lineage), segment))
         logs[layout.object_key(made.metadata, ObjectKind.LOG)] = log
     return Stream(topic, logs, tiered_end)
 
 
-def _with_transactions(made: SegmentFiles, segment: Segment) -> SegmentFiles:
-    if not segment.aborted:
+def _with_epoch(made: SegmentFiles, lineage: Sequence[EpochEntry]) -> SegmentFiles:
+    """A segment of old formats only lies in the epoch that was reached before it."""
+    if made.metadata.segment_leader_epochs[0].epoch >= 0:
         return made
+    entry = EpochEntry(lineage[-1].epoch, made.metadata.start_offset)
+    return attrs.evolve(made, metadata=attrs.evolve(made.metadata, segment_leader_epochs=(entry,)))
+
+
+def _with_transactions(made: SegmentFiles, segment: Segment) -> SegmentFiles:
+    objects = {**made.objects, ObjectKind.PRODUCER_SNAPSHOT: _snapshot(segment.still_open)}
+    if not segment.aborted:
+        return SegmentFiles(made.metadata, objects)
     index = b"".join(struct.pack(">hqqqq", 0, *entry) for entry in segment.aborted)
-    return SegmentFiles(
-        attrs.evolve(made.metadata, txn_index_empty=False), {**made.objects, ObjectKind.TRANSACTION_INDEX: index}
-    )
+    return SegmentFiles(attrs.evolve(made.metadata, txn_index_empty=False), {**objects, ObjectKind.TRANSACTION_INDEX: index})
+
+
+def _snapshot(still_open: Sequence[tuple[int, int]]) -> bytes:
+    """A producer snapshot: of each producer its number, and where its transaction began; the rest matters to brokers."""
+    entries = b"".join(struct.pack(">qhiqiqiq", producer, 0, 0, first, 0, 0, 0, first) for producer, first in still_open)
+    body = struct.pack(">i", len(still_open)) + entries
+    return struct.pack(">hI", 1, crc32c.crc32c(body)) + body
 
 
 def _topic_id(cluster: EmbeddedCluster, topic: str) -> UUID:

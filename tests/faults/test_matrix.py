@@ -20,7 +20,7 @@ from confluent_kafka import TopicPartition
 from kafka_remote_client import Consumer
 from tests.faults.bench import Bench, Rig
 from tests.faults.scenario import Scenario
-from tests.faults.scenarios import SCENARIOS, STREAMS
+from tests.faults.table import SCENARIOS, STREAMS
 from tests.support.embedded_topics import by_consume, by_poll, direct_settings, read_to_ends
 from tests.support.history import Fired, History
 from tests.support.invariants.checker import check
@@ -29,6 +29,8 @@ from tests.support.recorder import recorded
 pytestmark = pytest.mark.faults
 
 ISOLATION = ("read_committed", "read_uncommitted")
+ATTEMPTS = 3
+"""A consumer that was told no location in time, on a machine busy with other things, met no fault: it reads once more."""
 CALLS = {"poll": by_poll, "consume": by_consume}
 
 
@@ -52,14 +54,13 @@ def all_cells() -> list[Cell]:
 
 
 def pairwise() -> list[Cell]:
-    """For each scenario so many cells that every pair of kind, isolation level and call is among them."""
+    """So many cells that each two values of scenario, kind, isolation level and call meet in one of them."""
     calls = list(CALLS)
-    return [
-        Cell(one, kind, isolation, calls[(number + place + turn) % 2])
-        for number, one in enumerate(SCENARIOS)
-        for place, kind in enumerate(one.kinds)
-        for turn, isolation in enumerate(ISOLATION)
-    ]
+    cells = []
+    for number, one in enumerate(SCENARIOS):
+        for turn, kind in enumerate(one.kinds if len(one.kinds) > 1 else one.kinds * 2):
+            cells.append(Cell(one, kind, ISOLATION[(number + turn) % 2], calls[(number // 2 + turn) % 2]))
+    return cells
 
 
 CELLS = all_cells() if os.environ.get("KAFKA_REMOTE_CELLS") == "all" else pairwise()
@@ -82,16 +83,19 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def test_the_records_are_the_oracles(cell: Cell, bench: Bench) -> None:
     scenario = cell.scenario
     oracle = bench.oracle(scenario.stream, cell.isolation)
-    history = History()
-    with bench.rig(cell.kind, scenario.stream) as rig:
-        scenario.inject(rig)
-        metrics = read_stream(cell, bench, rig, history)
-        fired = [proof(metrics) for proof in rig.proofs]
-        assert rig.proofs or not scenario.faults or cell.kind == "local", "nothing proves that the fault fired"
-        assert all(fired), "the fault did not fire"
-    for number in scenario.faults:
-        history.add(Fired, fault=number)
-    check(history, oracle)
+    for _ in range(ATTEMPTS):
+        history = History()
+        with bench.rig(cell.kind, scenario.stream) as rig:
+            scenario.inject(rig)
+            assert rig.proofs or not scenario.faults or cell.kind == "local", "nothing proves that the fault fires"
+            metrics = read_stream(cell, bench, rig, history)
+            fired = all(proof(metrics) for proof in rig.proofs)
+        for number in scenario.faults if fired else ():
+            history.add(Fired, fault=number)
+        check(history, oracle)
+        if fired and "location-unavailable" not in metrics["remote-fetch-errors-total"]:
+            break
+    assert fired, "the fault did not fire"
     scenario.judge(metrics["remote-fetch-fallbacks-total"])
     note(cell)
 

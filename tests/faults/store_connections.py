@@ -1,0 +1,201 @@
+"""F17-F29: the connection to the store is not what it should be."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kafka_remote_client.testing import Answer, Direction, Ending, Pace, Passage
+from tests.faults.bench import Rig
+from tests.faults.scenario import Table, answered
+
+__all__ = ["STORE_CONNECTIONS"]
+
+_table = Table()
+STORE_CONNECTIONS = _table.scenarios
+
+_HOST = "store.example"
+_SHORT = 300
+_CONNECT: dict[str, Any] = {"settings": {"fetch.remote.connect.timeout.ms": _SHORT}}
+_READ: dict[str, Any] = {"settings": {"fetch.remote.read.timeout.ms": _SHORT}}
+_TIMEOUT = "timeout"
+
+
+def _counted(cause: str) -> Callable[[Rig], None]:
+    """The proof is the error that the consumer counted: nothing of ours was spoken to."""
+    return lambda rig: rig.proofs.append(lambda metrics: metrics["remote-fetch-errors-total"].get(cause))
+
+
+# -- no connection ----------------------------------------------------------------------------------------------------------
+
+
+def _refused(rig: Rig) -> None:
+    rig.reach(f"http://127.0.0.1:{rig.refused_port()}")
+    _counted("unavailable")(rig)
+
+
+def _refused_later(rig: Rig) -> None:
+    proxy = rig.proxied()
+
+    def vanish() -> None:
+        proxy.refuse()
+        threading.Thread(target=proxy.cut_connections).start()
+
+    rig.at_request(5, vanish)
+    rig.proofs.append(lambda _: proxy.count(Passage.REFUSED) and proxy.count(Passage.CUT))
+
+
+def _dropped(rig: Rig) -> None:
+    rig.reach(f"http://127.0.0.1:{rig.full_port()}")
+    _counted(_TIMEOUT)(rig)
+
+
+def _resolves_to(answer: Callable[[Rig], list[Any]], cause: str) -> Callable[[Rig], None]:
+    def inject(rig: Rig) -> None:
+        rig.reach(f"http://{_HOST}:{rig.origin.port}")
+        rig.names(_HOST, lambda: answer(rig))
+        rig.proofs.append(lambda _: rig.resolved)
+        _counted(cause)(rig)
+
+    return inject
+
+
+def _unknown(_rig: Rig) -> list[Any]:
+    raise socket.gaierror(socket.EAI_NONAME, "scripted")
+
+
+def _failing(_rig: Rig) -> list[Any]:
+    raise socket.gaierror(socket.EAI_AGAIN, "scripted")
+
+
+def _slow_name(rig: Rig) -> None:
+    answered_at_last = threading.Event()
+    rig.stack.callback(answered_at_last.set)
+    _resolves_to(lambda _: answered_at_last.wait() and [], _TIMEOUT)(rig)
+
+
+_table.add("refused", "F17", _refused, "unavailable")
+_table.add("refused-later", "F17", _refused_later, "unavailable")
+_table.add("syn-dropped", "F18", _dropped, _TIMEOUT, **_CONNECT)
+_table.add("name-unknown", "F19", _resolves_to(_unknown, "unavailable"), "unavailable")
+_table.add("name-fails", "F19", _resolves_to(_failing, "unavailable"), "unavailable")
+_table.add("name-empty", "F19", _resolves_to(lambda _: [], "unavailable"), "unavailable")
+_table.add("name-slow", "F19", _slow_name, _TIMEOUT, **_CONNECT)
+
+
+# -- TLS --------------------------------------------------------------------------------------------------------------------
+
+
+def _certificate(name: str) -> Callable[[Rig], None]:
+    def inject(rig: Rig) -> None:
+        origin = rig.bench.tls_origin(name)
+        before = origin.connections
+        rig.reach(origin.url)
+        rig.proofs.append(lambda _: origin.connections > before and not origin.exchanges)
+        _counted("storage-error")(rig)
+
+    return inject
+
+
+def _good_certificate(rig: Rig) -> None:
+    origin = rig.bench.tls_origin("good")
+    rig.reach(origin.url)
+    rig.proofs.append(lambda _: origin.exchanges)
+
+
+def _silent_handshake(rig: Rig) -> None:
+    listener = rig.silent_listener()
+    rig.reach(f"https://127.0.0.1:{listener.address[1]}")
+    rig.proofs.append(lambda _: listener.connections)
+
+
+def _plaintext(rig: Rig) -> None:
+    before = rig.origin.connections
+    rig.reach(rig.origin.url.replace("http:", "https:"))
+    rig.proofs.append(lambda _: rig.origin.connections > before and not rig.origin.exchanges)
+
+
+_table.add("certificate-good", "", _good_certificate, heals=True)
+for name in (
+    *("expired", "not-yet-valid", "wrong-name", "wrong-address", "name-only-in-subject", "for-clients-only"),
+    *("unknown-authority", "self-signed"),
+):
+    _table.add(f"certificate-{name}", "F20", _certificate(name), "storage-error")
+_table.add("handshake-stalls", "F21", _silent_handshake, _TIMEOUT, **_CONNECT)
+_table.add("plaintext-on-tls", "F22", _plaintext, "storage-error unavailable invalid-response")
+
+
+# -- stalls -----------------------------------------------------------------------------------------------------------------
+
+for name, after in (("", 0), ("-later", 5)):
+    _table.add(f"silent{name}", "F23", answered(Answer(silent=True), after=after), _TIMEOUT, **_READ)
+    _table.add(f"late-head{name}", "F23", answered(Answer(delay=30.0), after=after), _TIMEOUT, **_READ)
+    _table.add(f"head-only{name}", "F23", answered(Answer(ending=Ending.STALL, at=0), after=after), _TIMEOUT, **_READ)
+    _table.add(f"trickle{name}", "F24", answered(Answer(pace=Pace(1, 0.09)), after=after), _TIMEOUT, **_READ)
+    _table.add(
+        f"trickle-chunked{name}", "F24", answered(Answer(pace=Pace(1, 0.09), chunked=True), after=after), _TIMEOUT, **_READ
+    )
+    _table.add(f"stalls-in-batch{name}", "F25", answered(Answer(ending=Ending.STALL, at=400), after=after), _TIMEOUT, **_READ)
+    _table.add(f"stalls-at-last{name}", "F25", answered(Answer(ending=Ending.STALL, at=700), after=after), _TIMEOUT, **_READ)
+    # One that stalls once: KIP-1254 sends a time-out to the broker at once, so this is no cure either.
+    once = answered(Answer(ending=Ending.STALL, at=400), times=1, after=after)
+    _table.add(f"stalls-once{name}", "F25", once, _TIMEOUT, **_READ)
+
+
+def _black_hole(direction: Direction) -> Callable[[Rig], None]:
+    """The path goes dead under a connection that has served requests, and later heals."""
+
+    def inject(rig: Rig) -> None:
+        proxy = rig.proxied()
+        rig.at_request(5, lambda: proxy.black_hole(direction))
+        rig.proofs.append(lambda _: proxy.count(Passage.HELD))
+
+    return inject
+
+
+def _pool_dies(rig: Rig) -> None:
+    """Every idle connection ends between two requests. A new one serves, and nobody notices."""
+    rig.at_request(5, lambda: threading.Thread(target=rig.origin.cut_connections).start())
+
+
+def _slow_line(rig: Rig) -> None:
+    proxy = rig.proxied()
+    rig.at_request(3, lambda: proxy.trickle(20, 0.05, Direction.DOWN))
+    rig.proofs.append(lambda _: proxy.count(Passage.TRICKLED))
+
+
+_table.add("black-hole-both", "F25", _black_hole(Direction.BOTH), _TIMEOUT, **_READ)
+_table.add("black-hole-down", "F25", _black_hole(Direction.DOWN), _TIMEOUT, **_READ)
+_table.add("black-hole-up", "F25", _black_hole(Direction.UP), _TIMEOUT, **_READ)
+_table.add("slow-line", "F24", _slow_line, _TIMEOUT, **_READ)
+_table.add("pool-dies", "F25", _pool_dies, heals=True)
+
+# -- ends -------------------------------------------------------------------------------------------------------------------
+
+_CUT = "unavailable"
+for at in (0, 1, 60, 61, 500, 700):
+    _table.add(f"reset-at-{at}-once", "F26", answered(Answer(ending=Ending.RESET, at=at), times=1, after=2), heals=True)
+    _table.add(f"cut-at-{at}-once", "F27 F28", answered(Answer(ending=Ending.CUT, at=at), times=1, after=2), heals=True)
+for at in (0, 400):
+    _table.add(f"reset-at-{at}-always", "F26", answered(Answer(ending=Ending.RESET, at=at)), _CUT)
+    _table.add(f"cut-at-{at}-always", "F27", answered(Answer(ending=Ending.CUT, at=at)), _CUT)
+_table.answers("chunked-without-end", "F27", Answer(ending=Ending.CUT, at=400, chunked=True), _CUT)
+_table.add("chunked-whole-without-last-chunk", "F27", answered(Answer(ending=Ending.CUT, chunked=True)), heals=True)
+
+
+def _proxy_cuts(count: int, *, reset: bool) -> Callable[[Rig], None]:
+    def inject(rig: Rig) -> None:
+        proxy = rig.proxied()
+        proxy.cut_after(count, reset=reset)
+        rig.proofs.append(lambda _: proxy.count(Passage.CUT))
+
+    return inject
+
+
+for count in (100, 2_000, 5_000):
+    for reset in (False, True):
+        name = f"line-{'reset' if reset else 'cut'}-after-{count}"
+        _table.add(name, "F26" if reset else "F27", _proxy_cuts(count, reset=reset), _CUT, may=True)
+_table.add("slower-than-the-broker", "F29", answered(Answer(delay=0.1)), "store-slow", may=True)
