@@ -137,21 +137,7 @@ class TaggedDialect:
     def grant_tags(self, grant: SegmentGrant) -> TaggedFields:
         """The tagged fields of PartitionData that carry the grant. Raises ProtocolError where :meth:`read_grant` would."""
         _check(grant)
-        span = grant.span
-        tags = {
-            _SEGMENT_ID: grant.segment_id.bytes,
-            _RANGE: _written(lambda w: _write_range(w, span, grant)),
-            _FORMAT: _written(lambda w: w.string(grant.format)),
-            _LEADER_EPOCHS: _written(lambda w: w.array(grant.leader_epochs, partial(_write_epoch, w))),
-            _NEXT_OFFSET: _written(lambda w: w.int64(grant.next_offset)),
-        }
-        if len(grant.ranges) > 1:
-            tags[_RANGES] = _written(lambda w: w.array(grant.ranges, partial(_write_granted, w)))
-        elif grant.ranges[0].custom_metadata:
-            tags[_CUSTOM_METADATA] = _written(lambda w: w.nullable_bytes(grant.ranges[0].custom_metadata))
-        if grant.expires_in_ms is not None:
-            tags[_EXPIRES_IN_MS] = _written(lambda w: w.int64(grant.expires_in_ms or 0))
-        return tags
+        return _grant_fields(grant)
 
     def read_grant(self, tags: TaggedFields, offered: Sequence[str]) -> SegmentGrant | None:
         """The grant in the tagged fields of a PartitionData; ``None`` when it is an ordinary answer.
@@ -188,6 +174,25 @@ class TaggedDialect:
         if grant.span != ByteRange(start, end):
             raise ProtocolError(f"the granted ranges cover {grant.span}, the grant says [{start}, {end})")
         return grant
+
+
+def _grant_fields(grant: SegmentGrant) -> TaggedFields:
+    """The fields of a grant, whatever is in it."""
+    span = grant.span
+    tags = {
+        _SEGMENT_ID: grant.segment_id.bytes,
+        _RANGE: _written(lambda w: _write_range(w, span, grant)),
+        _FORMAT: _written(lambda w: w.string(grant.format)),
+        _LEADER_EPOCHS: _written(lambda w: w.array(grant.leader_epochs, partial(_write_epoch, w))),
+        _NEXT_OFFSET: _written(lambda w: w.int64(grant.next_offset)),
+    }
+    if len(grant.ranges) > 1:
+        tags[_RANGES] = _written(lambda w: w.array(grant.ranges, partial(_write_granted, w)))
+    elif grant.ranges[0].custom_metadata:
+        tags[_CUSTOM_METADATA] = _written(lambda w: w.nullable_bytes(grant.ranges[0].custom_metadata))
+    if grant.expires_in_ms is not None:
+        tags[_EXPIRES_IN_MS] = _written(lambda w: w.int64(grant.expires_in_ms or 0))
+    return tags
 
 
 def may_request_location(frame: bytes | bytearray | memoryview) -> bool:

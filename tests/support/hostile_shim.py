@@ -1,0 +1,94 @@
+"""A peer that announces direct fetch and then lies: it asks an honest shim, and changes what it passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.dialect import SegmentGrant, _grant_fields
+from kafka_remote_client.protocol.headers import RequestHeader
+from kafka_remote_client.protocol.list_offsets import OffsetSpec
+from tests.support.fake_broker import FakeBroker
+
+__all__ = ["HostileShim", "Lie"]
+
+_PATIENCE_SECONDS = 60
+
+Lie = Callable[[SegmentGrant, fetch.PartitionData], tuple[SegmentGrant | None, fetch.PartitionData]]
+
+
+def _honest(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant | None, fetch.PartitionData]:
+    return grant, data
+
+
+class HostileShim(FakeBroker):
+    """For partition 0 of the topic "t" of the cluster that ``truth`` asks. Tests set its lies; ``lies`` counts them.
+
+    ``lie`` changes a grant and the answer around it, ``spoil`` the bytes of the whole answer.
+    """
+
+    def __init__(self, truth: BrokerLocationSource, offsets: PartitionOffsets) -> None:
+        super().__init__()
+        self._truth = truth
+        self.offsets = {
+            OffsetSpec.EARLIEST: offsets.log_start,
+            OffsetSpec.EARLIEST_LOCAL: offsets.earliest_local,
+            OffsetSpec.LATEST_TIERED: offsets.latest_tiered,
+            OffsetSpec.LATEST: offsets.high_watermark,
+        }
+        self.lie: Lie = _honest
+        self.spoil: Callable[[bytes], bytes] = bytes
+        self.lies = 0
+
+    def located(self, offset: int) -> SegmentLocation:
+        """The truth about an offset."""
+        found = self._truth.locate(
+            "t",
+            0,
+            offset,
+            leader_epoch=-1,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            max_bytes=1 << 20,
+            deadline=Deadline(SystemClock(), _PATIENCE_SECONDS),
+        )
+        assert isinstance(found, SegmentLocation), found
+        return found
+
+    def _fetch(self, header: RequestHeader, body: bytes) -> bytes:
+        version = header.api_version
+        request = fetch.decode_request(body, version)
+        self.fetches.append((version, request))
+        topic = request.topics[0]
+        location = self.located(topic.partitions[0].fetch_offset)
+        metadata = location.metadata
+        grant: SegmentGrant | None = SegmentGrant(
+            metadata.remote_log_segment_id.id,
+            location.format,
+            location.ranges,
+            metadata.segment_size_in_bytes,
+            metadata.start_offset,
+            metadata.end_offset,
+            metadata.segment_leader_epochs,
+            location.next_offset,
+            60_000,
+        )
+        data = fetch.PartitionData(
+            topic.partitions[0].partition,
+            0,
+            location.high_watermark,
+            location.last_stable_offset,
+            location.log_start_offset,
+            aborted_transactions=location.aborted_transactions,
+        )
+        assert grant is not None
+        grant, data = self.lie(grant, data)
+        tags = _grant_fields(grant) if grant is not None else {}
+        answer = fetch.FetchTopicResponse((attrs.evolve(data, tags=tags),), topic.topic, topic.topic_id)
+        told = self.spoil(fetch.encode_response(fetch.FetchResponse((answer,)), version))
+        self.lies += 1
+        return told
