@@ -15,10 +15,11 @@ PYTEST := $(BIN)/python -X dev -m pytest
 FAULT ?=
 SUITES ?=
 SECONDS ?= 20
+CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -50,6 +51,9 @@ bench: $(VENV)/.test ## reads a real tiered topic through the broker and directl
 
 fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each target (ARGS=--sanitize)
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
+
+faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), with a line for the ledger
+	$(BIN)/python -m tests.faults.run --cells $(CELLS) $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

@@ -26,6 +26,7 @@ SUITES = {
     # cores; where a module's fixtures write topics, a module stays with one worker.
     "unit": (8, 2, "loadgroup"),
     "shim": (5, 4, "loadfile"),
+    "faults": (10, 8, "load"),  # a thousand cells that mostly wait
     "broker": (8, 4, "loadfile"),
     "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
     "spark": (10, 1, "loadfile"),  # one session at a time; the first tests fetch Spark itself

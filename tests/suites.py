@@ -8,14 +8,15 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "broker", "stores", "spark", "packaging-docs", "fuzz")
+SUITES = ("unit", "shim", "faults", "broker", "stores", "spark", "packaging-docs", "fuzz")
 _TESTS = Path(__file__).resolve().parent
 
 
 def suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or
-    exercises the shim. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
+    exercises the shim. ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for
+    minutes. ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
     if item.get_closest_marker("spark"):
@@ -26,8 +27,8 @@ def suite_of(item: pytest.Item) -> str:
         return "broker"
     if folder in {"packaging", "docs"}:
         return "packaging-docs"
-    if folder == "fuzz":
-        return "fuzz"
+    if folder in {"faults", "fuzz"}:
+        return folder
     if folder == "shim" or item.get_closest_marker("embedded"):
         return "shim"
     return "unit"

@@ -26,8 +26,6 @@ from tests.support.history import Fired, History
 from tests.support.invariants.checker import check
 from tests.support.recorder import recorded
 
-pytestmark = pytest.mark.faults
-
 ISOLATION = ("read_committed", "read_uncommitted")
 ATTEMPTS = 3
 """A consumer that was told no location in time, on a machine busy with other things, met no fault: it reads once more."""
