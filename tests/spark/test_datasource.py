@@ -133,9 +133,20 @@ def test_splits_are_cut_on_the_bounds_of_segments(cluster: EmbeddedCluster) -> N
 
 
 @pytest.mark.embedded
-def test_no_plan_holds_a_url(cluster: EmbeddedCluster) -> None:
-    reader = KafkaRemoteDataSource(options(cluster)).reader(None)
-    assert b"http://" not in pickle.dumps((reader, reader.partitions()))
+def test_no_pickle_holds_a_url_and_no_split_an_option(cluster: EmbeddedCluster) -> None:
+    source = KafkaRemoteDataSource(options(cluster, **{"kafka.ssl.key.password": "canary"}))
+    reader = source.reader(None)
+    splits = reader.partitions()
+    # Having read, a reader travels no heavier.
+    assert [len(records) for records in reader.read(splits[0])]
+    stream = source.streamReader(None)
+    batch = stream.partitions({"filled": {"0": 0, "1": 0}}, {"filled": {"0": 9, "1": 9}})
+    assert [len(records) for records in stream.read(batch[0])]
+    carried = pickle.dumps((source, reader, splits, stream, batch))
+    assert b"http://" not in carried
+    assert b"signature=" not in carried
+    assert b"canary" not in pickle.dumps((splits, batch))
+    assert cluster.bootstrap_servers.encode() not in pickle.dumps((splits, batch))
 
 
 @pytest.mark.embedded
