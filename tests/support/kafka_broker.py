@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -93,7 +93,7 @@ class KafkaBroker:
 
     ``owner`` is the process whose end takes the broker with it, and ``leftover`` (default: ``directory``).
     ``storage_manager`` is the RemoteStorageManager's class: LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java,
-    whose latency :meth:`set_latency` changes.
+    whose latency :meth:`set_latency` changes. ``properties`` replace those of this module, ``java_options`` go to Java.
     """
 
     def __init__(
@@ -103,8 +103,12 @@ class KafkaBroker:
         owner: int | None = None,
         leftover: Path | None = None,
         storage_manager: str = LOCAL_TIERED_STORAGE,
+        properties: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = ("-Xmx1g",),
     ) -> None:
         self.directory = directory
+        self._own_properties = dict(properties or {})
+        self._java_options = tuple(java_options)
         self._owner = owner or os.getpid()
         self._leftover = leftover or directory
         self._storage_manager = storage_manager
@@ -165,13 +169,18 @@ class KafkaBroker:
 
         Raises MissingPartError when there is no JDK or no artifacts, TimeoutError when it does not come up.
         """
+        self.launch()
+        wait_until(self._answers, f"the broker to answer (see {self.log_file})", seconds=90)
+
+    def launch(self) -> None:
+        """:meth:`start` without the wait."""
         java, class_path = artifacts.java(), artifacts.class_path()
         properties = self.directory / "server.properties"
         if not properties.exists():
             self._format(java, class_path, properties)
         jmx = self._ports["jmx_port"]
         command = [
-            *(java, "-Xms256m", "-Xmx1g", f"-Djava.rmi.server.hostname={HOST}", f"-Dcom.sun.management.jmxremote.host={HOST}"),
+            *(java, *self._java_options, f"-Djava.rmi.server.hostname={HOST}", f"-Dcom.sun.management.jmxremote.host={HOST}"),
             *(f"-Dcom.sun.management.jmxremote.port={jmx}", f"-Dcom.sun.management.jmxremote.rmi.port={jmx}"),
             *("-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"),
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(properties)),
@@ -183,10 +192,9 @@ class KafkaBroker:
                 keeper, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True
             )
         self._pid_file.write_text(keeping.communicate(timeout=30)[0].strip())
-        wait_until(self._answers, f"the broker to answer (see {self.log_file})", seconds=90)
 
     def _format(self, java: str, class_path: str, properties: Path) -> None:
-        (self.directory / "remote").mkdir(parents=True)
+        self.store_directory.mkdir(parents=True)
         (self.directory / "latency-ms").write_text("0")
         authority = Authority("The broker's authority")
         authority.write(self.authority)
@@ -195,7 +203,9 @@ class KafkaBroker:
         ports = dict(zip(names, free_ports(4), strict=True))
         (self.directory / "ports.json").write_text(json.dumps(ports))
         fields = {**ports, "host": HOST, "directory": self.directory, "storage_manager": self._storage_manager}
-        properties.write_text(_PROPERTIES.format(**fields))
+        lines = (line.split("=", 1) for line in _PROPERTIES.format(**fields).splitlines())
+        written = dict(lines) | {name: value.format(**fields) for name, value in self._own_properties.items()}
+        properties.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
         cluster = "dGVzdC1jbHVzdGVyLTAwMQ"
         command = [java, "-cp", class_path, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         subprocess.run(command, check=True, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
@@ -207,6 +217,11 @@ class KafkaBroker:
             return bool(self.admin.list_topics(timeout=2).brokers)
         except KafkaException:
             return False
+
+    @property
+    def pid(self) -> int:
+        """The broker's process. Raises FileNotFoundError while it is stopped."""
+        return int(self._pid_file.read_text())
 
     def running(self) -> bool:
         """Whether the broker's process lives."""

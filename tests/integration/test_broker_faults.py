@@ -1,0 +1,283 @@
+"""Faults that are a broker's own, on three real brokers: what a plain consumer gets after them, direct fetch gives as well.
+
+Two consumers live through each fault, ours and confluent's own: both have read the same records and are paused when it strikes,
+so that what either has read ahead is dropped, and both go on afterwards. Their rows and errors must then be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import MissingPartError
+from tests.support.kafka_broker import TierOffsets
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.reading import PATIENCE_SECONDS, Row, direct, row, settings, total
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+LEVELS = ["read_committed", "read_uncommitted"]
+_SMALL_RANGES = {"fetch.remote.range.bytes": 64 << 10, "fetch.remote.fallback.backoff.ms": 600_000}
+_PATIENCE_SECONDS = 2 * PATIENCE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    made = KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes")
+    try:
+        made.__enter__()
+    except MissingPartError as error:
+        pytest.skip(f"no real brokers: {error}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cluster(started: KafkaCluster) -> Iterator[KafkaCluster]:
+    """All three brokers are up; those that a test stopped are started after it."""
+    yield started
+    started.heal()
+
+
+@pytest.fixture(scope="module")
+def shim(started: KafkaCluster) -> Iterator[Shim]:
+    config = ShimConfig(
+        started.bootstrap_servers,
+        store=started.store_url,
+        range_bytes=64 << 10,
+        max_grant_bytes=64 << 10,
+        metadata_consumer={"log_level": 0},
+    )
+    with Shim(config) as running:
+        assert running.wait_ready(_PATIENCE_SECONDS)
+        yield running
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"faults-{uuid4().hex[:8]}"
+
+
+def write(cluster: KafkaCluster, topic: str, count: int, name: str) -> None:
+    """Transactions of 50 records, of which every third is aborted, with plain records between them."""
+    common = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "batch.num.messages": 10, "linger.ms": 2}
+    plain = Producer({**common, "enable.idempotence": True})
+    transactional = Producer({**common, "transactional.id": f"{topic}-{name}"})
+    transactional.init_transactions(_PATIENCE_SECONDS)
+    for first in range(0, count, 50):
+        transactional.begin_transaction()
+        for producer, numbers in ((transactional, range(first, first + 40)), (plain, range(first + 40, first + 50))):
+            for number in numbers:
+                producer.produce(topic, b"%s %d " % (name.encode(), number) * 12, b"%d" % number, partition=0)
+            assert producer.flush(_PATIENCE_SECONDS) == 0
+        (transactional.abort_transaction if first % 150 == 100 else transactional.commit_transaction)(_PATIENCE_SECONDS)
+
+
+def tiered(cluster: KafkaCluster, shim: Shim, topic: str) -> TierOffsets:
+    """Waits until all is tiered that may be, and the shim knows it."""
+    offsets = cluster.wait_until_tiered(topic)
+    with Consumer(direct(shim, "read_uncommitted")) as consumer:
+        # The last tiered record comes directly as soon as the shim has heard of its segment.
+        def known() -> bool:
+            consumer.assign([TopicPartition(topic, 0, offsets.latest_tiered)])
+            first = consumer.consume(1, PATIENCE_SECONDS)
+            return bool(first) and total(consumer.metrics(), "remote-fetch-records-total") > 0
+
+        wait_until(known, f"the shim to know the tier of {topic}", seconds=_PATIENCE_SECONDS)
+    return offsets
+
+
+def read_on(consumer: confluent_kafka.Consumer, *, until_error: bool = False) -> tuple[list[Row], set[int]]:
+    """All rows up to the end of the one partition, or to an error, and the codes of errors."""
+    rows: list[Row] = []
+    codes: set[int] = set()
+    deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
+    while not deadline.expired():
+        for message in consumer.consume(500, 0.2):
+            error = message.error()
+            if error is None:
+                rows.append(row(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return rows, codes
+            else:
+                codes.add(error.code())
+                if until_error:
+                    return rows, codes
+    raise AssertionError(f"no end after {len(rows)} records, errors {codes}")
+
+
+def read_some(consumer: confluent_kafka.Consumer, count: int) -> list[Row]:
+    rows: list[Row] = []
+    deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
+    while len(rows) < count:
+        assert not deadline.expired(), f"{len(rows)} of {count} records came"
+        for message in consumer.consume(count - len(rows), 0.2):
+            assert message.error() is None, message.error()
+            rows.append(row(message))
+    return rows
+
+
+class Pair:
+    """Our consumer and confluent's own on partition 0 of one topic. A context manager."""
+
+    def __init__(self, cluster: KafkaCluster, shim: Shim, topic: str, isolation: str, **more: object) -> None:
+        self.partition = TopicPartition(topic, 0)
+        self.direct = Consumer(direct(shim, isolation, **_SMALL_RANGES, **more))
+        self.plain = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation, **more))
+        self._both: tuple[confluent_kafka.Consumer, ...] = (self.direct, self.plain)
+
+    def __enter__(self) -> Self:
+        for consumer in self._both:
+            consumer.assign([TopicPartition(self.partition.topic, 0, OFFSET_BEGINNING)])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for consumer in self._both:
+            consumer.close()
+
+    @property
+    def direct_records(self) -> int:
+        return total(self.direct.metrics(), "remote-fetch-records-total")
+
+    def read_and_pause(self, count: int) -> int:
+        """Both read as many records, ours from the store; the offset after them."""
+        ours, theirs = (read_some(consumer, count) for consumer in self._both)
+        assert ours == theirs
+        assert self.direct_records >= count
+        for consumer in self._both:
+            consumer.pause([self.partition])
+        return int(ours[-1][0]) + 1
+
+    def go_on(self, **how: Any) -> tuple[list[Row], set[int]]:
+        """Both go on; what both got."""
+        for consumer in self._both:
+            consumer.resume([self.partition])
+        ours, theirs = (read_on(consumer, **how) for consumer in self._both)
+        assert ours == theirs
+        return ours
+
+
+@pytest.mark.fault("F62")
+def test_f62_a_leader_that_is_killed_in_the_middle_of_a_fetch_costs_speed_only(
+    cluster: KafkaCluster, shim: Shim, topic: str
+) -> None:
+    cluster.create_topic(topic, (1, 2, 3))
+    write(cluster, topic, 1_500, "first")
+    tiered(cluster, shim, topic)
+    readers = [Consumer(direct(shim, isolation, **_SMALL_RANGES)) for isolation in LEVELS]
+    try:
+        for consumer in readers:
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        rows = [read_some(consumer, 20) for consumer in readers]
+        assert all(total(consumer.metrics(), "remote-fetch-records-total") >= 20 for consumer in readers)
+        cluster.stop(1)
+        more = [read_on(consumer) for consumer in readers]
+        assert cluster.leader(topic) in {2, 3}, "the fault is an election"
+    finally:
+        for consumer in readers:
+            consumer.close()
+    for isolation, first, (rest, codes) in zip(LEVELS, rows, more, strict=True):
+        judge = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation))
+        judge.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert (first + rest, codes) == read_on(judge)
+        judge.close()
+
+
+@pytest.mark.fault("F63")
+def test_f63_a_truncation_below_the_position_is_found_as_by_a_plain_consumer(
+    cluster: KafkaCluster, shim: Shim, topic: str
+) -> None:
+    cluster.create_topic(topic, (1, 2), unclean_leader_election_enable="true")
+    write(cluster, topic, 300, "kept")
+    cluster.wait_until_in_sync(topic, 1, 2)
+    cluster.stop(2, kill=False)
+    cluster.wait_until_in_sync(topic, 1)
+    kept = tiered(cluster, shim, topic).high_watermark
+    write(cluster, topic, 600, "lost")
+    assert tiered(cluster, shim, topic).latest_tiered > kept + 200, "what is lost was tiered"
+    with Pair(cluster, shim, topic, LEVELS[0]) as committed, Pair(cluster, shim, topic, LEVELS[1]) as uncommitted:
+        positions = [committed.read_and_pause(kept - 50), uncommitted.read_and_pause(kept + 100)]
+        assert min(positions) > kept
+        cluster.stop(1, kill=False)
+        cluster.start(2)
+        cluster.wait_for_leader(topic, 2)
+        end = cluster.offsets(topic)
+        assert end is not None
+        assert end.high_watermark <= kept, "the fault is a truncation"
+        write(cluster, topic, 900, "new")
+        assert cluster.wait_until_tiered(topic).latest_tiered > max(positions)
+        for pair in (committed, uncommitted):
+            rows, _ = pair.go_on()
+            names = {(r[4] or b"").split()[0] for r in rows}
+            assert b"new" in names
+            assert b"lost" not in names
+
+
+@pytest.mark.fault("F64")
+def test_f64_deleted_records_end_as_the_reset_policy_says(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
+    cluster.create_topic(topic)
+    write(cluster, topic, 600, "some")
+    before = tiered(cluster, shim, topic)
+    deleted = before.latest_tiered - 200
+    policies = ["earliest", "latest", "error"]
+    pairs = {reset: Pair(cluster, shim, topic, LEVELS[0], **{"auto.offset.reset": reset}) for reset in policies}
+    with pairs["earliest"], pairs["latest"], pairs["error"]:
+        assert all(pair.read_and_pause(30) < deleted - 30 for pair in pairs.values())
+        cluster.delete_records(topic, deleted)
+        after = {reset: pair.go_on(until_error=reset == "error") for reset, pair in pairs.items()}
+    assert after["earliest"][0]
+    assert all(r[0] >= deleted for r in after["earliest"][0])
+    assert after["latest"] == ([], set())
+    assert after["error"] == ([], {KafkaError._AUTO_OFFSET_RESET})
+
+
+@pytest.mark.fault("F64")
+def test_f64_retention_that_passes_the_position_ends_as_with_a_plain_consumer(
+    cluster: KafkaCluster, shim: Shim, topic: str
+) -> None:
+    cluster.create_topic(topic)
+    write(cluster, topic, 600, "some")
+    tiered(cluster, shim, topic)
+    with Pair(cluster, shim, topic, "read_committed") as pair:
+        position = pair.read_and_pause(30)
+        cluster.set_topic(topic, "retention.bytes", "30000")
+
+        def passed() -> bool:
+            now = cluster.offsets(topic)
+            return now is not None and now.log_start > position + 100
+
+        wait_until(passed, "retention to pass the position", seconds=_PATIENCE_SECONDS)
+        wait_until(lambda: cluster.segments(topic) < 10, "old segments to be deleted", seconds=_PATIENCE_SECONDS)
+        settled = cluster.offsets(topic)
+        rows, codes = pair.go_on()
+        assert settled is not None
+        assert rows[0][0] >= settled.log_start
+        assert codes == set()
+
+
+@pytest.mark.fault("F65")
+def test_f65_a_topic_that_was_created_again_is_never_read_from_the_old_ones_tier(
+    cluster: KafkaCluster, shim: Shim, topic: str
+) -> None:
+    cluster.create_topic(topic)
+    write(cluster, topic, 600, "old")
+    tiered(cluster, shim, topic)
+    with Pair(cluster, shim, topic, "read_committed") as pair:
+        position = pair.read_and_pause(30)
+        cluster.delete_topic(topic)
+        cluster.create_topic(topic)
+        write(cluster, topic, 600, "new")
+        assert tiered(cluster, shim, topic).latest_tiered > position
+        rows, _ = pair.go_on()
+        assert rows
+        assert {(r[4] or b"")[:3] for r in rows} == {b"new"}

@@ -1,0 +1,255 @@
+"""Three real Kafka brokers with one tier, for the faults that need somebody to take over: elections, truncation, kills.
+
+Each node is a :class:`~tests.support.kafka_broker.KafkaBroker` with a directory of its own; all of them write to one
+LocalTieredStorage. The last node is the controller as well: elections go on as long as it lives, and it is left alone by tests
+that need an election at a certain moment.
+
+Session time-outs are wide enough for a machine that is busy with other things: a broker that is only slow must not be taken
+for a dead one. So an election after a kill takes some seconds; a controlled one takes none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from tests.support.kafka_broker import KafkaBroker, TierOffsets
+from tests.support.ports import HOST, free_ports
+from tests.support.waiting import wait_until
+
+__all__ = ["KafkaCluster"]
+
+_PATIENCE_SECONDS = 120.0
+_CONTROLLER = 3
+_SESSION_MS = 4_000
+_SMALL = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def _properties(node: int, controller_port: int, store: Path) -> dict[str, str]:
+    own = {
+        "node.id": str(node),
+        "controller.quorum.voters": f"{_CONTROLLER}@{HOST}:{controller_port}",
+        "rsm.config.dir": str(store),
+        "broker.session.timeout.ms": str(_SESSION_MS),
+        "replica.lag.time.max.ms": str(2 * _SESSION_MS),
+        "num.replica.fetchers": "1",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "log.cleaner.enable": "false",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "3",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "3",
+        "remote.log.manager.thread.pool.size": "2",
+    }
+    if node != _CONTROLLER:
+        plain = "PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port}"
+        own |= {"process.roles": "broker", "listeners": plain}
+    else:
+        listeners = ["PLAINTEXT://{host}:{port}", "SSL://{host}:{ssl_port}", f"CONTROLLER://{HOST}:{controller_port}"]
+        own["listeners"] = ",".join(listeners)
+    return own
+
+
+class KafkaCluster:
+    """Nodes 1 to 3 below ``directory``. A context manager: entering starts all, leaving stops them and removes everything.
+
+    Raises MissingPartError on entering where there is no JDK or no artifacts.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.store_directory = directory / "remote"
+        (port,) = free_ports(1)
+        self.nodes = {
+            node: KafkaBroker(
+                directory / f"node-{node}",
+                leftover=directory,
+                properties=_properties(node, port, self.store_directory),
+                java_options=_SMALL,
+            )
+            for node in (1, 2, _CONTROLLER)
+        }
+        self._admin: AdminClient | None = None
+
+    def __enter__(self) -> Self:
+        self.store_directory.mkdir(parents=True)
+        try:
+            for node in reversed(self.nodes):
+                self.nodes[node].launch()
+            for node in self.nodes:
+                self._wait_for(node)
+            self.wait_for_all()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kills what runs and removes everything."""
+        self._admin = None
+        for broker in self.nodes.values():
+            broker.stop(patience=0.0)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.bootstrap_servers for broker in self.nodes.values())
+
+    @property
+    def store_url(self) -> str:
+        return self.store_directory.as_uri()
+
+    @property
+    def admin(self) -> AdminClient:
+        if self._admin is None:
+            quiet = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500}
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **quiet})
+        return self._admin
+
+    def _brokers(self) -> dict[int, object]:
+        try:
+            return dict(self.admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            return {}
+
+    # Nodes
+
+    def wait_for_all(self) -> None:
+        """Waits until all nodes know each other."""
+        wait_until(lambda: len(self._brokers()) == len(self.nodes), "all brokers to be known", seconds=_PATIENCE_SECONDS)
+
+    def stop(self, node: int, *, kill: bool = True) -> None:
+        """Ends a node: by SIGKILL, or with ``kill=False`` in order, which hands its partitions over first."""
+        self.nodes[node].stop(patience=0.0 if kill else 30.0)
+
+    def start(self, node: int) -> None:
+        """Starts a node again and waits until it answers itself; others may not know of it yet."""
+        self.nodes[node].launch()
+        self._wait_for(node)
+
+    def _wait_for(self, node: int) -> None:
+        """A client that knows all nodes would believe any of them, so each look is a new client's."""
+
+        def answers() -> bool:
+            if not self.nodes[node].running():
+                raise RuntimeError(f"node {node} ended, see {self.nodes[node].log_file}")
+            try:
+                asked = AdminClient({"bootstrap.servers": self.nodes[node].bootstrap_servers, "log_level": 0})
+                return node in asked.list_topics(timeout=2).brokers
+            except KafkaException:
+                return False
+
+        wait_until(answers, f"node {node} to answer", seconds=_PATIENCE_SECONDS)
+
+    def heal(self) -> None:
+        """Starts every node that is not running, and waits until all know each other."""
+        for node, broker in self.nodes.items():
+            if not broker.running():
+                self.start(node)
+        self.wait_for_all()
+
+    def wait_until_in_sync(self, name: str, *nodes: int) -> None:
+        """Waits until ``nodes`` are the replicas in sync of partition 0, and no others."""
+        wait_until(lambda: self.in_sync(name) == set(nodes), f"{nodes} to be in sync", seconds=_PATIENCE_SECONDS)
+
+    def signal(self, node: int, number: signal.Signals) -> None:
+        """SIGSTOP or SIGCONT to a node."""
+        os.kill(self.nodes[node].pid, number)
+
+    # Topics
+
+    def create_topic(self, name: str, replicas: Sequence[int] = (1, 2), *, segment_bytes: int = 20_000, **config: str) -> None:
+        """A tiered topic with one partition on ``replicas``, led by the first; ``_`` in a setting's name stands for ``.``."""
+        settings = {
+            "internal.segment.bytes": str(segment_bytes),
+            "index.interval.bytes": "1024",
+            "file.delete.delay.ms": "100",
+            "remote.storage.enable": "true",
+            "local.retention.bytes": "1",
+            "retention.ms": "-1",
+        } | {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, num_partitions=1, replica_assignment=[list(replicas)], config=settings)
+        self.admin.create_topics([topic])[name].result(_PATIENCE_SECONDS)
+        wait_until(lambda: self.leader(name) == replicas[0], f"{name} to be led", seconds=_PATIENCE_SECONDS)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and waits until no broker knows it."""
+        self.admin.delete_topics([name])[name].result(_PATIENCE_SECONDS)
+        wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics, f"{name} to be gone")
+
+    def set_topic(self, name: str, setting: str, value: str) -> None:
+        """Changes a setting of a topic."""
+        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+        for future in self.admin.incremental_alter_configs([resource]).values():
+            future.result(_PATIENCE_SECONDS)
+
+    def delete_records(self, name: str, before: int) -> None:
+        """Moves the log start of partition 0 to ``before``."""
+        for future in self.admin.delete_records([TopicPartition(name, 0, before)]).values():
+            future.result(_PATIENCE_SECONDS)
+
+    def leader(self, name: str) -> int:
+        """The node that leads partition 0; -1 while none does or nobody says."""
+        try:
+            topic = self.admin.list_topics(name, timeout=5).topics[name]
+        except KafkaException:
+            return -1
+        return topic.partitions[0].leader if 0 in topic.partitions else -1
+
+    def in_sync(self, name: str) -> set[int]:
+        """The replicas of partition 0 that are in sync."""
+        return set(self.admin.list_topics(name, timeout=10).topics[name].partitions[0].isrs)
+
+    def leader_epoch(self, name: str) -> int:
+        """The epoch in which the leader of partition 0 leads, by its own checkpoint of records written."""
+        checkpoint = self.nodes[self.leader(name)].local_log(name) / "leader-epoch-checkpoint"
+        return int(checkpoint.read_text().splitlines()[-1].split()[0])
+
+    def wait_for_leader(self, name: str, node: int) -> None:
+        """Waits until ``node`` leads partition 0 and answers for its tier."""
+
+        def leads() -> bool:
+            return self.leader(name) == node and self.offsets(name) is not None
+
+        wait_until(leads, f"node {node} to lead {name}", seconds=_PATIENCE_SECONDS)
+
+    def offsets(self, name: str) -> TierOffsets | None:
+        """The leader's answers to ListOffsets; ``None`` while there is no leader that knows its tier."""
+        leader = self.leader(name)
+        if leader < 0:
+            return None
+        try:
+            return self.nodes[leader].offsets(name)
+        except (RuntimeError, OSError):
+            return None
+
+    def segments(self, name: str) -> int:
+        """How many segments of partition 0 are in the tier."""
+        return len(list(self.store_directory.glob(f"*/{name}-0-*/*.log")))
+
+    def wait_until_tiered(self, name: str) -> TierOffsets:
+        """Waits until the leader has tiered all that it may; the offsets then."""
+        return wait_until(lambda: self._tiered(name), f"{name} to be tiered", seconds=_PATIENCE_SECONDS, pause=0.25)
+
+    def _tiered(self, name: str) -> TierOffsets | None:
+        now, leader = self.offsets(name), self.leader(name)
+        if now is None or leader < 0:
+            return None
+        bases = sorted(int(path.stem) for path in self.nodes[leader].local_log(name).glob("*.log"))
+        ends = [base for base in bases if base <= now.last_stable]
+        done = bool(ends) and now.latest_tiered == ends[-1] - 1 and now.earliest_local == ends[-1]
+        return now if done else None
