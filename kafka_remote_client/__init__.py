@@ -11,15 +11,30 @@ from typing import TYPE_CHECKING
 from kafka_remote_client import errors
 
 if TYPE_CHECKING:
+    from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
     from kafka_remote_client.consumer.consumer import Consumer
+    from kafka_remote_client.consumer.deserializing import DeserializingConsumer
     from kafka_remote_client.fetch.remote_reader import RemoteReader
     from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
     from kafka_remote_client.plugin import RemoteStorageFetcher
 
-__all__ = ["Consumer", "RemoteReader", "RemoteStorageFetcher", "TierReader", "errors", "open_tier"]
+__all__ = [
+    "AIOConsumer",
+    "AsyncDeserializingConsumer",
+    "Consumer",
+    "DeserializingConsumer",
+    "RemoteReader",
+    "RemoteStorageFetcher",
+    "TierReader",
+    "errors",
+    "open_tier",
+]
 
 _HOMES = {
+    "AIOConsumer": "kafka_remote_client.consumer.aio",
+    "AsyncDeserializingConsumer": "kafka_remote_client.consumer.aio",
     "Consumer": "kafka_remote_client.consumer.consumer",
+    "DeserializingConsumer": "kafka_remote_client.consumer.deserializing",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",
     "TierReader": "kafka_remote_client.fetch.tier_reader",
