@@ -1,0 +1,171 @@
+"""SASL as the consumer itself speaks it: a real broker's listeners, the shim in between, locations asked by each mechanism."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.protocol.sasl import SaslAuthenticator
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.ports import HOST, free_ports
+from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, total
+from tests.support.scenario import write_wide_topic
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+USER, PASSWORD = "alice", "canary-of-a-password"
+LOGIN = "org.apache.kafka.common.security"
+REAUTHENTICATE_MS = 3_000
+
+
+def properties(port: int) -> dict[str, str]:
+    """Of a broker with one more listener, which speaks every mechanism and wants to hear it again every three seconds."""
+    listener = "listener.name.sasl"
+    listeners = "PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port}"
+    sasl = f"SASL://{{host}}:{port}"
+    return {
+        "listeners": f"{listeners},CONTROLLER://{{host}}:{{controller_port}},{sasl}",
+        "advertised.listeners": f"{listeners},{sasl}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"{listener}.plain.sasl.jaas.config": f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+        f"{listener}.scram-sha-256.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
+        f"{listener}.scram-sha-512.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
+        f"{listener}.oauthbearer.sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required"
+        ' unsecuredLoginStringClaim_sub="broker";',
+        **{
+            f"{listener}.{mechanism}.connections.max.reauth.ms": str(REAUTHENTICATE_MS)
+            for mechanism in ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
+        },
+    }
+
+
+class SaslBroker:
+    """A broker with a tiered topic, its SASL listener, and a shim in front of that."""
+
+    def __init__(self, broker: KafkaBroker, topic: str, shim: Shim) -> None:
+        self.broker = broker
+        self.topic = topic
+        self.shim = shim
+
+
+@pytest.fixture(scope="module")
+def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    (port,) = free_ports(1)
+    broker = KafkaBroker(tmp_path_factory.mktemp("sasl"), properties=properties(port), java_options=("-Xmx512m",))
+    try:
+        broker.start()
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            credential = ScramCredentialInfo(mechanism, 4096)
+            change = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
+            broker.admin.alter_user_scram_credentials([change])[USER].result(PATIENCE_SECONDS)
+        write_wide_topic(broker, "wide")
+        config = ShimConfig(
+            f"{HOST}:{port}",
+            store=broker.store_url,
+            broker_settings={"security.protocol": "sasl_plaintext"},
+            # The clients' SASL passes through; the follower has an identity of its own.
+            metadata_consumer={"sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD},
+        )
+        with Shim(config) as shim:
+            assert shim.wait_ready(PATIENCE_SECONDS)
+            yield SaslBroker(broker, "wide", shim)
+    finally:
+        broker.destroy()
+
+
+def unsigned_token(config: str) -> tuple[str, float]:
+    """What an application's ``oauth_cb`` may give."""
+    now = SystemClock().time_ms() / 1000
+    expires = now + 600
+
+    def part(value: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    return f"{part({'alg': 'none'})}.{part({'sub': config, 'iat': now, 'exp': expires})}.", expires
+
+
+PASSWORDS = {"sasl.username": USER, "sasl.password": PASSWORD}
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "PLAIN": PASSWORDS,
+    "SCRAM-SHA-256": PASSWORDS,
+    "SCRAM-SHA-512": PASSWORDS,
+    "OAUTHBEARER, unsigned": {
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": f"principal={USER} lifeSeconds=600",
+    },
+    "OAUTHBEARER, by the application": {"oauth_cb": unsigned_token, "sasl.oauthbearer.config": USER},
+}
+
+
+def sasl(name: str, **more: object) -> dict[str, object]:
+    mechanism = name.partition(",")[0]
+    return {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism, **MECHANISMS[name], **more}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_locations_are_asked_by_the_consumers_own_mechanism(
+    sasl_broker: SaslBroker, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level(logging.DEBUG),
+        Consumer(direct(sasl_broker.shim, "read_committed", **sasl(name))) as consumer,
+    ):
+        consumer.subscribe([sasl_broker.topic])
+        rows = read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+    assert rows == plain(sasl_broker.broker, sasl_broker.topic, "read_committed")
+    assert total(metrics, "remote-fetch-records-total") > 0
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+    assert PASSWORD not in caplog.text
+
+
+def test_a_connection_that_is_about_to_be_cut_authenticates_again(
+    sasl_broker: SaslBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authenticate, authenticated = SaslAuthenticator.authenticate, []
+
+    def counted(self: SaslAuthenticator, connection: BrokerConnection, deadline: Deadline) -> float | None:
+        holds = authenticate(self, connection, deadline)
+        authenticated.append(connection)
+        assert holds is not None
+        return holds
+
+    monkeypatch.setattr(SaslAuthenticator, "authenticate", counted)
+    with Consumer(direct(sasl_broker.shim, "read_committed", **sasl("SCRAM-SHA-256"))) as consumer:
+        consumer.subscribe([sasl_broker.topic])
+        read_to_end(consumer, by_consume)
+
+        def again() -> bool:
+            consumer._engine.source.offsets(sasl_broker.topic, 0, Deadline(SystemClock(), PATIENCE_SECONDS))
+            return any(authenticated.count(connection) > 1 for connection in authenticated)
+
+        wait_until(again, "a connection to have authenticated twice", seconds=PATIENCE_SECONDS)
+
+
+def test_a_password_that_is_refused_costs_speed_only_where_the_broker_path_has_the_right_one(
+    sasl_broker: SaslBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Consumer(direct(sasl_broker.shim, "read_committed", **sasl("PLAIN"))) as consumer:
+        consumer._settings["sasl.password"] = "somebody else's"
+        consumer.subscribe([sasl_broker.topic])
+        rows = read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+    assert rows == plain(sasl_broker.broker, sasl_broker.topic, "read_committed")
+    assert total(metrics, "remote-fetch-records-total") == 0
+    assert set(metrics["remote-fetch-errors-total"]) == {"authentication"}
+    (said,) = [message for message in caplog.messages if "nothing is read directly" in message]
+    assert "refuses PLAIN" in said
+    assert "somebody else's" not in caplog.text
