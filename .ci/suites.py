@@ -40,6 +40,7 @@ GATES = (
     (None, 95),
     (
         "kafka_remote_client/records/*,kafka_remote_client/fetch/plan.py,kafka_remote_client/fetch/partition_state.py,"
+        "kafka_remote_client/fetch/policy.py,kafka_remote_client/fetch/breaker.py,"
         "kafka_remote_client/remote_log/metadata_cache.py",
         100,
     ),

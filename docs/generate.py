@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from kafka_remote_client.config import SETTINGS, Setting
+from kafka_remote_client.fetch.policy import POLICY
 from kafka_remote_client.metrics import METRICS
 from kafka_remote_client.spark import java_options, security
 from kafka_remote_client.spark.option_table import OPTIONS, Option
@@ -47,6 +48,29 @@ def metrics() -> str:
         "|---|---|",
     ]
     return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())]) + "\n"
+
+
+_YES_NO = {True: "yes", False: "no"}
+
+
+def failures() -> str:
+    """The table of what follows a failure."""
+    lines = [
+        "# What follows a failure",
+        "",
+        "One table, `kafka_remote_client/fetch/policy.py`, decides it for ranges of all partitions; this page is made from it.",
+        "The cause is what `remote-fetch-errors-total` and `remote-fetch-fallbacks-total` count by. Where the first action has",
+        "no budget left, or none is given, the broker goes on from the exact next offset. Which faults these are, and which",
+        "tests inject them: [reliability.md](reliability.md).",
+        "",
+        "| cause | what was seen | first | how often | counts against the store |",
+        "|---|---|---|---|---|",
+    ]
+    rows = (
+        f"| `{rule.error.cause}` | {rule.symptom} | {rule.action.value} | {rule.budget.value} | {_YES_NO[rule.counts]} |"
+        for rule in POLICY
+    )
+    return "\n".join([*lines, *rows]) + "\n"
 
 
 def spark_options() -> str:
@@ -121,7 +145,7 @@ def main() -> int:
     return 1 if drifted else 0
 
 
-_PAGES = {"configs.md": configs, "metrics.md": metrics, "spark-options.md": spark_options}
+_PAGES = {"configs.md": configs, "failures.md": failures, "metrics.md": metrics, "spark-options.md": spark_options}
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ Theory of operation of the breaker. CLOSED lets everything through and counts fa
 OPEN lets nothing through, so that a dead store does not cost every poll a time-out. After the reset time one range may try
 (HALF_OPEN); its success closes the breaker, its failure opens it again.
 
-The retry budget is a token bucket: a retry costs 5 tokens (10 after a time-out), a success gives 1 back, so retries cannot
-multiply the load on a store that is already failing.
+The retry budget is a token bucket: a retry costs 5 tokens, a success gives 1 back, so retries cannot multiply the load on a
+store that is already failing. A time-out is not retried at all (KIP-1254).
 
-References: docs/reliability.md; the token costs are those of botocore's standard retry mode.
+References: docs/reliability.md; the token cost is that of botocore's standard retry mode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ __all__ = ["BreakerState", "StoreHealth", "StoresHealth"]
 _FAILURE_WINDOW_SECONDS = 10.0
 _BUCKET = 500
 _RETRY_COST = 5
-_TIMEOUT_RETRY_COST = 10
 
 
 class BreakerState(Enum):
@@ -76,12 +75,11 @@ class StoreHealth:
         if self.state is BreakerState.CLOSED and len(self._failures) >= self._limit:
             self._open(now)
 
-    def take_retry(self, *, after_timeout: bool) -> bool:
+    def take_retry(self) -> bool:
         """Takes the tokens of one retry; False when the budget is used up."""
-        cost = _TIMEOUT_RETRY_COST if after_timeout else _RETRY_COST
-        if self._tokens < cost:
+        if self._tokens < _RETRY_COST:
             return False
-        self._tokens -= cost
+        self._tokens -= _RETRY_COST
         return True
 
     def _open(self, now: float) -> None:

@@ -1,48 +1,132 @@
 """From symptom to action: the one place that decides what follows a failure. Pure (no I/O).
 
-An error's own ``action`` says what could cure it; this table adds the budgets. What has no budget left goes to the broker.
+An error's kind is what was seen; :data:`POLICY` says for each what is done first, how often, what comes when that did not help,
+and whether it speaks against the store's health (fetch/breaker.py). A kind that is not listed is treated as the nearest kind
+that it is one of. docs/failures.md is this table, generated.
 
-| error's action | first time | then |
-|---|---|---|
-| RETRY, a storage error | the same range, after a pause | again, up to ``fetch.remote.retries`` times and the retry budget |
-| RETRY, damaged bytes | the same range once more | the broker |
-| RELOCATE | a fresh location, once between two good ranges | the broker |
-| BROKER, STOP | the broker | |
+What needs a retry also needs one from the store's budget, which a store that fails uses up. What has no budget left goes to the
+broker, from the exact next offset; nothing is lost by that but speed.
 
 References: KIP-1254, "Fallback"; docs/reliability.md.
 """
 
 from __future__ import annotations
 
+from enum import Enum
+
+import attrs
+
 from kafka_remote_client.errors import (
     Action,
+    ConfigurationError,
     CorruptRecordError,
     DirectFetchError,
+    ForbiddenLocationError,
+    InvalidStorageResponseError,
+    LocationError,
+    LocationExpiredError,
     LocationThrottledError,
+    RangeNotSatisfiableError,
+    RemoteLogError,
+    RemoteStorageAccessError,
+    RemoteStorageError,
     RemoteStorageThrottledError,
     RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+    UnsupportedFormatError,
 )
 from kafka_remote_client.fetch.breaker import StoreHealth
 
-__all__ = ["MAX_CORRUPT", "decide", "is_store_failure", "location_pause", "retry_pause"]
+__all__ = ["POLICY", "Budget", "Rule", "decide", "is_store_failure", "location_pause", "retry_pause", "rule_for"]
 
-MAX_CORRUPT = 1
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _LONGEST_THROTTLE_SECONDS = 30.0
 
 
+class Budget(Enum):
+    """How often the first action is taken before the broker's turn."""
+
+    NONE = "-"
+    SETTING = "`fetch.remote.retries` times, and the host's retry budget"
+    ONCE = "once, and the host's retry budget"
+    ONCE_BETWEEN = "once between two good ranges"
+
+
+@attrs.frozen
+class Rule:
+    """One line of the table. ``symptom``: what was seen. ``counts``: the breaker counts it against the store."""
+
+    error: type[DirectFetchError]
+    symptom: str
+    action: Action
+    budget: Budget = Budget.NONE
+    counts: bool = False
+
+
+POLICY: tuple[Rule, ...] = (
+    # The store did not give the range.
+    Rule(RemoteStorageTimeoutError, "connecting or reading took longer than it may", Action.BROKER, counts=True),
+    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Action.RETRY, Budget.SETTING, counts=True),
+    Rule(
+        RemoteStorageUnavailableError,
+        "no address, refused, reset, cut short; 5xx, 408; a bucket that is gone",
+        Action.RETRY,
+        Budget.SETTING,
+        counts=True,
+    ),
+    Rule(
+        InvalidStorageResponseError,
+        "an answer that is not the range: 200, Content-Range, lengths, encoding, not HTTP",
+        Action.RETRY,
+        Budget.SETTING,
+        counts=True,
+    ),
+    Rule(SegmentNotFoundError, "404, 410, 412: gone, or another version", Action.RELOCATE, Budget.ONCE_BETWEEN),
+    Rule(RangeNotSatisfiableError, "416, or the object ends inside the range", Action.RELOCATE, Budget.ONCE_BETWEEN),
+    Rule(LocationExpiredError, "the URL's life is over", Action.RELOCATE, Budget.ONCE_BETWEEN),
+    Rule(RemoteStorageAccessError, "401, 403: signature or credentials", Action.RELOCATE, Budget.ONCE_BETWEEN, counts=True),
+    Rule(ForbiddenLocationError, "a redirect, or a URL that may not be followed", Action.BROKER),
+    Rule(RemoteStorageError, "a refused certificate; any other failure of a fetcher", Action.BROKER, counts=True),
+    # The store gave it, and it is not what Kafka wrote.
+    Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Action.RETRY, Budget.ONCE),
+    Rule(UnsupportedFormatError, "a format, magic or codec that is unknown; a batch beyond the cap", Action.BROKER),
+    # Nobody could say where it lies.
+    Rule(LocationThrottledError, "the broker asks to be left alone for a while", Action.BROKER),
+    Rule(LocationError, "no location in time, or none that makes sense", Action.BROKER),
+    Rule(RemoteLogError, "the tier's own files could not be understood", Action.BROKER),
+    # The rest.
+    Rule(ConfigurationError, "a setting that cannot be meant", Action.STOP),
+    Rule(DirectFetchError, "anything else", Action.BROKER),
+)
+
+_RULES = {rule.error: rule for rule in POLICY}
+
+
+def rule_for(error: DirectFetchError) -> Rule:
+    """The line of the table that an error falls under: that of its own kind, or of the nearest above it."""
+    return next(_RULES[kind] for kind in type(error).__mro__ if kind in _RULES)
+
+
 def decide(
     error: DirectFetchError, *, attempts: int, corrupt: int, retries: int, relocated: bool, health: StoreHealth
 ) -> Action:
-    """What follows ``error``: RETRY, RELOCATE or BROKER. Takes retry tokens when it answers RETRY."""
-    if error.action is Action.RETRY:
-        allowed = corrupt <= MAX_CORRUPT if isinstance(error, CorruptRecordError) else attempts <= retries
-        timeout = isinstance(error, RemoteStorageTimeoutError)
-        return Action.RETRY if allowed and health.take_retry(after_timeout=timeout) else Action.BROKER
-    if error.action is Action.RELOCATE and not relocated:
-        return Action.RELOCATE
-    return Action.BROKER
+    """What follows ``error`` of a range: RETRY, RELOCATE or BROKER. Takes retry tokens when it answers RETRY.
+
+    ``attempts`` and ``corrupt`` count those of this range so far, ``relocated`` tells whether a fresh location was asked for
+    since the last good one, ``retries`` is the setting.
+    """
+    rule = rule_for(error)
+    allowed = {
+        Budget.NONE: False,
+        Budget.SETTING: attempts <= retries,
+        Budget.ONCE: corrupt <= 1,
+        Budget.ONCE_BETWEEN: not relocated,
+    }[rule.budget]
+    if not allowed or (rule.action is Action.RETRY and not health.take_retry()):
+        return Action.BROKER
+    return rule.action
 
 
 def retry_pause(error: DirectFetchError, attempts: int, jitter: float) -> float:
@@ -65,4 +149,4 @@ def location_pause(answer: object) -> float:
 
 def is_store_failure(error: DirectFetchError) -> bool:
     """Whether the failure speaks against the store's health (so that the breaker counts it)."""
-    return error.cause in {"timeout", "unavailable", "throttled", "invalid-response", "storage-error", "access-denied"}
+    return rule_for(error).counts

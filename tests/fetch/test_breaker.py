@@ -81,13 +81,14 @@ def test_a_success_that_arrives_late_does_not_close_an_open_breaker() -> None:
 def test_retries_stop_when_the_budget_is_used_up_and_successes_refill_it() -> None:
     health = StoreHealth(failures=3, reset_seconds=10.0)
     taken = 0
-    while health.take_retry(after_timeout=False):
+    while health.take_retry():
         taken += 1
     assert taken == 100
     for _ in range(5):
+        assert not health.take_retry()
         health.succeeded()
-    assert not health.take_retry(after_timeout=True)
-    assert health.take_retry(after_timeout=False)
+    assert health.take_retry()
+    assert not health.take_retry()
 
 
 def test_each_store_has_a_health_of_its_own() -> None:

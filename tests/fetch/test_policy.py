@@ -7,6 +7,7 @@ from kafka_remote_client.errors import (
     ForbiddenLocationError,
     InvalidStorageResponseError,
     LocationExpiredError,
+    LocationThrottledError,
     RangeNotSatisfiableError,
     RemoteStorageAccessError,
     RemoteStorageError,
@@ -17,7 +18,16 @@ from kafka_remote_client.errors import (
     UnsupportedFormatError,
 )
 from kafka_remote_client.fetch.breaker import StoreHealth
-from kafka_remote_client.fetch.policy import decide, is_store_failure, retry_pause
+from kafka_remote_client.fetch.policy import (
+    POLICY,
+    Budget,
+    Rule,
+    decide,
+    is_store_failure,
+    location_pause,
+    retry_pause,
+    rule_for,
+)
 
 CORRUPT = CorruptRecordError("x")
 
@@ -64,7 +74,7 @@ def test_a_second_relocation_without_progress_goes_to_the_broker() -> None:
 
 def test_no_retry_without_budget() -> None:
     health = StoreHealth(failures=5, reset_seconds=10.0)
-    while health.take_retry(after_timeout=False):
+    while health.take_retry():
         pass
     error = RemoteStorageUnavailableError("x")
     assert decide(error, attempts=1, corrupt=0, retries=2, relocated=False, health=health) is Action.BROKER
@@ -78,6 +88,42 @@ def test_pauses_double_with_jitter_up_to_two_seconds(attempts: int, expected: fl
 @pytest.mark.parametrize(("asked", "expected"), [(0.3, 0.3), (60.0, 2.0)])
 def test_the_stores_own_pause_is_kept_within_bounds(asked: float, expected: float) -> None:
     assert retry_pause(RemoteStorageThrottledError("x", retry_after=asked), 1, 0.5) == expected
+
+
+def every_kind(kind: type[DirectFetchError] = DirectFetchError) -> list[type[DirectFetchError]]:
+    return [kind, *(below for child in kind.__subclasses__() for below in every_kind(child))]
+
+
+@pytest.mark.parametrize("rule", POLICY, ids=lambda rule: rule.error.__name__)
+def test_the_table_says_what_the_error_itself_does(rule: Rule) -> None:
+    assert rule.action is rule.error.action
+    assert (rule.budget is Budget.NONE) == (rule.action in (Action.BROKER, Action.STOP))
+
+
+def test_a_kind_that_is_not_listed_has_the_rule_of_the_nearest_one_above_it() -> None:
+    listed = {rule.error for rule in POLICY}
+    for kind in every_kind():
+        rule = rule_for(kind.__new__(kind))
+        assert issubclass(kind, rule.error)
+        assert kind not in listed or rule.error is kind
+        assert rule.action is kind.action
+
+
+def test_every_kind_of_a_fetcher_has_a_rule_of_its_own() -> None:
+    assert set(every_kind(RemoteStorageError)) <= {rule.error for rule in POLICY}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (LocationThrottledError("x", 3.0), 3.0),
+        (LocationThrottledError("x", 31.0), 0.0),
+        (RemoteStorageError("x"), 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_location_is_waited_for_where_the_pause_is_short(answer: object, expected: float) -> None:
+    assert location_pause(answer) == expected
 
 
 def test_only_failures_of_the_store_count_against_it() -> None:
