@@ -1,10 +1,12 @@
-"""Which files this process has open."""
+"""Which files and connections this process has open."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["open_below"]
+__all__ = ["connections_to", "open_below"]
+
+_ESTABLISHED, _CLOSE_WAIT = "01", "08"
 
 
 def open_below(root: Path) -> list[Path]:
@@ -18,3 +20,10 @@ def open_below(root: Path) -> list[Path]:
         if target.is_relative_to(root):
             found.append(target)
     return found
+
+
+def connections_to(port: int) -> int:
+    """How many TCP connections (IPv4) are open to a port of this machine, as their clients see it."""
+    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+    found = [line.split() for line in lines]
+    return sum(int(fields[2].partition(":")[2], 16) == port and fields[3] in {_ESTABLISHED, _CLOSE_WAIT} for fields in found)

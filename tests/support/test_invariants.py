@@ -183,6 +183,7 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     "falls-later": ("I3", lambda: Written().poll(0, 1, 2).poll(1)),
     "skipped": ("I4", lambda: Written().poll(0, 2)),
     "skipped-at-the-start": ("I4", lambda: Written(start=3).poll(5)),
+    "end-told-too-early": ("I4", lambda: Written().poll(0, end=END).poll(*(n for n in range(1, END) if n != HOLE))),
     "skipped-after-a-seek": ("I4", lambda: Written().poll(0).note(Sought, place=Place(*TP, 4)).poll(6)),
     "other-value": ("I5", lambda: Written().give(record(0, value=b"x"))),
     "other-timestamp-type": ("I5", lambda: Written().give(record(0, timestamp=(2, 1000)))),

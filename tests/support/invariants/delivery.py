@@ -55,14 +55,21 @@ def duplicated(history: History, oracle: Oracle) -> list[Violation]:
     found = []
     for span in walk(history).spans:
         first: dict[int, Event] = {}
+        twice: dict[int, Event] = {}
         for delivery in span.deliveries:
             offset = delivery.record.offset
             if offset in first:
-                found.append(violation("I2", "came twice", first[offset], delivery.event, key=span.key, offsets=[offset]))
+                twice.setdefault(offset, delivery.event)
             first.setdefault(offset, delivery.event)
-            if span.from_commit and span.start is not None and offset < span.start:
-                text = f"comes again though {span.start} was committed"
-                found.append(violation("I2", text, span.began, delivery.event, key=span.key, offsets=[offset]))
+        if twice:
+            offset, again = next(iter(twice.items()))
+            found.append(violation("I2", "came twice", first[offset], again, key=span.key, offsets=twice))
+        start = span.start if span.from_commit else None
+        below = [] if start is None else [delivery for delivery in span.deliveries if delivery.record.offset < start]
+        if below:
+            text = f"comes again though {start} was committed"
+            offsets = [delivery.record.offset for delivery in below]
+            found.append(violation("I2", text, span.began, below[0].event, key=span.key, offsets=offsets))
     return found
 
 
@@ -79,7 +86,9 @@ def out_of_order(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def skipped(history: History, oracle: Oracle) -> list[Violation]:
-    """I4 [int-/poll-skip]: between a span's start and a record, or two records, lies nothing that the oracle delivers."""
+    """I4 [int-/poll-skip]: between a span's start and a record, two records, a record and the end lies nothing that the oracle
+    delivers.
+    """
     return [breach for span in walk(history).spans for breach in _skipped(span, oracle)]
 
 
@@ -95,6 +104,12 @@ def _skipped(span: Span, oracle: Oracle) -> Iterator[Violation]:
             text = f"{len(missing)} records were skipped on the way to {offset}"
             yield violation("I4", text, before, delivery.event, key=span.key, offsets=missing)
         at, before = max(at, offset + 1), delivery.event
+    for event, end, count in span.ends:
+        start = span.first_wanted if count == 0 else span.deliveries[count - 1].record.offset + 1
+        missing = [] if start is None else oracle.offsets(span.key, start, end)
+        if missing:
+            text = f"the end {end} was told before {len(missing)} records had come"
+            yield violation("I4", text, event, key=span.key, offsets=missing)
 
 
 def unasked(history: History, oracle: Oracle) -> list[Violation]:

@@ -53,7 +53,8 @@ class Stray:
 class Span:
     """``start``: the first offset wanted, None where it is not known. ``end``: where the partition's end was told.
 
-    ``opened`` "assign" or "seek", ``before`` the span that a seek ended, ``floor`` where the log began when it was read last.
+    ``opened`` "assign" or "seek", ``before`` the span that a seek ended, ``floor`` where the log began when it was read last,
+    ``ends`` each word of the partition's end: its event, its offset, and how many records had been delivered by then.
     """
 
     consumer: str
@@ -65,6 +66,7 @@ class Span:
     before: Span | None = None
     ended: Event | None = None
     end: int | None = None
+    ends: list[tuple[Event, int, int]] = attrs.field(factory=list)
     floor: int = 0
     deliveries: list[Delivery] = attrs.field(factory=list)
 
@@ -168,6 +170,7 @@ class _Walker:
                 span = self.open.get((event.consumer, failure.key))
                 if span is not None:
                     span.end = failure.offset
+                    span.ends.append((event, failure.offset, len(span.deliveries)))
 
 
 def walk(history: History) -> Walk:

@@ -1,0 +1,351 @@
+"""Small runs on the stage, one for each kind of bug. Without a bug each of them breaks nothing; that is a test too.
+
+A scenario takes the stage and its patience in seconds, which is short only where a bug shows itself by nothing ever coming. Its
+own checks have names that begin with ``only-``: they say what alone may happen in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import attrs
+from confluent_kafka import KafkaException, TopicPartition
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.model import SegmentLocation
+from kafka_remote_client.testing import Answer, Ending, redirect
+from tests.faults.stage import EVEN, EVEN_BATCH, FORKED, MIXED, Evidence, Stage, finish, take
+from tests.support.history import FellBack, Revoked
+from tests.support.recorder import RecordedConsumer
+
+__all__ = ["SCENARIOS", "Scenario"]
+
+Scenario = Callable[[Stage, float], Evidence]
+
+_PARTITION_LATER = 0.2
+
+
+def _tp(topic: str, offset: int | None = None) -> TopicPartition:
+    return TopicPartition(topic, 0) if offset is None else TopicPartition(topic, 0, offset)
+
+
+def _only_causes(evidence: Evidence, *allowed: str) -> None:
+    """No partition fell back for any other cause."""
+    causes = {event.cause for event in evidence.history.of(FellBack)}
+    evidence.expect("only-causes", causes <= set(allowed), f"fell back because of {sorted(causes)}, not only {sorted(allowed)}")
+
+
+def _only_errors(evidence: Evidence, consumer: RecordedConsumer, *allowed: str) -> None:
+    """No range failed for any other cause."""
+    errors: Any = consumer.metrics()["remote-fetch-errors-total"]
+    evidence.expect("only-errors", set(errors) <= set(allowed), f"failed because of {errors}, not only {sorted(allowed)}")
+
+
+def _relocated(consumer: RecordedConsumer, change: Callable[[SegmentLocation], SegmentLocation | None]) -> None:
+    """Answers the questions for locations otherwise from now on; None: as it was."""
+    inner: Any = consumer.inner
+    source = inner._engine._source
+    locate = source.locate
+
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        found = locate(*args, **kwargs)
+        return (change(found) or found) if isinstance(found, SegmentLocation) else found
+
+    source.locate = changed
+
+
+# -- the store is well -----------------------------------------------------------------------------------------------------
+
+
+def _read(topic: str, isolation: str, *, leak: bool = False) -> Scenario:
+    def scenario(stage: Stage, patience: float) -> Evidence:
+        evidence = stage.evidence(topic, isolation, patience)
+        if leak:
+            stage.measure(evidence, "before")
+        with stage.open(evidence, isolation_level=isolation) as consumer:
+            consumer.assign([_tp(topic, 0)])
+            finish(consumer, patience)
+            _only_errors(evidence, consumer)
+        if leak:
+            stage.measure(evidence, "after", consumer)
+        _only_causes(evidence)
+        return evidence
+
+    return scenario
+
+
+def _walk(stage: Stage, patience: float) -> Evidence:
+    """Turns of all kinds: poll and consume, pause, seeks, position and commit."""
+    evidence, place = stage.evidence(MIXED, seconds=patience), [_tp(MIXED)]
+    with stage.open(evidence) as consumer:
+        consumer.assign([_tp(MIXED, 0)])
+        take(consumer, 3, patience)
+        consumer.consume(5, patience)  # the first poll gathered more than it gave
+        consumer.position(place)
+        consumer.commit(asynchronous=False)
+        take(consumer, 2, patience)
+        consumer.pause(place)
+        consumer.consume(5, _PARTITION_LATER)
+        consumer.poll(_PARTITION_LATER)
+        consumer.resume(place)
+        consumer.consume(5, patience)  # what is left of the block waits
+        consumer.seek(_tp(MIXED, 150))
+        take(consumer, 2, patience)
+        consumer.position(place)
+        consumer.seek(_tp(MIXED, 4))
+        take(consumer, 40, patience)
+        with suppress(KafkaException):  # librdkafka commits nothing that lies below what is committed
+            consumer.commit(asynchronous=False)
+        consumer.committed(place)
+    _only_causes(evidence)
+    return evidence
+
+
+def _starts(stage: Stage, patience: float) -> Evidence:
+    """A read from every seventh offset of the tier, across the borders of grants."""
+    evidence = stage.evidence(MIXED, seconds=patience)
+    with stage.open(evidence) as consumer:
+        for start in range(0, stage.streams[MIXED].tiered_end, 7):
+            consumer.assign([_tp(MIXED, start)])
+            take(consumer, 12, patience)
+    _only_causes(evidence)
+    return evidence
+
+
+def _left(leave: Callable[[RecordedConsumer], None]) -> Scenario:
+    """The application lets go of the partition in the middle of a slice, and polls on."""
+
+    def scenario(stage: Stage, patience: float) -> Evidence:
+        evidence = stage.evidence(EVEN, seconds=patience)
+        with stage.open(evidence) as consumer:
+            consumer.assign([_tp(EVEN, 0)])
+            take(consumer, 7, patience)
+            leave(consumer)
+            for _ in range(3):
+                try:
+                    consumer.poll(_PARTITION_LATER / 2)
+                except RuntimeError:  # closed
+                    break
+        return evidence
+
+    return scenario
+
+
+def _revoked(stage: Stage, patience: float) -> Evidence:
+    """A group takes the partition away in the middle of a slice."""
+    evidence = stage.evidence(EVEN, seconds=patience)
+    with stage.open(evidence, enable_auto_offset_store=False) as consumer:
+        consumer.subscribe([EVEN])
+        take(consumer, 7, patience)
+        consumer.unsubscribe()
+        deadline = Deadline(SystemClock(), patience)
+        while not evidence.history.of(Revoked) and not deadline.expired():
+            consumer.poll(0.05)
+        for _ in range(3):
+            consumer.poll(0.05)
+    return evidence
+
+
+def _forked(stage: Stage, patience: float) -> Evidence:
+    """Past the place where one leader's records end and the next one's begin. Ends within the tier: the mock broker behind it
+    knows one epoch only.
+    """
+    evidence = stage.evidence(FORKED, seconds=patience)
+    with stage.open(evidence) as consumer:
+        consumer.assign([_tp(FORKED, 0)])
+        take(consumer, 100, patience)
+    _only_causes(evidence)
+    return evidence
+
+
+# -- the store fails, or lies ----------------------------------------------------------------------------------------------
+
+
+def _damaged(spoil: Callable[[bytes], bytes], *causes: str) -> Scenario:
+    """The store's copy of the second segment is damaged for good: the broker serves it."""
+
+    def scenario(stage: Stage, patience: float) -> Evidence:
+        key = stage.streams[EVEN].keys[1]
+        stage.origin.objects[key] = spoil(stage.streams[EVEN].logs[key])
+        evidence = stage.evidence(EVEN, seconds=patience)
+        with stage.open(evidence) as consumer:
+            consumer.assign([_tp(EVEN, 0)])
+            finish(consumer, patience)
+        _only_causes(evidence, *causes)
+        evidence.expect("only-causes", bool(evidence.history.of(FellBack)), "nothing fell back: the damage was never met")
+        return evidence
+
+    return scenario
+
+
+def _flipped(log: bytes) -> bytes:
+    """A digit of a value is another."""
+    at = log.index(b"even value", len(log) // 2)
+    return log[:at] + b"o" + log[at + 1 :]
+
+
+def _of_other_epoch(log: bytes) -> bytes:
+    """The third batch says another leader epoch, which no checksum covers."""
+    size = len(log) // 8
+    at = 2 * size + 15
+    return log[:at] + b"\x05" + log[at + 1 :]
+
+
+def _swapped(log: bytes) -> bytes:
+    """Two batches have changed places."""
+    size = len(log) // 8
+    batches = [log[n * size : (n + 1) * size] for n in range(8)]
+    batches[3], batches[4] = batches[4], batches[3]
+    return b"".join(batches)
+
+
+def _answered(answer: Answer, *, twin: bool, errors: tuple[str, ...], causes: tuple[str, ...]) -> Scenario:
+    """Every answer is of that kind. ``twin``: with the bytes of an object of the same shape and other values."""
+
+    def scenario(stage: Stage, patience: float) -> Evidence:
+        evidence = stage.evidence(EVEN, seconds=patience)
+        if twin:
+            stage.origin.objects.update(stage.twin)
+        stage.origin.otherwise, honest = answer, stage.origin.otherwise
+        try:
+            with stage.open(evidence) as consumer:
+                consumer.assign([_tp(EVEN, 0)])
+                finish(consumer, patience)
+                _only_errors(evidence, consumer, *errors)
+        finally:
+            stage.origin.otherwise = honest
+        _only_causes(evidence, *causes)
+        return evidence
+
+    return scenario
+
+
+def _broken_off(stage: Stage, patience: float) -> Evidence:
+    """The first two answers break off in the middle; the next attempt gets the range, and nobody falls back."""
+    size = len(stage.streams[EVEN].logs[stage.streams[EVEN].keys[0]])
+    evidence = stage.evidence(EVEN, seconds=patience)
+    stage.origin.script(Answer(ending=Ending.CUT, at=size // 2), Answer(ending=Ending.RESET, at=size // 3))
+    with stage.open(evidence) as consumer:
+        consumer.assign([_tp(EVEN, 0)])
+        finish(consumer, patience)
+        _only_errors(evidence, consumer, "unavailable")
+    evidence.expect("only-fired", len(stage.origin.fired) == 2, "the answers were not asked for")
+    _only_causes(evidence)
+    return evidence
+
+
+def _down(stage: Stage, patience: float) -> Evidence:
+    """The store is gone after the first records: the broker goes on."""
+    evidence = stage.evidence(EVEN, seconds=patience)
+    with stage.open(evidence) as consumer:
+        consumer.assign([_tp(EVEN, 0)])
+        take(consumer, 3, patience)
+        consumer.pause([_tp(EVEN)])
+        stage.origin.objects.clear()
+        consumer.resume([_tp(EVEN)])
+        finish(consumer, patience)
+    _only_causes(evidence, "not-found")
+    return evidence
+
+
+def _untrodden(*, redirected: bool = False, **settings: object) -> Scenario:
+    """A location that may not be followed, or a redirect to elsewhere: no request reaches the place that it names."""
+
+    def scenario(stage: Stage, patience: float) -> Evidence:
+        evidence = stage.evidence(EVEN, seconds=patience)
+        if redirected:
+            stage.origin.script(redirect(f"{stage.trap.url}/{stage.streams[EVEN].keys[0]}"))
+        with stage.open(evidence, **settings) as consumer:
+            consumer.assign([_tp(EVEN, 0)])
+            finish(consumer, patience)
+        asked = len(stage.trap.exchanges) if redirected else len(stage.origin.exchanges)
+        evidence.expect("only-allowed", asked == 0, f"{asked} requests came where none may")
+        _only_causes(evidence, "forbidden-location", "invalid-response")
+        return evidence
+
+    return scenario
+
+
+# -- locations that must not be believed -----------------------------------------------------------------------------------
+
+
+def _located(change: Callable[[SegmentLocation], SegmentLocation | None], *causes: str, topic: str = EVEN) -> Scenario:
+    def scenario(stage: Stage, patience: float) -> Evidence:
+        evidence = stage.evidence(topic, seconds=patience)
+        with stage.open(evidence) as consumer:
+            _relocated(consumer, change)
+            consumer.assign([_tp(topic, 0)])
+            finish(consumer, patience)
+        _only_causes(evidence, *causes)
+        return evidence
+
+    return scenario
+
+
+def _unsorted(found: SegmentLocation) -> SegmentLocation:
+    """The list of aborted transactions comes in any order, and some of it twice."""
+    listed = tuple(found.aborted_transactions or ())
+    return attrs.evolve(found, aborted_transactions=(*reversed(listed), *listed[:1]))
+
+
+def _expired(stage: Stage, patience: float) -> Evidence:
+    """The location's URLs have expired when it comes."""
+    evidence = stage.evidence(EVEN, seconds=patience)
+    with stage.open(evidence) as consumer:
+        _relocated(consumer, lambda found: attrs.evolve(found, expires_at=0.0))
+        consumer.assign([_tp(EVEN, 0)])
+        finish(consumer, patience)
+    evidence.expect("only-allowed", not stage.origin.exchanges, "an expired URL was used")
+    _only_causes(evidence, "expired")
+    return evidence
+
+
+def _undecided(stage: Stage, patience: float) -> Evidence:
+    """The last stable offset lies in the middle of the first grant: nothing from there on may come from the store."""
+    evidence = stage.evidence(EVEN, seconds=patience)
+    stable = 2 * EVEN_BATCH + 2
+    with stage.open(evidence) as consumer:
+        _relocated(consumer, lambda found: attrs.evolve(found, last_stable_offset=stable))
+        consumer.assign([_tp(EVEN, 0)])
+        finish(consumer, patience)
+        count: Any = consumer.metrics()["remote-fetch-records-total"]
+    evidence.expect("only-decided", count <= stable, f"{count} records came from the store, {stable} of them are decided")
+    _only_causes(evidence, "undecided")
+    return evidence
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "read": _read(MIXED, "read_committed"),
+    "read-uncommitted": _read(MIXED, "read_uncommitted"),
+    "leaks": _read(EVEN, "read_committed", leak=True),
+    "walk": _walk,
+    "starts": _starts,
+    "closed": _left(lambda consumer: consumer.close()),
+    "unassigned": _left(lambda consumer: consumer.unassign()),
+    "assigned-otherwise": _left(lambda consumer: consumer.incremental_unassign([_tp(EVEN)])),
+    "revoked": _revoked,
+    "forked": _forked,
+    "flipped": _damaged(_flipped, "corrupt"),
+    "other-epoch": _damaged(_of_other_epoch, "corrupt"),
+    "swapped": _damaged(_swapped, "corrupt"),
+    "other-range": _answered(
+        Answer(headers={"Content-Range": "bytes 100-199/1000"}),
+        twin=True,
+        errors=("invalid-response",),
+        causes=("invalid-response", "breaker-open"),
+    ),
+    "no-range": _answered(
+        Answer(status=200), twin=True, errors=("invalid-response",), causes=("invalid-response", "breaker-open")
+    ),
+    "broken-off": _broken_off,
+    "down": _down,
+    "redirected": _untrodden(redirected=True),
+    "forbidden": _untrodden(remote_storage_fetcher_allowed_hosts="store.example"),
+    "private": _untrodden(remote_storage_fetcher_allow_private_addresses=False),
+    "plain-http": _untrodden(remote_storage_fetcher_allow_http=False),
+    "unsorted": _located(_unsorted, topic=MIXED),
+    "expired": _expired,
+    "undecided": _undecided,
+}

@@ -1,0 +1,537 @@
+"""Bugs that the checker has to catch: each a wrong function in the product's place, a scenario, and what must tell it.
+
+``caught_by`` are invariants (I1 to I12) and checks of the scenario itself (``only-…``); each of them must speak. A bug whose
+place is not there any more, or that never ran, is a failure of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import confluent_kafka
+import crc32c
+from confluent_kafka import Message, TopicPartition
+
+from fetchers._allow_list import StoreTarget
+from kafka_remote_client.errors import Action
+from kafka_remote_client.records.faults import Fault
+
+__all__ = ["BUGS", "Bug"]
+
+Make = Callable[[Any], Callable[..., Any]]
+
+_SHORT_SECONDS = 2.0
+_RECORDS = "kafka_remote_client.records."
+_FETCH = "kafka_remote_client.fetch."
+_CONSUMER = "kafka_remote_client.consumer."
+_ANY_OFFSET = -1
+
+
+def _names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(names)
+
+
+@attrs.frozen
+class Bug:
+    """``patience``: seconds after which the scenario gives up; only for bugs that show themselves by nothing coming."""
+
+    name: str
+    place: str
+    make: Make
+    scenario: str
+    caught_by: frozenset[str] = attrs.field(converter=_names)
+    patience: float = 60.0
+
+
+def _constant(value: Any) -> Make:
+    return lambda _: lambda *args, **kwargs: value
+
+
+# -- records ---------------------------------------------------------------------------------------------------------------
+
+
+def _scans_with_checksums_made_right(scan: Any) -> Callable[..., Any]:
+    def scans(data: memoryview, expected: int, rules: Any) -> Any:
+        repaired = bytearray(data)
+        at = 0
+        while len(repaired) - at >= 61:
+            size = 12 + int.from_bytes(repaired[at + 8 : at + 12], "big")
+            if size <= 61 or at + size > len(repaired):
+                break
+            repaired[at + 17 : at + 21] = crc32c.crc32c(bytes(repaired[at + 21 : at + size])).to_bytes(4, "big")
+            at += size
+        return scan(memoryview(bytes(repaired)), expected, rules)
+
+    return scans
+
+
+def _scans_batch_by_batch(scan: Any) -> Callable[..., Any]:
+    def scans(data: memoryview, expected: int, rules: Any) -> Any:
+        size = 12 + int.from_bytes(data[8:12], "big")
+        return scan(data[:size], _ANY_OFFSET, rules)
+
+    return scans
+
+
+def _takes_control_batches(takes: Any) -> Callable[..., Any]:
+    def taking(self: Any, data: memoryview, header: Any) -> Any:
+        return (True, Fault.NONE) if header.is_control else takes(self, data, header)
+
+    return taking
+
+
+def _ends_transactions_first(drops: Any) -> Callable[..., Any]:
+    def dropping(self: Any, header: Any, *, is_abort_marker: bool) -> bool:
+        if is_abort_marker:
+            self._active.discard(header.producer_id)
+            return False
+        return bool(drops(self, header, is_abort_marker=False))
+
+    return dropping
+
+
+def _shifted(**shifts: int) -> Make:
+    """A constructor whose arguments are off by some."""
+    return lambda made: lambda *args, **kwargs: made(*args, **kwargs | {name: kwargs[name] + by for name, by in shifts.items()})
+
+
+def _messages(**wrong: Callable[[Message], Any]) -> Make:
+    """Messages with some fields made otherwise."""
+    names = ("topic", "partition", "offset", "key", "value", "headers", "error", "timestamp", "latency", "leader_epoch")
+
+    def remade(message: Message) -> Message:
+        fields: list[Any] = [wrong[name](message) if name in wrong else getattr(message, name)() for name in names]
+        fields[names.index("latency")] = -1.0
+        return Message(*fields)
+
+    return lambda messages: lambda *args, **kwargs: [remade(message) for message in messages(*args, **kwargs)]
+
+
+def _of_any_epoch(rules: Any) -> Callable[..., Any]:
+    return lambda metadata, **kwargs: attrs.evolve(rules(metadata, **kwargs), epochs=None)
+
+
+class _FirstSegment:
+    """A log that ends with the first segment of a read."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def segments_from(self, offset: int) -> Any:
+        return list(self._log.segments_from(offset))[:1]
+
+
+def _collects_from_one_segment(collect: Any) -> Callable[..., Any]:
+    def collecting(indexes: Any, log: Any, start: int, end: int, tail: Any = None) -> Any:
+        return attrs.evolve(collect(indexes, _FirstSegment(log), start, end), is_complete=True)
+
+    return collecting
+
+
+# -- engine ----------------------------------------------------------------------------------------------------------------
+
+
+def _decodes_from_the_front(decode: Any) -> Callable[..., Any]:
+    def decoding(self: Any, read: Any, **kwargs: Any) -> Any:
+        read.verified = 0
+        return decode(self, read, **kwargs)
+
+    return decoding
+
+
+def _closes_half(close: Any) -> Callable[..., Any]:
+    def closing(self: Any, timeout: float = 2.0) -> None:
+        self._fetcher.close()
+        self._source.close()
+
+    return closing
+
+
+# -- consumer --------------------------------------------------------------------------------------------------------------
+
+
+def _hands_over(shift: int) -> Make:
+    def make(go_broker: Any) -> Callable[..., Any]:
+        def going(self: Any, flow: Any) -> None:
+            flow.next_offset += shift
+            go_broker(self, flow)
+
+        return going
+
+    return make
+
+
+def _detaches_but_keeps_the_block(detach: Any) -> Callable[..., Any]:
+    def detaching(self: Any) -> None:
+        if self.reader is not None:
+            self.reader.stop()
+        self.reader = None
+
+    return detaching
+
+
+def _keeps_reading(name: str) -> Make:
+    """What the application asked for is asked of librdkafka alone."""
+    return lambda _: getattr(confluent_kafka.Consumer, name)
+
+
+def _closes_librdkafka_alone(_: Any) -> Callable[..., Any]:
+    def closing(self: Any) -> None:
+        self._handed_out.close()
+        confluent_kafka.Consumer.close(self)
+        self._engine.close()
+
+    return closing
+
+
+def _revokes_nothing(_: Any) -> Callable[..., Any]:
+    return lambda self, callback: lambda consumer, partitions: callback(self, partitions) if callback else None
+
+
+def _stores_what_was_gathered(_: Any) -> Callable[..., Any]:
+    return lambda self, batch: [flow.here for flow in self._flows]
+
+
+def _without_epoch(_: Any) -> Callable[..., Any]:
+    return lambda topic, partition, offset, epoch: TopicPartition(topic, partition, offset)
+
+
+def _forgets_ends(hand_out: Any) -> Callable[..., Any]:
+    return lambda self, limit: [message for message in hand_out(self, limit) if message.error() is None]
+
+
+def _counts(times: int, cause: str | None = None) -> Make:
+    def make(fallback: Any) -> Callable[..., Any]:
+        def counting(self: Any, reason: str) -> None:
+            for _ in range(times):
+                fallback(self, cause or reason)
+
+        return counting
+
+    return make
+
+
+# -- HTTP ------------------------------------------------------------------------------------------------------------------
+
+
+def _follows_redirects(exchange: Any) -> Callable[..., Any]:
+    def following(self: Any, target: Any, headers: dict[str, str], deadline: Any) -> Any:
+        connection, response = exchange(self, target, headers, deadline)
+        if response.status not in {301, 302, 307, 308}:
+            return connection, response
+        scheme, _, rest = response.headers["Location"].partition("://")
+        authority, _, path = rest.partition("/")
+        host, _, port = authority.partition(":")
+        self._pool.discard(connection)
+        return exchange(self, StoreTarget(scheme, host, int(port), f"/{path}"), headers, deadline)
+
+    return following
+
+
+def _takes_any_status(checked: Any) -> Callable[..., Any]:
+    return lambda response, wanted, host: (
+        wanted.end - wanted.start if response.status == 200 else checked(response, wanted, host)
+    )
+
+
+def _takes_short_bodies(read_some: Any) -> Callable[..., Any]:
+    def reading(self: Any, rest: memoryview) -> int:
+        try:
+            return int(read_some(self, rest))
+        except Exception:
+            return len(rest)
+
+    return reading
+
+
+BUGS = (
+    # -- records
+    Bug(
+        "checksums are not looked at",
+        _RECORDS + "completed_fetch:scan_batches",
+        _scans_with_checksums_made_right,
+        "flipped",
+        {"I5"},
+    ),
+    Bug(
+        "batches need not follow each other",
+        _RECORDS + "completed_fetch:scan_batches",
+        _scans_batch_by_batch,
+        "swapped",
+        {"I1", "I4"},
+    ),
+    Bug("any leader epoch will do", _RECORDS + "batch:BatchRules.of_segment", _of_any_epoch, "other-epoch", {"I5"}),
+    Bug(
+        "control batches are delivered", _RECORDS + "completed_fetch:FetchState._takes", _takes_control_batches, "read", {"I6"}
+    ),
+    Bug(
+        "control batches are delivered to who reads all",
+        _RECORDS + "completed_fetch:FetchState._takes",
+        _takes_control_batches,
+        "read-uncommitted",
+        {"I6"},
+    ),
+    Bug("aborted records are delivered", _RECORDS + "aborted:AbortedTransactionFilter.drops", _constant(False), "read", {"I6"}),
+    Bug("the aborted list is taken as it comes", _RECORDS + "aborted:heapify", _constant(None), "unsorted", {"I6"}),
+    Bug(
+        "all of a transaction is dropped",
+        _RECORDS + "aborted:AbortedTransactionFilter.drops",
+        lambda _: lambda self, header, **_k: header.is_transactional,
+        "read",
+        {"I1", "I4"},
+    ),
+    Bug(
+        "a marker ends its transaction before it has begun",
+        _RECORDS + "aborted:AbortedTransactionFilter.drops",
+        _ends_transactions_first,
+        "starts",
+        {"I1", "I4"},
+    ),
+    Bug(
+        "the first record of a grant is lost",
+        _RECORDS + "completed_fetch:ColumnBuilder",
+        _shifted(fetch_offset=1),
+        "read",
+        {"I1", "I4"},
+    ),
+    Bug(
+        "the last record of a segment is lost",
+        _RECORDS + "completed_fetch:ColumnBuilder",
+        _shifted(end_offset=-1),
+        "read",
+        {"I1", "I4"},
+    ),
+    Bug(
+        "log-append times look like create times",
+        _RECORDS + "block:RecordBlock.messages",
+        _messages(timestamp=lambda m: (1, m.timestamp()[1])),
+        "read",
+        {"I5"},
+    ),
+    Bug(
+        "timestamps are cut to seconds",
+        _RECORDS + "block:RecordBlock.messages",
+        _messages(timestamp=lambda m: (m.timestamp()[0], m.timestamp()[1] // 1000 * 1000)),
+        "read",
+        {"I5"},
+    ),
+    Bug("headers are dropped", _RECORDS + "block:RecordBlock.messages", _messages(headers=lambda m: None), "read", {"I5"}),
+    Bug(
+        "keys and values are swapped",
+        _RECORDS + "block:RecordBlock.messages",
+        _messages(key=lambda m: m.value(), value=lambda m: m.key()),
+        "read",
+        {"I5"},
+    ),
+    Bug(
+        "null values are empty",
+        _RECORDS + "block:RecordBlock.messages",
+        _messages(value=lambda m: m.value() or b""),
+        "read",
+        {"I5"},
+    ),
+    Bug(
+        "no leader epoch is told",
+        _RECORDS + "block:RecordBlock.messages",
+        _messages(leader_epoch=lambda m: -1),
+        "read",
+        {"I5"},
+    ),
+    # -- locations
+    Bug(
+        "only one segment's aborted transactions are known",
+        "kafka_remote_client.remote_log.resolver:collect_aborted_transactions",
+        _collects_from_one_segment,
+        "read",
+        {"I6"},
+    ),
+    Bug(
+        "the end of a lineage is not seen",
+        "kafka_remote_client.remote_log.lineage:LeaderEpochLineage.agreed_end",
+        lambda _: lambda self, metadata, offset: metadata.end_offset + 1,
+        "forked",
+        {"I5"},
+    ),
+    Bug(
+        "a location that has expired is taken",
+        _FETCH + "locate:refusal",
+        _constant(None),
+        "expired",
+        {"I9"},
+        patience=_SHORT_SECONDS,
+    ),
+    Bug(
+        "the last stable offset is ignored",
+        _FETCH + "remote_reader:readable_end",
+        lambda _: lambda location, isolation, end: location.next_offset,
+        "undecided",
+        {"only-decided"},
+    ),
+    Bug(
+        "a grant ends one offset early",
+        _FETCH + "remote_reader:readable_end",
+        lambda end: lambda *args: end(*args) - 1,
+        "read",
+        {"only-causes"},
+    ),
+    # -- engine
+    Bug(
+        "a range read again is decoded from its front",
+        _FETCH + "grant_read:GrantRead.decode",
+        _decodes_from_the_front,
+        "broken-off",
+        {"only-errors"},
+    ),
+    Bug("nothing is tried again", _FETCH + "engine:policy.decide", _constant(Action.BROKER), "broken-off", {"only-causes"}),
+    Bug(
+        "memory of blocks is not given back",
+        _FETCH + "remote_reader:RemoteReader._release_taken",
+        _constant(None),
+        "leaks",
+        {"I11"},
+    ),
+    Bug("threads outlive the engine", _FETCH + "engine:FetchEngine.close", _closes_half, "leaks", {"I11"}),
+    Bug("connections outlive the fetcher", "fetchers.presigned:PresignedFetcher.close", _constant(None), "leaks", {"I11"}),
+    # -- consumer
+    Bug("the broker goes on one record late", _CONSUMER + "routing:Routing.go_broker", _hands_over(1), "read", {"I1", "I4"}),
+    Bug("the broker goes on one record early", _CONSUMER + "routing:Routing.go_broker", _hands_over(-1), "read", {"I2", "I3"}),
+    Bug("a fallback delivers twice", _CONSUMER + "routing:Routing.go_broker", _hands_over(-2), "down", {"I2", "I3"}),
+    Bug(
+        "nobody goes on after the tier",
+        _CONSUMER + "routing:Routing._end",
+        _constant(None),
+        "down",
+        {"I9"},
+        patience=_SHORT_SECONDS,
+    ),
+    Bug("fallbacks are not counted", "kafka_remote_client.metrics:FetchMetrics.fallback", _counts(0), "down", {"I12"}),
+    Bug("fallbacks are counted twice", "kafka_remote_client.metrics:FetchMetrics.fallback", _counts(2), "down", {"I12"}),
+    Bug(
+        "fallbacks are counted under another cause",
+        "kafka_remote_client.metrics:FetchMetrics.fallback",
+        _counts(1, "other"),
+        "down",
+        {"I12"},
+    ),
+    Bug(
+        "the broker's records are not counted",
+        _CONSUMER + "direct_consumer:DirectConsumer._count",
+        _constant(None),
+        "read",
+        {"I12"},
+    ),
+    Bug(
+        "a seek keeps the block in hand",
+        _CONSUMER + "partition_flow:PartitionFlow.detach",
+        _detaches_but_keeps_the_block,
+        "walk",
+        {"I7"},
+    ),
+    Bug(
+        "a seek keeps what was gathered",
+        _CONSUMER + "assigned_consumer:AssignedConsumer._take_back",
+        _constant(None),
+        "walk",
+        {"I7"},
+    ),
+    Bug(
+        "pause is told to librdkafka only",
+        _CONSUMER + "assigned_consumer:AssignedConsumer.pause",
+        _keeps_reading("pause"),
+        "walk",
+        {"I7"},
+    ),
+    Bug(
+        "unassign is told to librdkafka only",
+        _CONSUMER + "assigned_consumer:AssignedConsumer.unassign",
+        _keeps_reading("unassign"),
+        "unassigned",
+        {"I7"},
+    ),
+    Bug(
+        "an incremental unassign is told to librdkafka only",
+        _CONSUMER + "assigned_consumer:AssignedConsumer.incremental_unassign",
+        _keeps_reading("incremental_unassign"),
+        "assigned-otherwise",
+        {"I7"},
+    ),
+    Bug(
+        "close is told to librdkafka only",
+        _CONSUMER + "assigned_consumer:AssignedConsumer.close",
+        _closes_librdkafka_alone,
+        "closed",
+        {"I7"},
+    ),
+    Bug(
+        "a revocation takes nothing away",
+        _CONSUMER + "assigned_consumer:AssignedConsumer._revoking",
+        _revokes_nothing,
+        "revoked",
+        {"I7"},
+    ),
+    Bug(
+        "what was gathered is stored as handed out",
+        _CONSUMER + "direct_consumer:DirectConsumer._reached_in",
+        _stores_what_was_gathered,
+        "walk",
+        {"I8"},
+    ),
+    Bug(
+        "positions count what was gathered",
+        _CONSUMER + "partition_flow:PartitionFlow.handed",
+        lambda _: lambda self: self.here,
+        "walk",
+        {"I8"},
+    ),
+    Bug("offsets are stored without their epoch", _CONSUMER + "partition_flow:topic_partition", _without_epoch, "walk", {"I8"}),
+    Bug(
+        "the end of a partition is not told",
+        _CONSUMER + "direct_consumer:DirectConsumer._hand_out",
+        _forgets_ends,
+        "read",
+        {"I9"},
+        patience=_SHORT_SECONDS,
+    ),
+    # -- HTTP
+    Bug(
+        "redirects are followed",
+        "fetchers._range_client:RangeClient._exchange",
+        _follows_redirects,
+        "redirected",
+        {"only-allowed"},
+    ),
+    Bug(
+        "any Content-Range will do",
+        "fetchers._range_client:partial_content_length",
+        lambda _: lambda headers, wanted: wanted.end - wanted.start,
+        "other-range",
+        {"I5"},
+    ),
+    Bug("200 is taken for 206", "fetchers._range_client:_checked", _takes_any_status, "no-range", {"I5"}),
+    Bug(
+        "a short body is taken for a whole one",
+        "fetchers._range_stream:HttpRangeStream._read_some",
+        _takes_short_bodies,
+        "broken-off",
+        {"only-errors"},
+    ),
+    Bug(
+        "the allow-list is not looked at", "fetchers._allow_list:_Entry.covers", _constant(True), "forbidden", {"only-allowed"}
+    ),
+    Bug(
+        "plain http is permitted to all",
+        "fetchers._allow_list:AllowList.parse",
+        lambda parse: lambda text, allow_http=False: parse(text, allow_http=True),
+        "plain-http",
+        {"only-allowed"},
+    ),
+    Bug(
+        "private addresses are permitted to all",
+        "fetchers._connections:is_permitted_address",
+        _constant(True),
+        "private",
+        {"only-allowed"},
+    ),
+)

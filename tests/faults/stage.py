@@ -1,0 +1,199 @@
+"""Where planted bugs have to show themselves: an embedded cluster whose store is a scripted origin, and known topics.
+
+=========  =============================================================================================================
+topic      is
+=========  =============================================================================================================
+``even``   three segments of batches of one size, and a twin of the same shape with other values, for mixed-up bytes
+``mixed``  every codec, headers, nulls, both kinds of time, transactions across segments (``tests.faults.streams``)
+``forked`` two segments that overlap: the leader of the second had cut off the end of the first
+=========  =============================================================================================================
+
+After the tier each has a few records in the broker's local log, so that every read crosses over. The oracles are read once,
+before any bug is planted, by a plain consumer.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+import confluent_kafka
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.testing import ScriptedOrigin
+from tests.faults.streams import Segment, Stream, Transactions, mixed_segments, write_stream
+from tests.support.batches import Rec, batch
+from tests.support.descriptors import connections_to
+from tests.support.embedded_topics import direct_settings, plain_settings
+from tests.support.history import History, Measured, Polled
+from tests.support.invariants.checker import violations
+from tests.support.invariants.oracle import Oracle
+from tests.support.invariants.violation import Violation, violation
+from tests.support.reading import PATIENT
+from tests.support.recorder import RecordedConsumer, recorded
+
+__all__ = ["EVEN", "EVEN_BATCH", "FORKED", "MIXED", "PATIENCE_SECONDS", "Evidence", "Stage", "finish", "take"]
+
+EVEN, MIXED, FORKED = "even", "mixed", "forked"
+PATIENCE_SECONDS = 60.0
+EVEN_BATCH = 5
+_BATCHES, _SEGMENTS = 8, 3
+_SECRET = b"a secret of the stage"
+_LOCAL = 20
+_MOST = 5_000
+_THREADS = ("kafka-remote-fetch", "kafka-remote-offsets")
+
+
+@attrs.define
+class Evidence:
+    """What a scenario saw: a history to be held against its oracle, and what it found out itself."""
+
+    history: History
+    oracle: Oracle
+    seconds: float = PATIENCE_SECONDS
+    found: list[Violation] = attrs.field(factory=list)
+
+    def expect(self, name: str, holds: bool, text: str) -> None:
+        """A check of the scenario's own, with a name that a bug can give as the one that catches it."""
+        if not holds:
+            self.found.append(violation(name, text))
+
+    def all(self) -> list[Violation]:
+        """Every breach of an invariant, and every check that failed."""
+        return violations(self.history, self.oracle, seconds=self.seconds) + self.found
+
+    @property
+    def came(self) -> int:
+        """How many records were handed out."""
+        return sum(len(event.records) for event in self.history.of(Polled))
+
+
+class Stage:
+    """Made once; scenarios use it one after the other. ``trap`` is a server that nobody may ever ask for anything."""
+
+    def __init__(self, directory: Path) -> None:
+        self._stack = ExitStack()
+        self._opened: list[Any] = []
+        self.origin = self._stack.enter_context(ScriptedOrigin(secret=_SECRET))
+        self.trap = self._stack.enter_context(ScriptedOrigin())
+        self.cluster = self._stack.enter_context(
+            EmbeddedCluster(directory, expire_local=True, max_grant_bytes=3_000, signer=self.origin.signer)
+        )
+        made = {EVEN: _even_segments(b"even"), MIXED: mixed_segments(0), FORKED: _forked_segments()}
+        self.streams: dict[str, Stream] = {
+            topic: write_stream(self.cluster, topic, segments, local=_LOCAL) for topic, segments in made.items()
+        }
+        twins = [b"".join(segment.batches) for segment in _even_segments(b"twin")]
+        self.twin: dict[str, bytes] = dict(zip(self.streams[EVEN].keys, twins, strict=True))
+        self.reset()
+        self._oracles = {
+            (topic, isolation): self._read_plainly(topic, isolation)
+            for topic in made
+            for isolation in ("read_committed", "read_uncommitted")
+        }
+
+    def _read_plainly(self, topic: str, isolation: str) -> Oracle:
+        truth = History()
+        settings = plain_settings(self.cluster, isolation_level=isolation, check_crcs=True)
+        with recorded(confluent_kafka.Consumer, settings, truth) as consumer:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            finish(consumer)
+        return Oracle.of(truth)
+
+    def reset(self) -> None:
+        """The origin tells the truth again, and has forgotten all that was asked of it."""
+        self.origin.reset()
+        self.trap.reset()
+        self.origin.objects.clear()
+        for stream in self.streams.values():
+            self.origin.objects.update(stream.logs)
+
+    def evidence(self, topic: str, isolation: str = "read_committed", seconds: float = PATIENCE_SECONDS) -> Evidence:
+        """Of a scenario about to begin on a topic."""
+        return Evidence(History(), self._oracles[topic, isolation], seconds)
+
+    def open(self, evidence: Evidence, **settings: object) -> RecordedConsumer:
+        """Our consumer. A fallback is for good, unless the settings say otherwise; ``_`` in their names stands for ``.``."""
+        config = direct_settings(self.cluster, fetch_remote_fallback_backoff_ms=600_000)
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        allowed = {"remote.storage.fetcher.allowed.hosts": self.origin.authority}
+        consumer = recorded(Consumer, {**config, **PATIENT, **allowed, **given}, evidence.history)
+        self._opened.append(consumer.inner)
+        return consumer
+
+    def tidy(self) -> None:
+        """Ends what a bug may have left running; to be called when it is gone."""
+        opened, self._opened = self._opened, []
+        for consumer in opened:
+            engine = consumer._engine
+            engine.close()
+            engine._fetcher.close()
+
+    def measure(self, evidence: Evidence, moment: str, consumer: RecordedConsumer | None = None) -> None:
+        """Notes the threads of direct fetch, its connections to the store, and the bytes that the consumer's engine holds."""
+        inner: Any = None if consumer is None else consumer.inner
+        threads = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(_THREADS))
+        evidence.history.add(
+            Measured,
+            moment=moment,
+            threads=tuple(threads),
+            sockets=connections_to(self.origin.port),
+            bytes_held=-1 if inner is None else inner._engine.memory.held,
+        )
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def finish(consumer: RecordedConsumer, patience: float = PATIENCE_SECONDS) -> None:
+    """Reads to the end of the partition; gives up when nothing has come for ``patience`` seconds, or far too much has."""
+    left, count = Deadline(SystemClock(), patience), 0
+    while not left.expired() and count < _MOST:
+        messages = consumer.consume(50, 0.05)
+        if any(message.error() is not None for message in messages):
+            return
+        if messages:
+            left, count = Deadline(SystemClock(), patience), count + len(messages)
+
+
+def take(consumer: RecordedConsumer, count: int, patience: float = PATIENCE_SECONDS) -> None:
+    """Polls until ``count`` records have come; gives up as :func:`finish` does."""
+    deadline = Deadline(SystemClock(), patience)
+    while count and not deadline.expired():
+        message = consumer.poll(0.05)
+        count -= message is not None and message.error() is None
+
+
+def _even_segments(name: bytes) -> list[Segment]:
+    log = Transactions()
+    for _ in range(_SEGMENTS):
+        for _ in range(_BATCHES):
+            base = log.next_offset
+            made = [Rec(n, b"key", b"%b value %04d " % (name, base + n) * 4) for n in range(EVEN_BATCH)]
+            log.raw(batch(base, made), EVEN_BATCH)
+        log.roll()
+    return log.segments
+
+
+def _forked_segments() -> list[Segment]:
+    old, new = Transactions(epoch=0), Transactions(epoch=1, start=40)
+    for log, batches in ((old, 6), (new, 8)):
+        for _ in range(batches):
+            base = log.next_offset
+            made = [Rec(n, b"key", b"of epoch %d, %d" % (log.epoch, base + n)) for n in range(10)]
+            log.raw(batch(base, made, epoch=log.epoch), 10)
+        log.roll()
+    return old.segments + new.segments

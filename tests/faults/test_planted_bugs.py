@@ -1,0 +1,61 @@
+"""The checker works: every planted bug is caught by what it names, and without bugs the same scenarios break nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.bug_scenarios import SCENARIOS
+from tests.faults.bugs import BUGS, Bug
+from tests.faults.stage import PATIENCE_SECONDS, Stage
+from tests.support.invariants.checker import INVARIANTS
+from tests.support.planting import NoSuchPlaceError, planted
+
+pytestmark = pytest.mark.embedded
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with Stage(tmp_path_factory.mktemp("stage")) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(standing: Stage) -> Iterator[Stage]:
+    standing.reset()
+    yield standing
+    standing.tidy()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_nothing_is_caught_where_no_bug_is(stage: Stage, name: str) -> None:
+    evidence = SCENARIOS[name](stage, PATIENCE_SECONDS)
+    assert evidence.came
+    assert [str(breach) for breach in evidence.all()] == []
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_caught(stage: Stage, bug: Bug) -> None:
+    with planted(bug.place, bug.make) as plant:
+        evidence = SCENARIOS[bug.scenario](stage, bug.patience)
+    found = evidence.all()
+    assert plant.ran, "the bug was in nobody's way"
+    told = {breach.invariant for breach in found}
+    assert bug.caught_by <= told, f"only these told: {[str(breach) for breach in found[:5]]}"
+
+
+def test_there_are_at_least_thirty_bugs_for_all_invariants_of_a_consumer() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 30
+    assert {bug.scenario for bug in BUGS} <= set(SCENARIOS)
+    # What the log loses (I10) needs a broker that loses something: tests/support/test_invariants.py breaks it by hand.
+    assert {name for bug in BUGS for name in bug.caught_by if name in INVARIANTS} == set(INVARIANTS) - {"I10"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["kafka_remote_client.nowhere:x", "kafka_remote_client.errors:nothing", "kafka_remote_client.errors:Action.__module__"],
+)
+def test_a_bug_whose_place_is_gone_is_no_bug(place: str) -> None:
+    with pytest.raises(NoSuchPlaceError), planted(place, lambda _: lambda: None):
+        pass

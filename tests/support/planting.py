@@ -1,0 +1,79 @@
+"""Plants a bug: replaces a function of the product by a wrong one for a while, and fails loudly where it is not there any more.
+
+::
+
+    with planted("kafka_remote_client.fetch.locate:refusal", lambda original: lambda *_: None) as plant:
+        ...
+    assert plant.ran            # the bug was in the way of something
+
+A place is ``module:name`` or ``module:Class.method``. Properties are replaced by properties. What a module has imported by name
+is replaced where it is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+__all__ = ["NoSuchPlaceError", "Plant", "planted"]
+
+Make = Callable[[Any], Callable[..., Any]]
+
+
+class NoSuchPlaceError(LookupError):
+    """The product has no such name any more: the bug has to be planted elsewhere."""
+
+
+@attrs.define
+class Plant:
+    """``ran`` counts the calls of the wrong function."""
+
+    place: str
+    ran: int = 0
+
+
+@contextmanager
+def planted(place: str, make: Make) -> Iterator[Plant]:
+    """``make`` gets what is there (of a property its getter, of a classmethod the bound one) and gives what is to be there."""
+    owner, name = _owner(place)
+    there = vars(owner)[name]
+    plant = Plant(place)
+    setattr(owner, name, _wrong(there, make, plant, owner, name))
+    try:
+        yield plant
+    finally:
+        setattr(owner, name, there)
+
+
+def _owner(place: str) -> tuple[Any, str]:
+    module, _, path = place.partition(":")
+    *outer, name = path.split(".")
+    try:
+        owner: Any = importlib.import_module(module)
+        for part in outer:
+            owner = vars(owner)[part]
+        if not callable(vars(owner)[name]) and not isinstance(vars(owner)[name], property | staticmethod | classmethod):
+            raise NoSuchPlaceError(f"{place} is nothing that is called")
+    except (ImportError, KeyError):
+        raise NoSuchPlaceError(f"there is no {place}") from None
+    return owner, name
+
+
+def _wrong(there: Any, make: Make, plant: Plant, owner: Any, name: str) -> Any:
+    bound = there.fget if isinstance(there, property) else getattr(owner, name)
+    replacement = make(bound)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        plant.ran += 1
+        return replacement(*args, **kwargs)
+
+    if isinstance(there, property):
+        return property(counted)
+    if isinstance(there, staticmethod | classmethod):
+        return staticmethod(counted)
+    return counted if isinstance(there, type) else functools.wraps(there)(counted)
