@@ -6,6 +6,8 @@
     none                                     | at the log's end
     maxOffsetsPerTrigger                     | earlier: each partition gets a part of the limit in proportion to what it has,
                                              | at least one offset
+    maxBytesPerTrigger                       | earlier: the same with bytes, which are known of segments and estimated within
+                                             | and between them
     minOffsetsPerTrigger, too little there   | where it begins, until there is enough or maxTriggerDelay is over
 
 References: Spark's KafkaMicroBatchStream (rateLimit, delayBatch).
@@ -15,14 +17,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.data_loss import DataLoss
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.planning import OffsetRange
+from kafka_remote_client.spark.planning import OffsetRange, Split, sized
 
-__all__ = ["available", "batch_end", "delay_seconds", "stream_ranges"]
+__all__ = ["available", "batch_end", "batch_end_by_bytes", "delay_seconds", "stream_ranges"]
 
 _DELAY = re.compile(r"\s*(\d{1,9})\s*(us|ms|s|m|min|h|d)?\s*", re.ASCII)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, None: 1e-3}
@@ -57,6 +59,26 @@ def batch_end(
         share = limit * max(0, offset - begin) / total
         found[partition] = min(offset, begin + (math.ceil(share) if share < 1 else math.floor(share))) if share else offset
     return found
+
+
+def batch_end_by_bytes(ranges: Iterable[OffsetRange], limit: int) -> dict[TopicPartition, int]:
+    """Where a batch of at most about ``limit`` bytes of those ranges ends.
+
+    Each gets a part of it in proportion to its bytes, and at least one offset.
+    """
+    tiled = sized(ranges)
+    total = sum(part.size_in_bytes for parts in tiled for part in parts)
+    return {parts[0].topic_partition: parts[-1].end if total <= limit else _within(parts, limit / total) for parts in tiled}
+
+
+def _within(parts: Sequence[Split], share: float) -> int:
+    """Where ``share`` of the bytes of these parts ends, at least after the first offset."""
+    left, place = share * sum(part.size_in_bytes for part in parts), 0
+    while place < len(parts) - 1 and left >= parts[place].size_in_bytes:
+        left -= parts[place].size_in_bytes
+        place += 1
+    part = parts[place]
+    return max(parts[0].start + 1, part.start + int(part.offsets * min(1.0, left / max(1, part.size_in_bytes))))
 
 
 def stream_ranges(

@@ -22,7 +22,7 @@ import attrs
 
 from kafka_remote_client.spark.offsets import TopicPartition
 
-__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "SegmentSpan", "Split", "plan_splits"]
+__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized"]
 
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 _ASSUMED_BYTES_PER_OFFSET = 1024.0
@@ -88,9 +88,7 @@ def plan_splits(
 
     ``min_partitions`` is reached unless there are fewer offsets; no split spans more than ``max_records`` offsets.
     """
-    wanted = [found for found in ranges if found.start < found.end]
-    density = _density(span for found in wanted for span in found.segments)
-    cells = [list(_cells(found, density)) for found in wanted]
+    cells = sized(ranges)
     total = sum(cell.size_in_bytes for tiled in cells for cell in tiled)
     target = split_bytes if min_partitions is None else min(split_bytes, total // min_partitions + 1)
     splits = [split for tiled in cells for split in _packed(tiled, target, max_records)]
@@ -102,6 +100,13 @@ def plan_splits(
         for split, count in zip(splits, parts, strict=True)
         for piece in ((split,) if count == 1 else _divided(split, count))
     ]
+
+
+def sized(ranges: Iterable[OffsetRange]) -> list[list[Split]]:
+    """Each range that is not empty, tiled with its parts of segments and what lies between, and the bytes of each."""
+    wanted = [found for found in ranges if found.start < found.end]
+    density = _density(span for found in wanted for span in found.segments)
+    return [list(_cells(found, density)) for found in wanted]
 
 
 def _density(spans: Iterable[SegmentSpan]) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,8 @@ from kafka_remote_client.spark.batch_plan import learn_segments
 from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.data_loss import DataLoss, DataLossError
-from kafka_remote_client.spark.micro_batch import available, batch_end, delay_seconds, stream_ranges
+from kafka_remote_client.spark.known_segments import KnownSegments
+from kafka_remote_client.spark.micro_batch import available, batch_end, batch_end_by_bytes, delay_seconds, stream_ranges
 from kafka_remote_client.spark.offsets import TopicPartition, format_offsets, parse_offsets
 from kafka_remote_client.spark.options import SourceOptions, parse_options
 from kafka_remote_client.spark.partition import KafkaRemotePartition
@@ -35,7 +37,7 @@ __all__ = ["KafkaRemoteStreamReader", "LimitedStreamReader", "stream_reader"]
 
 _log = logging.getLogger(__name__)
 
-_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
 
 Offsets = dict[TopicPartition, int]
 
@@ -171,6 +173,7 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         super().__init__(options, clock=clock, make_cluster=make_cluster)
         self._delay = delay_seconds("maxTriggerDelay", self._options.max_trigger_delay)
         self._target: Offsets | None = None
+        self._segments = KnownSegments(partial(learn_segments, self._options))
         self._last_batch_at: float | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name
@@ -180,6 +183,8 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
             return limits.ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
             return limits.ReadMinRows(self._options.min_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return limits.ReadMaxBytes(self._options.max_bytes_per_trigger)
         return limits.ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - PySpark's name
@@ -197,7 +202,7 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         if self._waits(available(known, ends)):
             return dict(start)
         self._last_batch_at = self._clock.monotonic()
-        return _as_json(batch_end(known, ends, self._options.max_offsets_per_trigger))
+        return _as_json(self._limited(known, ends))
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[KafkaRemotePartition]:
         """The splits of a micro-batch. Raises DataLossError, whatever ``failOnDataLoss`` says, where the end that was fixed
@@ -220,6 +225,11 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         for partition, until in sorted(end.items()):
             if ends.get(partition, until) < until:
                 raise DataLossError(f"{what}: {partition} ends at {ends[partition]}, before {until}")
+
+    def _limited(self, start: Offsets, ends: Offsets) -> Offsets:
+        found = batch_end(start, ends, self._options.max_offsets_per_trigger)
+        most = self._options.max_bytes_per_trigger
+        return found if most is None else {**found, **batch_end_by_bytes(self._segments.ranges(start, found, most), most)}
 
     def _waits(self, found: int) -> bool:
         """Whether there is too little for a batch yet. The first batch never waits, nor does a query that ends by itself."""

@@ -3,14 +3,14 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.data_loss import DataLoss, DataLossError
-from kafka_remote_client.spark.micro_batch import available, batch_end, delay_seconds, stream_ranges
+from kafka_remote_client.spark.micro_batch import available, batch_end, batch_end_by_bytes, delay_seconds, stream_ranges
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.planning import OffsetRange
+from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -45,6 +45,7 @@ def test_a_partition_with_nothing_to_read_stays_where_it_is() -> None:
     assert batch_end({A: 0, B: 7, C: 9}, {A: 100, B: 7, C: 5}, 10) == {A: 10, B: 7, C: 5}
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 1000), st.integers(0, 1000))), st.integers(1, 100))
 def test_batches_get_to_the_end_within_their_limit(sizes: dict[TopicPartition, tuple[int, int]], limit: int) -> None:
     start = {partition: begin for partition, (begin, _) in sizes.items()}
@@ -85,3 +86,42 @@ def test_what_is_lost_fails_or_is_said(
     with caplog.at_level(logging.WARNING):
         assert stream_ranges(start, end, log_starts, DataLoss(fail=False)) == left
     assert complaint in caplog.text
+
+
+def test_a_limit_in_bytes_is_shared_in_proportion_to_bytes() -> None:
+    ranges = [
+        OffsetRange(A, 0, 30, (SegmentSpan(0, 10, 1000), SegmentSpan(10, 20, 3000), SegmentSpan(20, 30, 1000))),
+        OffsetRange(B, 5, 15, (SegmentSpan(0, 20, 10_000),)),
+        OffsetRange(B, 9, 9),
+    ]
+    assert batch_end_by_bytes(ranges, 10_000) == {A: 30, B: 15}
+    assert batch_end_by_bytes(ranges, 5000) == {A: 15, B: 10}
+    assert batch_end_by_bytes(ranges, 8000) == {A: 20, B: 13}
+    assert batch_end_by_bytes(ranges, 1) == {A: 1, B: 6}
+    assert batch_end_by_bytes([], 1) == {}
+
+
+def test_bytes_that_are_not_known_are_estimated() -> None:
+    assert batch_end_by_bytes([OffsetRange(A, 0, 10)], 5 * 1024) == {A: 5}
+    assert batch_end_by_bytes([OffsetRange(A, 0, 40, (SegmentSpan(0, 10, 100),))], 300) == {A: 30}
+    assert batch_end_by_bytes([OffsetRange(A, 0, 40, (SegmentSpan(0, 10, 0),))], 1) == {A: 40}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 999)), max_size=9),
+    st.integers(0, 40),
+    st.integers(1, 40),
+    st.integers(1, 3000),
+)
+def test_a_limit_in_bytes_always_gets_on_to_the_end(cells: list[tuple[int, int]], start: int, length: int, limit: int) -> None:
+    spans, at = [], 0
+    for offsets, size in cells:
+        spans.append(SegmentSpan(at, at + offsets, size))
+        at += offsets
+    end, steps = start + length, 0
+    while start < end:
+        (reached,) = batch_end_by_bytes([OffsetRange(A, start, end, tuple(spans))], limit).values()
+        assert start < reached <= end
+        start, steps = reached, steps + 1
+    assert steps <= length

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
@@ -13,7 +14,7 @@ from kafka_remote_client.spark import pyspark_api
 from kafka_remote_client.spark.data_loss import DataLossError
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.partition import KafkaRemotePartition
-from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.planning import SegmentSpan, Split
 from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader, stream_reader
 from tests.support.locations import ManualClock
 from tests.support.spark_cluster import A0, A1, FakeCluster
@@ -33,6 +34,11 @@ class ReadMaxRows:
 
 
 @dataclass
+class ReadMaxBytes:
+    max_bytes: int
+
+
+@dataclass
 class ReadMinRows:
     min_rows: int
 
@@ -40,7 +46,8 @@ class ReadMinRows:
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on PySpark 4.2."""
-    found = SimpleNamespace(ReadAllAvailable=ReadAllAvailable, ReadMaxRows=ReadMaxRows, ReadMinRows=ReadMinRows)
+    kinds = (ReadAllAvailable, ReadMaxRows, ReadMaxBytes, ReadMinRows)
+    found = SimpleNamespace(**{kind.__name__: kind for kind in kinds})
     monkeypatch.setattr(pyspark_api, "READ_LIMITS", found)
 
 
@@ -250,3 +257,35 @@ def test_available_now_ends_at_the_end_that_was_fixed_at_the_start(cluster: Fake
     assert at == END
     assert steps == 3
     assert stream.latestOffset(START, ReadAllAvailable()) == END
+
+
+@pytest.mark.usefixtures("limits")
+def test_bytes_limit_a_batch_too_and_what_was_learnt_is_not_asked_for_again(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def learn(_options: object, ranges: Any) -> Any:
+        asked.append(len(ranges))
+        return [attrs.evolve(found, segments=(SegmentSpan(0, 100, 1000),)) for found in ranges]
+
+    monkeypatch.setattr("kafka_remote_client.spark.stream_reader.learn_segments", learn)
+    stream = limited(cluster, maxBytesPerTrigger="540")
+    assert stream.getDefaultReadLimit() == ReadMaxBytes(540)
+    assert stream.latestOffset(START, ReadMaxBytes(540)) == {"a": {"0": 28, "1": 56}}
+    stream.prepareForTriggerAvailableNow()
+    cluster.log_ends = {A0: 900, A1: 900}
+    at, steps = START, 0
+    while (following := stream.latestOffset(at, ReadMaxBytes(540))) != at:
+        at, steps = following, steps + 1
+    assert (at, steps) == (END, 5)
+    assert asked == [2]
+
+
+@pytest.mark.usefixtures("limits")
+def test_the_lower_of_two_limits_holds(cluster: FakeCluster) -> None:
+    stream = limited(cluster, maxBytesPerTrigger="1000000", maxOffsetsPerTrigger="27")
+    assert stream.getDefaultReadLimit() == ReadMaxRows(27)
+    assert stream.latestOffset(START, ReadMaxRows(27)) == {"a": {"0": 19, "1": 38}}
+    stream = limited(cluster, maxBytesPerTrigger="1024", maxOffsetsPerTrigger="27")
+    assert stream.latestOffset(START, ReadMaxRows(27)) == {"a": {"0": 11, "1": 21}}
