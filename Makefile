@@ -78,6 +78,7 @@ store-servers: $(VENV)/.test
 
 spark-parts: $(VENV)/.test
 	$(BIN)/python -m tests.support.spark
+	$(BIN)/python -m tests.support.spark_environment
 
 $(VENV)/.made: .ci/constraints.txt
 	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
