@@ -229,7 +229,7 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         1000,
         "ms",
-        "First pause of a partition after a fallback, doubled each time up to 30 s. Lower tries the store again sooner.",
+        "First pause of a partition after a fallback, doubled each time up to 15 s. Lower tries the store again sooner.",
         0,
         600_000,
     ),

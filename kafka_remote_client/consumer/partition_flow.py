@@ -26,7 +26,8 @@ from kafka_remote_client.records import RecordBlock
 
 __all__ = ["PartitionFlow", "Route", "topic_partition"]
 
-_LONGEST_BACKOFF_SECONDS = 30.0
+_LONGEST_BACKOFF_SECONDS = 15.0
+"""With the breaker's ten seconds this is less than the thirty within which a store that is well is read again."""
 
 
 class Route(Enum):
@@ -182,6 +183,7 @@ class PartitionFlow:
         self.reached, self.reached_epoch = self.position, self.position_epoch
 
     def backoff_seconds(self, first: float) -> float:
-        """The pause after one more failure in a row: doubles from ``first`` to 30 s."""
+        """The pause after one more failure in a row: doubles from ``first`` to 15 s, or stays at a longer ``first``."""
         self.failures += 1
-        return min(_LONGEST_BACKOFF_SECONDS, first * float(2 ** min(self.failures - 1, 10)))
+        longest = max(first, _LONGEST_BACKOFF_SECONDS)
+        return min(longest, first * float(2 ** min(self.failures - 1, 10)))

@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
+from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.model import PartitionOffsets
 
 
@@ -55,6 +56,28 @@ def test_what_is_taken_back_comes_again() -> None:
 
 def test_the_pause_after_failures_doubles_up_to_half_a_minute() -> None:
     flow = PartitionFlow("t", 0, 5)
-    assert [flow.backoff_seconds(1.0) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [flow.backoff_seconds(1.0) for _ in range(7)] == [1, 2, 4, 8, 15, 15, 15]
+    assert flow.backoff_seconds(600.0) == 600
     assert "t-0" in repr(flow)
     assert flow.take(5) is None
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 20])
+@pytest.mark.parametrize("healed_at", range(1, 200, 7))
+def test_a_store_that_is_well_again_is_read_within_thirty_seconds(healed_at: float, partitions: int) -> None:
+    """With the defaults of breaker and back-off, on a clock of its own: every partition is back, whenever the store heals."""
+    health = StoreHealth(failures=5, reset_seconds=10.0)
+    flows = [PartitionFlow("t", number, 0) for number in range(partitions)]
+    turns = [(number * 0.3, number) for number in range(partitions)]
+    read_again: dict[int, float] = {}
+    while len(read_again) < partitions:
+        turns.sort()
+        now, number = turns.pop(0)
+        if health.allows(now):
+            if now >= healed_at:
+                health.succeeded()
+                read_again[number] = now
+                continue
+            health.failed(now)
+        turns.append((now + flows[number].backoff_seconds(1.0), number))
+    assert max(read_again.values()) <= healed_at + 30
