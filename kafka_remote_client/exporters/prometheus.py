@@ -1,0 +1,59 @@
+"""Metrics for Prometheus: a collector to be registered once, to which consumers are added.
+
+A metric ``remote-fetch-request-total`` becomes ``kafka_remote_fetch_request_total``, with the label ``client`` and, where it is
+counted by cause, ``cause``. A consumer that the application drops is forgotten with it.
+
+References: docs/metrics.md, https://prometheus.io/docs/instrumenting/writing_clientlibs/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+from kafka_remote_client.exporters.readings import COUNTERS, HasMetrics, readings
+from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.registry import MissingExtraError
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.registry import Collector
+except ImportError:
+    raise MissingExtraError("metrics for Prometheus need pip install 'kafka-remote-client[prometheus]'") from None
+
+__all__ = ["FetchCollector"]
+
+_PREFIX = "kafka_"
+_LABELS = ("client", "cause")
+
+
+class FetchCollector(Collector):
+    """Collects the metrics of every consumer that was added. ``REGISTRY.register(FetchCollector())`` shows them."""
+
+    def __init__(self) -> None:
+        self._clients: WeakKeyDictionary[HasMetrics, str] = WeakKeyDictionary()
+
+    def add(self, consumer: HasMetrics, client: str) -> None:
+        """Shows a consumer's metrics from now on under the name ``client``, which should be its own alone."""
+        self._clients[consumer] = client
+
+    def describe(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """The families without numbers, so that registering asks no consumer."""
+        yield from _families().values()
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """The numbers as they are now."""
+        families = _families()
+        for consumer, client in list(self._clients.items()):
+            for reading in readings(consumer.metrics()):
+                families[reading.name].add_metric((client, reading.cause), reading.value)
+        yield from families.values()
+
+
+def _families() -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
+    return {
+        name: (CounterMetricFamily if name in COUNTERS else GaugeMetricFamily)(
+            _PREFIX + name.replace("-", "_"), meaning, labels=_LABELS
+        )
+        for name, meaning in METRICS.items()
+    }

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.exporters import opentelemetry
+from kafka_remote_client.exporters.opentelemetry import observe
+from kafka_remote_client.metrics import METRICS, FetchMetrics
+from kafka_remote_client.registry import MissingExtraError
+
+
+class Client:
+    """What a consumer shows."""
+
+    def __init__(self) -> None:
+        self.counted = FetchMetrics(SystemClock())
+
+    def metrics(self) -> dict[str, float | int | dict[str, int]]:
+        return self.counted.snapshot()
+
+
+def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
+    """The metrics by their names, each with its points by cause."""
+    data = reader.get_metrics_data()
+    metrics = [] if data is None else data.resource_metrics[0].scope_metrics[0].metrics
+    return {
+        metric.name: (metric.unit, {point.attributes.get("cause"): point.value for point in metric.data.data_points})
+        for metric in metrics
+    }
+
+
+def test_the_instruments_show_what_the_consumer_shows_and_no_longer_than_it_lives() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    client = Client()
+    observe(provider.get_meter("tests"), client, {"client": "one"})
+    client.counted.range_done(4096, 0.25)
+    client.counted.fallback("timeout")
+    found = observed(reader)
+    assert found["kafka.remote-fetch-bytes-total"] == ("By", {None: 4096})
+    assert found["kafka.remote-fetch-latency-avg"] == ("ms", {None: 250.0})
+    assert found["kafka.remote-fetch-fallbacks-total"] == ("1", {"timeout": 1})
+    assert found.keys() == {f"kafka.{name}" for name in METRICS} - {"kafka.remote-fetch-errors-total"}
+    del client
+    gc.collect()
+    assert not any(points for _, points in observed(reader).values())
+    provider.shutdown()
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
+    with pytest.raises(MissingExtraError, match=r"kafka-remote-client\[otel\]"):
+        importlib.reload(opentelemetry)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.exporters import prometheus
+from kafka_remote_client.exporters.prometheus import FetchCollector
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.registry import MissingExtraError
+
+
+class Client:
+    """What a consumer shows."""
+
+    def __init__(self) -> None:
+        self.counted = FetchMetrics(SystemClock())
+
+    def metrics(self) -> dict[str, float | int | dict[str, int]]:
+        return self.counted.snapshot()
+
+
+def text_of(registry: CollectorRegistry) -> str:
+    return generate_latest(registry).decode()
+
+
+def test_consumers_are_told_apart_and_causes_are_labels() -> None:
+    registry, collector = CollectorRegistry(), FetchCollector()
+    registry.register(collector)
+    first, second = Client(), Client()
+    collector.add(first, "one")
+    collector.add(second, "two")
+    first.counted.range_done(4096, 0.25)
+    second.counted.fallback("timeout")
+    shown = text_of(registry)
+    assert 'kafka_remote_fetch_bytes_total{cause="",client="one"} 4096.0' in shown
+    assert 'kafka_remote_fetch_bytes_total{cause="",client="two"} 0.0' in shown
+    assert 'kafka_remote_fetch_fallbacks_total{cause="timeout",client="two"} 1.0' in shown
+    assert "# TYPE kafka_remote_fetch_latency_avg gauge" in shown
+    assert 'kafka_remote_fetch_latency_avg{cause="",client="one"} 250.0' in shown
+
+
+def test_registering_asks_nobody_and_a_dropped_consumer_is_forgotten() -> None:
+    registry, collector = CollectorRegistry(), FetchCollector()
+    client = Client()
+    collector.add(client, "gone")
+    registry.register(collector)
+    assert 'client="gone"' in text_of(registry)
+    del client
+    gc.collect()
+    assert 'client="gone"' not in text_of(registry)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    with pytest.raises(MissingExtraError, match=r"kafka-remote-client\[prometheus\]"):
+        importlib.reload(prometheus)
