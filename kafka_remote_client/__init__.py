@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
     from kafka_remote_client.consumer.consumer import Consumer
     from kafka_remote_client.consumer.deserializing import DeserializingConsumer
+    from kafka_remote_client.fetch.open_reader import open_reader
     from kafka_remote_client.fetch.remote_reader import RemoteReader
     from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
     from kafka_remote_client.plugin import RemoteStorageFetcher
@@ -27,6 +28,7 @@ __all__ = [
     "RemoteStorageFetcher",
     "TierReader",
     "errors",
+    "open_reader",
     "open_tier",
 ]
 
@@ -38,6 +40,7 @@ _HOMES = {
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",
     "TierReader": "kafka_remote_client.fetch.tier_reader",
+    "open_reader": "kafka_remote_client.fetch.open_reader",
     "open_tier": "kafka_remote_client.fetch.tier_reader",
 }
 

@@ -21,6 +21,7 @@ from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.plan import readable_end
 from kafka_remote_client.fetch.range_io import Transfer
+from kafka_remote_client.fetch.record_forms import RecordForms
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
@@ -79,7 +80,7 @@ class _Ready:
     lease: Lease | None
 
 
-class RemoteReader:
+class RemoteReader(RecordForms):
     """See the module. Built by :meth:`FetchEngine.reader`.
 
     ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
@@ -150,10 +151,6 @@ class RemoteReader:
         return bool(self._ready) or self.state is ReaderState.ENDING
 
     def blocks(self, timeout: float | None = None) -> Generator[RecordBlock | ReadEnd, None, None]:
-        """All blocks and then the end, waiting for each at most ``timeout`` seconds (forever when ``None``).
-
-        Raises RemoteStorageTimeoutError when nothing came in time; stops the reader when the iteration is left.
-        """
         try:
             while True:
                 item = self._engine.wait_for(self, timeout)

@@ -1,0 +1,60 @@
+"""A bounded reader by a client's settings: the tiered records of one partition, with an engine of its own.
+
+What a tool or a task needs that reads once from here to there. It reads the tier and nothing else: where that ends, the
+reader's ``end`` says why, and at which offset a consumer goes on.
+
+References: docs/sources.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import attrs
+from confluent_kafka import OFFSET_BEGINNING
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.config import split_config
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.fetch.remote_reader import RemoteReader
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel
+
+__all__ = ["open_reader"]
+
+
+@contextmanager
+def open_reader(
+    config: Mapping[str, object],
+    topic: str,
+    partition: int,
+    start_offset: int = OFFSET_BEGINNING,
+    end_offset: int | None = None,
+    *,
+    metrics: FetchMetrics | None = None,
+    clock: Clock | None = None,
+) -> Iterator[RemoteReader]:
+    """Reads ``[start_offset, end_offset)`` as far as it is tiered; leaving the context ends all that this started.
+
+    ``config``: as a Consumer's; ``fetch.remote.enabled`` need not be set. ``isolation.level`` counts, groups and offset resets
+    do not. ``metrics``: what is to count, under the names of docs/metrics.md.
+
+    Raises ConfigurationError for settings of ours, and where direct fetch cannot work, for reasons that the log has.
+    """
+    remote, inner = split_config(config)
+    used = clock or SystemClock()
+    level = str(inner.get("isolation.level", "read_committed")).lower()
+    if level not in _LEVELS:
+        raise ConfigurationError("isolation.level must be read_committed or read_uncommitted")
+    engine = build_engine(attrs.evolve(remote, enabled=True), inner, used, metrics or FetchMetrics(used))
+    if engine is None:
+        raise ConfigurationError("direct fetch cannot work with these settings; the log says why")
+    try:
+        yield engine.reader(topic, partition, start_offset, end_offset=end_offset, isolation_level=_LEVELS[level])
+    finally:
+        engine.close()
+
+
+_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
