@@ -29,6 +29,7 @@ from kafka_remote_client.spark.options import SourceOptions
 from kafka_remote_client.spark.planning import Split
 from kafka_remote_client.spark.task_counters import write_counters
 from kafka_remote_client.spark.task_engine import TaskEngines, worker_engines
+from kafka_remote_client.spark.worker_memory import worker_memory
 
 __all__ = ["SplitReader"]
 
@@ -87,6 +88,7 @@ class SplitReader:
 
     def _pieces(self, split: Split) -> Generator[RecordBlock | list[Message], None, None]:
         """Each of the two paths gives records as they come; both forms that callers want are made of these."""
+        worker_memory.settle()
         self._next = split.start
         with self._counted(split):
             yield from self._from_both(split)
@@ -115,7 +117,11 @@ class SplitReader:
     def _from_tier(self, engine: FetchEngine, split: Split) -> Iterator[RecordBlock]:
         before = engine.metrics.snapshot()
         reader = engine.reader(
-            *split.topic_partition, split.start, end_offset=split.end, isolation_level=self._options.client.isolation_level
+            *split.topic_partition,
+            split.start,
+            end_offset=split.end,
+            isolation_level=self._options.client.isolation_level,
+            borrow=True,  # a block is turned into a batch or into messages, which copy, before the next one is taken
         )
         try:
             with closing(reader.blocks(self._timeout)) as items:

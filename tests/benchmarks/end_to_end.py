@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,20 +22,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 import attrs
 
+from tests.benchmarks.running import ROOT, ShimProcess, machine
 from tests.benchmarks.topics import TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 
 __all__: list[str] = []
 
-_ROOT = Path(__file__).resolve().parents[2]
 _MIB = 1024 * 1024
 
 _COMMON: dict[str, object] = {"group.id": "benchmark", "enable.auto.commit": False, "log_level": 0}
@@ -55,33 +51,6 @@ SETTINGS: dict[str, dict[str, dict[str, object]]] = {
 
 Cell: TypeAlias = tuple[int, int, str, str, str]
 """Record bytes, latency in ms, api, side, settings."""
-
-
-class ShimProcess:
-    """The shim of tests/benchmarks/shim_process.py."""
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, broker.store_url]
-        self._process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        told = json.loads(self._line())
-        self.bootstrap_servers: str = told["bootstrap"]
-        self.origin_host: str = urlsplit(told["origin"]).netloc
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the shim ended")
-        return line
-
-    def set_latency(self, milliseconds: int) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{milliseconds}\n")
-        self._process.stdin.flush()
-        self._line()
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=60)
 
 
 @attrs.frozen
@@ -121,7 +90,7 @@ class Bench:
             "seconds": self.seconds,
         }
         command = [sys.executable, "-m", "tests.benchmarks.reader"]
-        done = subprocess.run(command, cwd=_ROOT, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(command, cwd=ROOT, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True)
         result: dict[str, Any] = json.loads(done.stdout)
         result["mib_per_second"] = result["value_bytes"] / _MIB / result["seconds"]
         result["records_per_second"] = result["records"] / result["seconds"]
@@ -183,18 +152,6 @@ def _ratios(medians: dict[Cell, float]) -> list[dict[str, object]]:
     return rows
 
 
-def _machine() -> dict[str, object]:
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    return {
-        "commit": commit,
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "confluent-kafka": version("confluent-kafka"),
-    }
-
-
 def _print_table(rows: list[dict[str, Any]]) -> None:
     say = partial(print, file=sys.stderr)
     say("MiB/s of values      broker          direct         direct / broker (best of both)")
@@ -240,7 +197,7 @@ def main() -> int:
     ratios = _ratios(medians)
     names = ("record_bytes", "latency_ms", "api", "side", "settings")
     report = {
-        "machine": _machine(),
+        "machine": machine("confluent-kafka"),
         "arguments": {name: value for name, value in vars(arguments).items() if name not in {"json", "directory"}},
         "settings": SETTINGS,
         "topics": [attrs.asdict(topic) for topic in topics],

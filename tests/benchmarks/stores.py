@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,12 +32,12 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from tests.benchmarks.running import ROOT, machine
 from tests.benchmarks.store_tier import MODES, StoredTier, write_tier
 from tests.support.s3_server import S3Server
 
 __all__: list[str] = []
 
-_ROOT = Path(__file__).resolve().parents[2]
 _MIB = 1024 * 1024
 _STORES = ("local", "presigned", "s3")
 _SLACK_BYTES = 32 * _MIB
@@ -83,7 +81,7 @@ class Bench:
             environment |= {"AWS_ACCESS_KEY_ID": self.server.access_key, "AWS_SECRET_ACCESS_KEY": self.server.secret_key}
         command = [sys.executable, "-m", "tests.benchmarks.store_reading"]
         done = subprocess.run(
-            command, cwd=_ROOT, env=environment, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True
+            command, cwd=ROOT, env=environment, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True
         )
         result: dict[str, Any] = json.loads(done.stdout)
         result["mib_per_second"] = sum(self.tier.segment_bytes) / _MIB / result["seconds"]
@@ -186,18 +184,6 @@ def _cpu(runs: list[dict[str, Any]]) -> float:
     return float(statistics.median(run["cpu_seconds"] for run in runs))
 
 
-def _machine() -> dict[str, object]:
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    return {
-        "commit": commit,
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "cramjam": version("cramjam"),
-    }
-
-
 def _print_table(rows: list[dict[str, Any]]) -> None:
     print("mode     store     latency  ours  bare codec MiB/s  /bare /limit /CPU  GETs  over-read  peak MiB", file=sys.stderr)
     for row in rows:
@@ -246,7 +232,7 @@ def main() -> int:
         rows = [_row(bench, cell, runs) for cell in runs]
     _print_table(rows)
     report = {
-        "machine": _machine(),
+        "machine": machine("cramjam"),
         "arguments": {name: value for name, value in vars(arguments).items() if name not in {"json", "directory"}},
         "ratios": rows,
         "runs": [{**dict(zip(("mode", "store", "latency_ms"), cell, strict=True)), **made} for cell, made in runs.items()],

@@ -302,6 +302,22 @@ def test_borrowed_memory_is_not_copied() -> None:
         data.clear()
 
 
+@pytest.mark.parametrize("records", [1, 3])
+def test_what_is_made_of_a_borrowed_block_outlives_the_memory(records: int) -> None:
+    data = bytearray(batch(0, [Rec(i, b"key", b"value", [(b"name", b"text")]) for i in range(records)]))
+    block, _ = fetch().feed(data, borrow=True)
+    columns, messages = block.to_arrow("t", 0), block.messages("t", 0)
+    for at in range(len(data)):
+        data[at] = 0
+    header = [{"key": "name", "value": b"text"}]
+    assert columns.select(["key", "value", "headers"]).to_pylist() == [
+        {"key": b"key", "value": b"value", "headers": header} for _ in range(records)
+    ]
+    assert [(message.key(), message.value(), message.headers()) for message in messages] == [
+        (b"key", b"value", [("name", b"text")])
+    ] * records
+
+
 def test_feed_looks_at_no_more_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     completed = fetch()
     monkeypatch.setattr(completed_fetch, "MAX_FEED", len(run(0)) + 20)

@@ -41,7 +41,10 @@ class FakeEngine:
         self.left = 0
         self.closed = False
 
-    def reader(self, topic: str, partition: int, start: int, *, end_offset: int, isolation_level: IsolationLevel) -> FakeEngine:
+    def reader(
+        self, topic: str, partition: int, start: int, *, end_offset: int, isolation_level: IsolationLevel, borrow: bool
+    ) -> FakeEngine:
+        assert borrow
         self.asked.append((topic, partition, start, end_offset, isolation_level))
         return self
 

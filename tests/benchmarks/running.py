@@ -1,0 +1,78 @@
+"""What benchmarks over a real broker run beside it, and where they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import attrs
+
+from tests.support.kafka_broker import KafkaBroker
+
+__all__ = ["ROOT", "OriginCounts", "ShimProcess", "machine"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@attrs.frozen
+class OriginCounts:
+    """What a shim's object origin has answered since it was started."""
+
+    requests: int
+    bytes_sent: int
+
+
+class ShimProcess:
+    """The shim of tests/benchmarks/shim_process.py."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, broker.store_url]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        told = json.loads(self._line())
+        self.bootstrap_servers: str = told["bootstrap"]
+        self.origin_host: str = urlsplit(told["origin"]).netloc
+        self._latency = 0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def set_latency(self, milliseconds: int) -> None:
+        self._latency = milliseconds
+        self.counts()
+
+    def counts(self) -> OriginCounts:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{self._latency}\n")
+        self._process.stdin.flush()
+        return OriginCounts(**json.loads(self._line()))
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=60)
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the shim ended")
+        return line
+
+
+def machine(*packages: str) -> dict[str, object]:
+    """The commit, the machine, and the versions of ``packages``."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "commit": commit,
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
