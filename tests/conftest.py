@@ -208,6 +208,12 @@ def spark_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriv
     yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark")))
 
 
+@pytest.fixture(scope="session")
+def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """A session of the newest Spark that gives a task four attempts, as a cluster does."""
+    yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), settings={"spark.master": "local[2,4]"}))
+
+
 def _driven(start: Callable[[], SparkDriver]) -> Iterator[SparkDriver]:
     try:
         driver = start()
