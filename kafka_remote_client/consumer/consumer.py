@@ -17,6 +17,7 @@ import confluent_kafka
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
+from kafka_remote_client.consumer.statistics import with_metrics_in_statistics
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.location.oauth_tokens import with_watched_oauth
 from kafka_remote_client.metrics import FetchMetrics
@@ -38,7 +39,7 @@ class Consumer(confluent_kafka.Consumer):
         remote, inner = split_config({**(args[0] if args else {}), **kwargs})
         clock = SystemClock()
         self._metrics = FetchMetrics(clock)
-        seen = with_watched_oauth(inner, clock) if remote.enabled else inner
+        seen = with_metrics_in_statistics(with_watched_oauth(inner, clock), self) if remote.enabled else inner
         engine = build_engine(remote, seen, clock, self._metrics)
         if engine is None:
             super().__init__(inner)
