@@ -1,0 +1,372 @@
+"""What groups and applications do to a consumer that reads directly: every history of it is held against a plain consumer's."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.artifacts import ROOT
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    direct_settings,
+    fallbacks,
+    fill_topic,
+    from_store,
+    is_end,
+    plain_settings,
+    records,
+    small_cluster,
+)
+from tests.support.history import Fired, History
+from tests.support.invariants.checker import check
+from tests.support.invariants.oracle import Oracle
+from tests.support.recorder import RecordedConsumer, recorded
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+TOPIC = "orders"
+COUNT = 300
+PARTITIONS = range(4)
+SMALL_RANGES = {"fetch_remote_range_bytes": 64 << 10, "fetch_remote_max_in_flight": 2}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier"), max_grant_bytes=2_000) as made:
+        fill_topic(made, TOPIC, COUNT, partitions=PARTITIONS)
+        yield made
+
+
+@pytest.fixture
+def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    yield running
+    running.faults.clear()
+
+
+@pytest.fixture(scope="module")
+def oracle(running: EmbeddedCluster) -> Oracle:
+    return oracle_of(running, TOPIC, PARTITIONS)
+
+
+def oracle_of(cluster: EmbeddedCluster, topic: str, partitions: range) -> Oracle:
+    """What a plain consumer gets of all partitions."""
+    truth = History()
+    with recorded(confluent_kafka.Consumer, plain_settings(cluster, check_crcs=True), truth) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        finish(consumer, len(partitions))
+    return Oracle.of(truth)
+
+
+def finish(consumer: Any, partitions: int = 1) -> None:
+    """Reads until so many partitions have said that they are at their end."""
+    ended: set[int | None] = set()
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while len(ended) < partitions:
+        assert not deadline.expired(), f"only {ended} ended"
+        ended |= {message.partition() for message in consumer.consume(50, 0.1) if is_end(message)}
+
+
+def take(consumer: RecordedConsumer, count: int, places: list[TopicPartition]) -> None:
+    """The next ``count`` records at most; fewer where partitions end."""
+    got, ended = 0, 0
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while got < count and ended < len(places):
+        assert not deadline.expired(), f"{got} of {count} records came"
+        messages = consumer.consume(count - got, 0.1)
+        ended += sum(map(is_end, messages))
+        got += sum(message.error() is None for message in messages)
+
+
+def taken_by(consumer: RecordedConsumer) -> int:
+    return from_store(consumer.inner)
+
+
+@pytest.mark.fault("F66", "F67")
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
+    cluster: EmbeddedCluster, oracle: Oracle, strategy: str
+) -> None:
+    """One member reads, another joins, the first leaves, and comes again: partitions move three times."""
+    # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
+    group = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500, "partition_assignment_strategy": strategy}
+    settings = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_commit=True, **group, **SMALL_RANGES)
+    history, moves = History(), 0
+
+    def member(name: str) -> RecordedConsumer:
+        made = recorded(Consumer, settings, history, name)
+        made.subscribe([TOPIC])
+        return made
+
+    def until(*members: RecordedConsumer, owned: bool = True) -> None:
+        """All members poll, a little at a time, until each has partitions."""
+        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        with ThreadPoolExecutor(len(members)) as pool:
+            while not all(one.assignment() for one in members):
+                assert not deadline.expired(), [one.assignment() for one in members]
+                list(pool.map(lambda one: one.consume(1, 0.1), members))
+
+    first = member("first")
+    until(first)
+    take(first, 50, [TopicPartition(TOPIC, partition) for partition in PARTITIONS])
+    assert taken_by(first) >= 50, "bytes are on their way"
+    second = member("second")
+    until(first, second)
+    moves += 1
+    first.close()
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    while len(second.assignment()) < len(PARTITIONS):
+        assert not deadline.expired()
+        second.consume(1, 0.1)
+    moves += 1
+    third = member("third")
+    until(second, third)
+    moves += 1
+    history.add(Fired, fault="F66", times=moves)
+    for one in (second, third):
+        take(one, 20, one.assignment())
+        one.close()
+    check(history, oracle)
+
+
+@pytest.mark.fault("F68")
+@pytest.mark.parametrize("seed", range(3))
+def test_any_sequence_of_calls_is_answered_as_the_plain_consumers(cluster: EmbeddedCluster, oracle: Oracle, seed: int) -> None:
+    dice, history = random.Random(seed), History()
+    partitions = [TopicPartition(TOPIC, partition) for partition in (0, 1)]
+    settings = direct_settings(cluster, enable_auto_offset_store=bool(seed % 2), **SMALL_RANGES)
+    paused: set[int] = set()
+    with recorded(Consumer, settings, history) as consumer:
+        consumer.assign([TopicPartition(TOPIC, tp.partition, 0) for tp in partitions])
+        take(consumer, 10, partitions)
+        for _ in range(60):
+            tp = dice.choice(partitions)
+            match dice.randrange(8):
+                case 0:
+                    consumer.seek(TopicPartition(TOPIC, tp.partition, dice.randrange(COUNT)))
+                case 1:
+                    consumer.pause([tp])
+                    paused.add(tp.partition)
+                case 2:
+                    consumer.resume([tp])
+                    paused.discard(tp.partition)
+                case 3:
+                    consumer.position(partitions)
+                case 4:
+                    consumer.inner.offsets_for_times([TopicPartition(TOPIC, tp.partition, 1)], PATIENCE_SECONDS)
+                case 5 if seed % 2:
+                    with suppress(KafkaException):  # where nothing was handed out since the last one
+                        consumer.commit(asynchronous=False)
+                case 6:
+                    consumer.poll(0.05)
+                case _:
+                    consumer.consume(dice.randrange(1, 40), 0.1)
+        if paused:
+            consumer.resume([TopicPartition(TOPIC, partition) for partition in paused])
+        for tp in partitions:
+            consumer.seek(TopicPartition(TOPIC, tp.partition, COUNT - 150))
+        finish(consumer, len(partitions))
+        assert taken_by(consumer) > 0
+    check(history, oracle)
+
+
+@pytest.mark.fault("F68", "F69")
+def test_a_second_thread_may_close_while_the_first_one_polls(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+    history = History()
+    consumer = recorded(Consumer, direct_settings(cluster, **SMALL_RANGES), history)
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    take(consumer, 10, [TopicPartition(TOPIC, 0)])
+    polling, refused = threading.Event(), threading.Event()
+
+    def poll_on() -> None:
+        try:
+            while True:
+                polling.set()
+                consumer.consume(1, 0.01)
+        except RuntimeError:
+            refused.set()
+
+    thread = threading.Thread(target=poll_on)
+    thread.start()
+    assert polling.wait(PATIENCE_SECONDS)
+    consumer.inner.close()
+    assert refused.wait(PATIENCE_SECONDS), "a closed consumer refuses to poll"
+    thread.join()
+    check(history, oracle)
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("kafka-remote-fetch") and one.is_alive()]
+
+
+@pytest.mark.fault("F69")
+def test_a_fork_in_the_middle_of_a_read_leaves_the_parent_as_it_was(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+    history = History()
+    with recorded(Consumer, direct_settings(cluster, **SMALL_RANGES), history) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        take(consumer, 10, [TopicPartition(TOPIC, 0)])
+        child = os.fork()
+        if child == 0:
+            os._exit(0)  # no consumer of librdkafka's can be used in a child
+        history.add(Fired, fault="F69")
+        assert os.waitpid(child, 0)[1] == 0
+        finish(consumer)
+        assert fallbacks(consumer.inner) == {}
+    check(history, oracle)
+
+
+_READER = """
+import sys
+from pathlib import Path
+from kafka_remote_client import Consumer
+from tests.support.history import History
+from tests.support.recorder import recorded
+from confluent_kafka import OFFSET_STORED, TopicPartition
+journal, topic, name, config = Path(sys.argv[1]), sys.argv[2], sys.argv[3], eval(sys.argv[4])
+consumer = recorded(Consumer, config, History(journal=journal), name)
+consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])
+while True:
+    for message in consumer.consume(7, 0.1):
+        if message.error() is None:
+            print(message.offset(), flush=True)
+            consumer.store_offsets(message=message)
+        else:
+            consumer.commit(asynchronous=False)
+            consumer.close()
+            sys.exit(0)
+    try:
+        consumer.commit(asynchronous=False)
+    except Exception as error:
+        assert "NO_OFFSET" in str(error), error
+"""
+
+
+@pytest.mark.fault("F70")
+def test_a_consumer_that_is_killed_again_and_again_reads_everything_from_its_last_commit(
+    cluster: EmbeddedCluster, oracle: Oracle, tmp_path: Path
+) -> None:
+    dice = random.Random(70)
+    config = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_offset_store=False, **SMALL_RANGES)
+    journals = []
+    for life in range(4):
+        journals.append(tmp_path / f"{life}.journal")
+        command = [sys.executable, "-c", _READER, str(journals[-1]), TOPIC, f"life-{life}", repr(config)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for number, _ in enumerate(process.stdout):
+                if life < 3 and number == dice.randrange(20, 80):
+                    process.kill()
+                    break
+            else:
+                assert life == 3 or process.wait(PATIENCE_SECONDS) == 0
+            process.stdout.read()
+        assert process.returncode in {0, -signal.SIGKILL}
+    history = History.merged(*journals)
+    check(history, oracle)
+
+
+@pytest.mark.fault("F71")
+def test_an_application_that_does_not_poll_for_too_long_cannot_commit_and_is_told_as_by_the_plain_consumer(
+    cluster: EmbeddedCluster,
+) -> None:
+    late = {"max_poll_interval_ms": 6_500, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 500}
+
+    def codes_after_a_long_pause(consumer: confluent_kafka.Consumer) -> list[int]:
+        try:
+            consumer.subscribe([TOPIC])
+            deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+            while not (first := consumer.consume(1, 0.1)):
+                assert not deadline.expired()
+            partition, offset = int(first[0].partition() or 0), int(first[0].offset() or 0)
+            threading.Event().wait(7.5)  # what is tested is that the application takes too long
+            codes: list[int] = []
+            while not codes:
+                assert not deadline.expired()
+                codes = [error.code() for message in consumer.consume(100, 0.1) if (error := message.error()) is not None]
+            with pytest.raises(KafkaException) as refused:
+                consumer.commit(offsets=[TopicPartition(TOPIC, partition, offset + 1)], asynchronous=False)
+            return [codes[0], refused.value.args[0].code()]
+        finally:
+            consumer.close()
+
+    makers = [
+        lambda: confluent_kafka.Consumer(plain_settings(cluster, **late)),
+        lambda: Consumer(direct_settings(cluster, **late, **SMALL_RANGES)),
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        theirs, ours = pool.map(lambda make: codes_after_a_long_pause(make()), makers)
+    assert ours == theirs
+    assert ours[0] == KafkaError._MAX_POLL_EXCEEDED
+
+
+@pytest.mark.fault("F73")
+@pytest.mark.parametrize("seed", range(2))
+def test_the_hand_over_while_segments_are_being_tiered_loses_nothing(tmp_path: Path, seed: int) -> None:
+    """A producer and the archiver go on while the reader passes the tier's end again and again, in both directions."""
+    dice, history, count = random.Random(seed), History(), 800
+    with small_cluster(tmp_path, max_grant_bytes=4_000) as cluster:
+        made = records(count, "growing")
+        cluster.produce(TOPIC, made[:200])
+        cluster.archive()
+        often = {"fetch_remote_recheck_interval_ms": 100, "fetch_remote_fallback_backoff_ms": 1}
+        with recorded(Consumer, direct_settings(cluster, **often, **SMALL_RANGES), history) as consumer:
+            consumer.assign([TopicPartition(TOPIC, 0, 0)])
+            for start in range(200, count, 40):
+                writer = threading.Thread(target=lambda first=start: cluster.produce(TOPIC, made[first : first + 40]))
+                writer.start()
+                consumer.consume(dice.randrange(10, 80), 0.1)
+                writer.join()
+                archiver = threading.Thread(target=cluster.archive)
+                archiver.start()
+                consumer.consume(dice.randrange(10, 80), 0.1)
+                if dice.random() < 0.3:
+                    consumer.seek(TopicPartition(TOPIC, 0, dice.randrange(start)))
+                archiver.join()
+            consumer.seek(TopicPartition(TOPIC, 0, 0))
+            wait_until(lambda: _reached(consumer, count), "all records", pause=0)
+            assert consumer.metrics()["remote-fetch-handovers-total"] >= 2
+        check(history, oracle_of(cluster, TOPIC, range(1)))
+
+
+def _reached(consumer: RecordedConsumer, offset: int) -> bool:
+    consumer.consume(100, 0.1)
+    return bool(consumer.inner.position([TopicPartition(TOPIC, 0)])[0].offset == offset)
+
+
+@pytest.mark.fault("F74")
+def test_a_store_that_is_dead_for_many_consumers_is_left_alone_by_each(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+    consumers = 20
+    cluster.faults.store_down()
+    settings = {"fetch_remote_breaker_failures": 3, "fetch_remote_breaker_reset_ms": 600_000, "fetch_remote_retries": 10}
+    histories = [History() for _ in range(consumers)]
+
+    def read(history: History) -> tuple[dict[str, int], dict[str, int]]:
+        with recorded(Consumer, direct_settings(cluster, **settings), history) as consumer:
+            consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in PARTITIONS])
+            finish(consumer, len(PARTITIONS))
+            assert taken_by(consumer) == 0
+            errors = consumer.metrics()["remote-fetch-errors-total"]
+            return fallbacks(consumer.inner), errors
+
+    with ThreadPoolExecutor(consumers) as pool:
+        seen = list(pool.map(read, histories))
+    most = 3 + 8  # what opens the breaker, and what was on its way by then
+    assert all(0 < errors["unavailable"] <= most for _, errors in seen), seen
+    assert all(fell_back.get("breaker-open", 0) > 0 for fell_back, _ in seen), seen
+    assert all(sum(fell_back.values()) == len(PARTITIONS) for fell_back, _ in seen), seen
+    for history in histories:
+        check(history, oracle)
