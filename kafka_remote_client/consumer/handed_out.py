@@ -15,6 +15,8 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException, Message
 
+from kafka_remote_client.threads import start_thread
+
 __all__ = ["HandedOut"]
 
 _TICK_SECONDS = 0.01
@@ -47,9 +49,8 @@ class HandedOut:
         with self._lock:
             self.due = False
             if self._thread is None:
-                arguments = (weakref.ref(self), self._stopped)
-                self._thread = threading.Thread(target=_watch, args=arguments, name="kafka-remote-offsets", daemon=True)
-                self._thread.start()
+                self._thread = start_thread("kafka-remote-offsets", _watch, weakref.ref(self), self._stopped)
+                self.due = self._thread is None  # with nobody to watch, each poll() does what the thread would have done
         return message
 
     def store(self) -> bool:

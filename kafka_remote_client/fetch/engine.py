@@ -29,16 +29,17 @@ from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
 from kafka_remote_client.fetch.memory import BufferPool, Lease
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
-from kafka_remote_client.fetch.range_io import Transfer, discard_range, read_range, store_host
+from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range, store_host
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.fetch.room import Room
 from kafka_remote_client.fetch.turns import Turns
 from kafka_remote_client.location.source import LocationSource, watch_caches
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
-from kafka_remote_client.plugin import RemoteStorageFetcher
+from kafka_remote_client.plugin import RemoteStorageFetcher, WritableBuffer
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.threads import start_thread
 
 __all__ = ["DEFAULT_FORMATS", "FetchEngine"]
 
@@ -121,6 +122,8 @@ class FetchEngine:
             self._readers.add(reader)
             self._turns.add(reader)
             self._start_threads()
+            if not self._threads:
+                reader.refuse("no-thread")
             self._work.notify()
         return reader
 
@@ -223,11 +226,8 @@ class FetchEngine:
     def _start_threads(self) -> None:
         wanted = self.config.max_in_flight + _LOCATION_THREADS + min(self._stuck, self.config.max_in_flight)
         alive = [thread for thread in self._threads if thread.is_alive()]
-        for number in range(len(alive), wanted):
-            thread = threading.Thread(target=self._run, name=f"kafka-remote-fetch-{number}", daemon=True)
-            alive.append(thread)
-            thread.start()
-        self._threads = alive
+        started = (start_thread(f"kafka-remote-fetch-{number}", self._run) for number in range(len(alive), wanted))
+        self._threads = alive + [thread for thread in started if thread is not None]
 
     def _run(self) -> None:
         while True:
@@ -316,18 +316,17 @@ class FetchEngine:
             self._work.notify()
             self._ready.notify_all()
 
-    def _read(self, task: RangeTask) -> None:
+    def _buffer(self, read: RangeRead) -> WritableBuffer:
         with self.lock:
-            transfer = Transfer(self._buffers.take(task.read.size))
-            if task.read.lease is not None:
-                task.read.lease.buffer = transfer.buffer
-        started = self._clock.monotonic()
-        error: RemoteStorageError | None = None
-        try:
-            deadline = Deadline(self._clock, self.config.read_timeout_ms / 1000)
-            read_range(self._fetcher, task.grant.location, task.read.granted, transfer, deadline)
-        except RemoteStorageError as failure:
-            error = failure
+            buffer = self._buffers.take(read.size)
+            if read.lease is not None:
+                read.lease.buffer = buffer
+            return buffer
+
+    def _read(self, task: RangeTask) -> None:
+        started, read = self._clock.monotonic(), task.read
+        deadline = Deadline(self._clock, self.config.read_timeout_ms / 1000)
+        transfer, error = attempt(self._fetcher, task.grant.location, read.granted, lambda: self._buffer(read), deadline)
         seconds = self._clock.monotonic() - started
         self.metrics.range_done(transfer.filled, seconds, error.cause if error else None)
         with self.lock:
@@ -369,7 +368,8 @@ class FetchEngine:
             self.metrics.error(error.cause)
             self._landed(task, None, error)
             self._start_threads()
-            threading.Thread(target=self._decode, args=(task.reader,), daemon=True).start()
+            if start_thread("kafka-remote-fetch-decode", self._decode, task.reader) is None:
+                self._decode(task.reader)
 
     def _decode(self, reader: RemoteReader) -> None:
         """Decodes what has landed, in order, until the next range is missing or another thread is at it."""

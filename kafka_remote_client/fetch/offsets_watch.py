@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.threads import start_thread
 
 __all__ = ["OffsetsWatch"]
 
@@ -38,8 +40,7 @@ class OffsetsWatch:
             if answer is None and not self._closed:
                 self._asked[topic, partition] = None
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="kafka-remote-offsets", daemon=True)
-                    self._thread.start()
+                    self._thread = start_thread("kafka-remote-offsets", self._run)
                 self._changed.notify()
             return answer
 
@@ -59,7 +60,7 @@ class OffsetsWatch:
                 if self._closed:
                     return
                 asked = list(self._asked)
-            answers = self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
+            answers = self._ask(asked)
             with self._changed:
                 for key in asked:
                     answer = answers[key]
@@ -68,3 +69,10 @@ class OffsetsWatch:
                         answer = PartitionOffsets()
                     self._asked.pop(key, None)
                     self._answers[key] = answer
+
+    def _ask(self, asked: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        try:
+            return self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
+        except Exception:  # noqa: BLE001 - a source that fails as it should not must not end the thread
+            _log.exception("asking for the bounds of tiers failed")
+            return dict.fromkeys(asked, LocationError("asking for the bounds failed"))

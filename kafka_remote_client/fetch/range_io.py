@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher, WritableBuffer
 
-__all__ = ["DiscardingFetcher", "Transfer", "discard_range", "read_range", "store_host"]
+__all__ = ["DiscardingFetcher", "Transfer", "attempt", "discard_range", "read_range", "store_host"]
 
 
 @runtime_checkable
@@ -36,6 +37,25 @@ class Transfer:
 
     buffer: WritableBuffer
     filled: int = 0
+
+
+def attempt(
+    fetcher: RemoteStorageFetcher,
+    location: SegmentLocation,
+    granted: GrantedRange,
+    take: Callable[[], WritableBuffer],
+    deadline: Deadline,
+) -> tuple[Transfer, RemoteStorageError | None]:
+    """Reads a range into the buffer that ``take`` gives: what arrived, and why not more. Never raises."""
+    transfer = Transfer(bytearray())
+    try:
+        transfer.buffer = take()
+        read_range(fetcher, location, granted, transfer, deadline)
+    except RemoteStorageError as error:
+        return transfer, error
+    except (MemoryError, OSError):  # of ``take`` alone: the system has no memory for us
+        return transfer, RemoteStorageError(f"there is no memory for bytes {granted.range}")
+    return transfer, None
 
 
 def read_range(

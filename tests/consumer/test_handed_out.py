@@ -131,3 +131,18 @@ def test_closing_ends_the_thread_and_so_does_dropping_the_last_reference() -> No
     del dropped
     gc.collect()
     wait_until(lambda: not set(watcher()) - before, "the other thread to end")
+
+
+def test_without_a_thread_each_poll_settles_and_no_record_is_lost(
+    handed_out: HandedOut, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = given = messages(3)
+    with monkeypatch.context() as refused:
+        refused.setattr("kafka_remote_client.consumer.handed_out.start_thread", lambda *_: None)
+        assert handed_out.begin(list(given)) is one
+        assert handed_out.due
+        assert handed_out.settle() == (one, [two, three])
+    assert handed_out.begin([two, three]) is two
+    assert not handed_out.due
+    assert len(watcher()) == 1
+    assert store.stored == [one]

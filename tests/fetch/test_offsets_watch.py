@@ -1,6 +1,8 @@
 import threading
 from collections.abc import Sequence
 
+import pytest
+
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
@@ -39,3 +41,29 @@ def test_a_closed_watch_asks_nobody() -> None:
     before = threading.active_count()
     assert watch.offsets("orders", 0) is None
     assert threading.active_count() == before
+
+
+def test_without_a_thread_nobody_answers_and_the_next_question_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+    with monkeypatch.context() as refused:
+        refused.setattr("kafka_remote_client.fetch.offsets_watch.start_thread", lambda *_: None)
+        assert watch.offsets("orders", 0) is None
+        watch_closed = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+        assert watch_closed.offsets("orders", 0) is None
+        watch_closed.close(5.0)
+    assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
+    watch.close(5.0)
+
+
+def test_an_error_that_no_source_may_raise_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    class Defective(GoldenTierSource):
+        def offsets_of(
+            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+        ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
+            raise KeyError("defect")
+
+    watch = OffsetsWatch(Defective(BOUNDS), SystemClock(), 5.0)
+    for _ in range(2):
+        assert wait_until(lambda: watch.offsets("orders", 0), "an answer") == PartitionOffsets()
+    watch.close(5.0)
+    assert "asking for the bounds of tiers failed" in caplog.text

@@ -9,7 +9,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.fetch.range_io import Transfer, discard_range, read_range, store_host
+from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range, read_range, store_host
 from kafka_remote_client.model import ByteRange, GrantedRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, WritableBuffer
 from tests.support.locations import ManualClock, location
@@ -138,3 +138,24 @@ def test_a_fetcher_that_keeps_ranges_forgets_those_that_were_wrong() -> None:
 
 def test_a_fetcher_that_keeps_nothing_has_nothing_to_forget() -> None:
     discard_range(Fetcher(ValueError()), location(), GrantedRange(ByteRange(10, 20)))
+
+
+def test_an_attempt_tells_what_arrived_and_why_not_more() -> None:
+    grant, buffer = location(ranges=(GrantedRange(ByteRange(0, 100), b"mine"),)), bytearray(128)
+    granted, deadline = grant.ranges[0], Deadline(ManualClock(), 5.0)
+    transfer, error = attempt(Fetcher(pieces(100)), grant, granted, lambda: buffer, deadline)
+    assert (transfer.filled, transfer.buffer is buffer, error) == (100, True, None)
+    transfer, error = attempt(Fetcher(pieces(60)), grant, granted, lambda: buffer, deadline)
+    assert (transfer.filled, type(error)) == (60, RemoteStorageUnavailableError)
+
+
+@pytest.mark.parametrize("refusal", [MemoryError(), OSError(12, "Cannot allocate memory")])
+def test_an_attempt_without_memory_is_a_failed_one(refusal: Exception) -> None:
+    def take() -> WritableBuffer:
+        raise refusal
+
+    grant = location(ranges=(GrantedRange(ByteRange(0, 100), b"mine"),))
+    transfer, error = attempt(Fetcher(pieces(100)), grant, grant.ranges[0], take, Deadline(ManualClock(), 5.0))
+    assert transfer.filled == 0
+    assert isinstance(error, RemoteStorageError)
+    assert str(error) == "there is no memory for bytes [0, 100)"

@@ -1,0 +1,88 @@
+"""What the engine does when the system gives it no thread or no memory. All else of it is in test_remote_reader."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch import engine as engines
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.memory import BufferPool
+from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel
+from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
+
+TOPIC, TIERED_END = "codec-none-rdk", 4200
+
+
+@pytest.fixture
+def engine() -> Iterator[FetchEngine]:
+    clock = SystemClock()
+    config = RemoteFetchConfig(enabled=True)
+    made = FetchEngine(GoldenTierSource(), ScriptedFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
+    yield made
+    made.close()
+    assert made.memory.held == 0
+
+
+def read(engine: FetchEngine) -> tuple[int, ReadEnd]:
+    """How many records came, and how it ended."""
+    count = 0
+    reader = engine.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    for item in reader.blocks(60.0):
+        if isinstance(item, ReadEnd):
+            return count, item
+        count += len(item)
+    raise AssertionError("no end")
+
+
+def test_without_any_thread_the_broker_reads(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as refused:
+        refused.setattr(engines, "start_thread", lambda *_: None)
+        count, end = read(engine)
+    assert (count, end.reason, end.next_offset) == (0, "no-thread", 0)
+    count, end = read(engine)  # they can be started again
+    assert (count, end.next_offset) == (TIERED_END, TIERED_END)
+
+
+def test_one_thread_is_enough(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread | None] = []
+    start_thread = engines.start_thread
+
+    def once(*args: Any) -> threading.Thread | None:
+        started.append(None if started else start_thread(*args))
+        return started[-1]
+
+    monkeypatch.setattr(engines, "start_thread", once)
+    count, _ = read(engine)
+    assert count == TIERED_END
+    assert len(started) > 1
+    assert started[0] is not None
+    assert started[0].is_alive()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")], ids=["python", "system"])
+def test_a_buffer_that_cannot_be_had_is_a_failed_range(
+    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    take, failed = BufferPool.take, list[int]()
+
+    def taking(self: BufferPool, size: int) -> Any:
+        if not failed:
+            failed.append(size)
+            raise error
+        return take(self, size)
+
+    monkeypatch.setattr(BufferPool, "take", taking)
+    count, end = read(engine)
+    assert failed
+    errors = engine.metrics.snapshot()["remote-fetch-errors-total"]
+    assert isinstance(errors, dict)
+    assert errors["storage-error"] == 1
+    assert count == end.next_offset

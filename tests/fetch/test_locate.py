@@ -1,0 +1,61 @@
+"""Asking a source: a failure of any kind is an answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.errors import LocationError
+from kafka_remote_client.fetch.locate import locate
+from kafka_remote_client.fetch.remote_reader import LocateTask, RemoteReader
+from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets
+from tests.support.locations import ManualClock
+
+
+class Source:
+    """Raises the same from each question."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def offsets(self, *_: Any) -> PartitionOffsets:
+        raise self._error
+
+    def locate(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+
+def task(*, stop_at_local: bool) -> LocateTask:
+    reader = SimpleNamespace(
+        topic="orders",
+        partition=0,
+        offsets=PartitionOffsets(earliest_local=5),
+        stop_at_local=stop_at_local,
+        isolation_level=IsolationLevel.READ_COMMITTED,
+    )
+    return LocateTask(cast("RemoteReader", reader), 10, -1, ahead=False)
+
+
+@pytest.mark.parametrize("stop_at_local", [True, False], ids=["bounds", "location"])
+def test_a_documented_error_is_the_answer(stop_at_local: bool) -> None:
+    error, clock = LocationError("gone"), ManualClock()
+    source = cast("LocationSource", Source(error))
+    found = locate(source, task(stop_at_local=stop_at_local), 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
+    assert found.answer is error
+    assert found.offset == 10
+
+
+@pytest.mark.parametrize("stop_at_local", [True, False], ids=["bounds", "location"])
+def test_an_error_that_no_source_may_raise_is_an_answer_too_and_is_logged(
+    stop_at_local: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    source = cast("LocationSource", Source(KeyError("secret")))
+    found = locate(source, task(stop_at_local=stop_at_local), 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
+    assert isinstance(found.answer, LocationError)
+    assert "secret" not in str(found.answer)
+    assert "asking where orders-0 lies failed" in caplog.text
