@@ -13,16 +13,20 @@ from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-import attrs
-
 from kafka_remote_client.errors import Action, DirectFetchError
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
-from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.plan import readable_end
 from kafka_remote_client.fetch.range_io import Transfer
+from kafka_remote_client.fetch.reader_values import LocateTask, RangeTask, ReadEnd, ReadyBlock
 from kafka_remote_client.fetch.record_forms import RecordForms
-from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    SegmentLocation,
+)
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
@@ -32,52 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["LocateTask", "RangeTask", "ReadEnd", "RemoteReader"]
 
 _LOOK_AHEAD_GRANTS = 2
-
-
-@attrs.frozen
-class ReadEnd:
-    """Why reading from the tier ended. ``next_offset`` is where to go on, ``leader_epoch`` the epoch of the last batch read.
-
-    ``reason`` is "end" (the bound was reached), a :class:`NotRemote` reason, or the cause of ``error``. ``offsets`` is what was
-    last learnt about the partition's tiers.
-    """
-
-    reason: str
-    next_offset: int
-    leader_epoch: int = UNKNOWN_EPOCH
-    error: DirectFetchError | None = None
-    offsets: PartitionOffsets = attrs.field(factory=PartitionOffsets)
-    out_of_range: bool = False
-
-
-@attrs.frozen(eq=False)
-class LocateTask:
-    """Ask where ``offset`` lies. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are being read.
-
-    ``renews``: the grant that it was asked for already, and whose URLs are to be replaced.
-    """
-
-    reader: RemoteReader
-    offset: int
-    leader_epoch: int
-    ahead: bool
-    renews: GrantRead | None = None
-
-
-@attrs.frozen(eq=False)
-class RangeTask:
-    """Read one range."""
-
-    reader: RemoteReader
-    grant: GrantRead
-    read: RangeRead
-
-
-@attrs.frozen(eq=False)
-class _Ready:
-    block: RecordBlock
-    extra: int
-    lease: Lease | None
 
 
 class RemoteReader(RecordForms):
@@ -119,8 +77,8 @@ class RemoteReader(RecordForms):
         self._ahead_failed = False
         self._relocated = False
         self._decoding: RangeRead | None = None
-        self._ready: deque[_Ready] = deque()
-        self._taken: _Ready | None = None
+        self._ready: deque[ReadyBlock] = deque()
+        self._taken: ReadyBlock | None = None
         self._taken_at = 0.0
         self._end: ReadEnd | None = None
         self._segment_id: object = None
@@ -319,14 +277,14 @@ class RemoteReader(RecordForms):
             self._range_failed(read, failure, damaged=error is not None)
         self._engine.announce(self)
 
-    def _held(self, block: RecordBlock, read: RangeRead) -> _Ready:
+    def _held(self, block: RecordBlock, read: RangeRead) -> ReadyBlock:
         """Accounts for a block: what it needs beyond the range's own memory, which it shares where it refers to it."""
         lease = read.lease.share() if self.borrow and read.lease is not None else None
         extra = max(0, block.nbytes - lease.size) if lease else block.nbytes
         self._engine.memory.force(extra)
-        return _Ready(block, extra, lease)
+        return ReadyBlock(block, extra, lease)
 
-    def _give_back(self, ready: _Ready) -> None:
+    def _give_back(self, ready: ReadyBlock) -> None:
         self._engine.give_back(ready.extra)
         if ready.lease is not None:
             ready.lease.drop()
@@ -371,8 +329,9 @@ class RemoteReader(RecordForms):
             self._finish(error.cause, error)
 
     def _finish(self, reason: str, error: DirectFetchError | None = None, *, out_of_range: bool = False) -> None:
+        segment = self._grants[0].location.metadata.remote_log_segment_id if error is not None and self._grants else None
         self._drop_grants()
-        self._end = ReadEnd(reason, self.next_offset, self.leader_epoch, error, self.offsets, out_of_range)
+        self._end = ReadEnd(reason, self.next_offset, self.leader_epoch, error, self.offsets, out_of_range, segment)
         self.state = transition(self.state, ReaderEvent.END)
         self._engine.announce(self)
 
