@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafka_remote_client.spark.job_plan import JobPlan
     from kafka_remote_client.spark.job_planner import plan
     from kafka_remote_client.spark.planning import Split
+    from kafka_remote_client.spark.progress_bar import show_progress
     from kafka_remote_client.spark.segments import Segments
     from kafka_remote_client.spark.split_records import SplitRecords
     from kafka_remote_client.spark.task_counters import load_counters
@@ -35,6 +36,7 @@ __all__ = [
     "plan",
     "read_segments",
     "register",
+    "show_progress",
 ]
 
 _HOMES = {
@@ -46,6 +48,7 @@ _HOMES = {
     "SplitRecords": "kafka_remote_client.spark.split_records",
     "load_counters": "kafka_remote_client.spark.task_counters",
     "plan": "kafka_remote_client.spark.job_planner",
+    "show_progress": "kafka_remote_client.spark.progress_bar",
 }
 
 
