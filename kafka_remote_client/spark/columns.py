@@ -5,11 +5,11 @@
     column         | type                                      | there
     key            | binary                                    | unless remote.includeKey=false
     value          | binary                                    | unless remote.includeValue=false
-    topic          | string                                    |
-    partition      | int                                       |
-    offset         | bigint                                    |
-    timestamp      | timestamp                                 |
-    timestampType  | int: -1 none, 0 CreateTime, 1 LogAppend   |
+    topic          | string                                    | unless remote.includeTopic=false
+    partition      | int                                       | unless remote.includePartition=false
+    offset         | bigint                                    | unless remote.includeOffset=false
+    timestamp      | timestamp                                 | unless remote.includeTimestamp=false
+    timestampType  | int: -1 none, 0 CreateTime, 1 LogAppend   | unless remote.includeTimestampType=false
     headers        | array<struct<key string, value binary>>,  | if includeHeaders=true
                    | null where a record has none              |
 
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
@@ -51,8 +52,7 @@ _TYPES = {
 
 def column_names(choice: ColumnChoice) -> tuple[str, ...]:
     """The columns, in their order."""
-    wanted = {"key": choice.key, "value": choice.value, "headers": choice.headers}
-    return tuple(name for name in _TYPES if wanted.get(name, True))
+    return tuple(name for name, is_there in zip(_TYPES, attrs.astuple(choice), strict=True) if is_there)
 
 
 def ddl(choice: ColumnChoice) -> str:

@@ -109,6 +109,11 @@ OPTIONS = tuple(
         ("remote.splitBytes", Scope.BOTH, str(DEFAULT_SPLIT_BYTES), "Segments that are smaller share a split up to this size."),
         ("remote.includeKey", Scope.BOTH, "true", "Whether there is a column with the key."),
         ("remote.includeValue", Scope.BOTH, "true", "Whether there is a column with the value."),
+        ("remote.includeTopic", Scope.BOTH, "true", "Whether there is a column with the topic."),
+        ("remote.includePartition", Scope.BOTH, "true", "Whether there is a column with the partition."),
+        ("remote.includeOffset", Scope.BOTH, "true", "Whether there is a column with the offset."),
+        ("remote.includeTimestamp", Scope.BOTH, "true", "Whether there is a column with the timestamp."),
+        ("remote.includeTimestampType", Scope.BOTH, "true", "Whether there is a column with the timestamp's type."),
         (
             "remote.pushFilters",
             Scope.BATCH,

@@ -57,10 +57,15 @@ class Subscription:
 
 @attrs.frozen
 class ColumnChoice:
-    """Which of the columns that can be left out there are."""
+    """Which columns there are, in their order."""
 
     key: bool = True
     value: bool = True
+    topic: bool = True
+    partition: bool = True
+    offset: bool = True
+    timestamp: bool = True
+    timestamp_type: bool = True
     headers: bool = False
 
 
@@ -200,11 +205,19 @@ class _Reader:
 
 
 def _columns(reader: _Reader) -> ColumnChoice:
-    return ColumnChoice(
+    choice = ColumnChoice(
         key=reader.switch("remote.includeKey", default=True),
         value=reader.switch("remote.includeValue", default=True),
+        topic=reader.switch("remote.includeTopic", default=True),
+        partition=reader.switch("remote.includePartition", default=True),
+        offset=reader.switch("remote.includeOffset", default=True),
+        timestamp=reader.switch("remote.includeTimestamp", default=True),
+        timestamp_type=reader.switch("remote.includeTimestampType", default=True),
         headers=reader.switch("includeHeaders", default=False),
     )
+    if not any(attrs.astuple(choice)):
+        raise ConfigurationError("remote.include…: at least one column must be left")
+    return choice
 
 
 def _global_timestamp(name: str, text: str) -> OffsetBound:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark.columns import BATCH_ROWS, batches, column_names, ddl, from_messages
 from kafka_remote_client.spark.offsets import TopicPartition
@@ -38,6 +38,16 @@ def test_columns_are_those_of_spark_s_own_source() -> None:
 
 def test_columns_can_be_left_out() -> None:
     assert column_names(options(includeKey="false", includeValue="false")) == ALL[2:-1]
+    for name in ALL[:-1]:
+        given = {f"include{name[0].upper()}{name[1:]}": "false", "includeHeaders": "true"}
+        assert column_names(options(**given)) == tuple(column for column in ALL if column != name)
+
+
+def test_one_column_has_to_be_left() -> None:
+    without = {f"include{name[0].upper()}{name[1:]}": "false" for name in ALL}
+    assert column_names(options(**{**without, "includeHeaders": "true"})) == ("headers",)
+    with pytest.raises(ConfigurationError, match="at least one column must be left"):
+        options(**without)
 
 
 def test_batches_have_the_columns_asked_for_and_no_more_rows_than_are_good() -> None:
