@@ -148,6 +148,7 @@ def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
     assert rows == expected[:6]
 
 
+@pytest.mark.fault("F66")
 def test_what_was_gathered_before_a_revocation_is_not_handed_out(consumer: SeamedConsumer) -> None:
     gather(consumer)
     consumer.during = lambda: consumer.incremental_unassign([at(0)])
@@ -237,6 +238,7 @@ def test_a_broker_record_that_waits_is_not_in_the_position(consumer: SeamedConsu
     assert position(consumer) == local_start + 5
 
 
+@pytest.mark.fault("F67")
 def test_lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_stored(consumer: SeamedConsumer) -> None:
     seen: list[tuple[str, int]] = []
     consumer.unassign()

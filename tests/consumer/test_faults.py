@@ -221,6 +221,7 @@ def test_a_location_that_cannot_be_used_costs_speed_only(cluster: EmbeddedCluste
         assert sum(fallbacks(consumer).values()) == 1
 
 
+@pytest.mark.fault("F61")
 def test_a_location_peer_that_never_announced_itself_is_not_asked(cluster: EmbeddedCluster) -> None:
     topic = "at-the-mock"
     cluster.produce(topic, [(b"k", b"v%d" % n) for n in range(50)])
@@ -245,6 +246,7 @@ def test_a_location_peer_that_is_not_there_leaves_everything_to_the_broker(
 
 
 @pytest.mark.parametrize("one", ["poll", "consume"])
+@pytest.mark.fault("F57")
 def test_a_shim_that_vanishes_ends_as_with_confluent_kafka(tmp_path: Any, one: str) -> None:
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, TOPIC, COUNT)

@@ -118,6 +118,7 @@ def test_a_callback_that_cannot_be_called_is_refused(cluster: EmbeddedCluster, c
         consumer.subscribe([TOPIC], **{callback: 5})
 
 
+@pytest.mark.fault("F66")
 def test_two_members_of_a_group_read_everything_in_order(cluster: EmbeddedCluster, expected: dict[int, list[Row]]) -> None:
     # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
     sessions = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}

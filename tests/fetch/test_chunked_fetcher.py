@@ -168,6 +168,7 @@ def test_an_encrypted_location_needs_its_key(data_key):
         read(RecordingFetcher({"a.log": stored}), location("a.log", table, data_key), 0, 10)
 
 
+@pytest.mark.fault("S20")
 def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
     stored, table = in_chunks(DATA, 100, BOTH)
     wrong = b"wrong key of exactly 32 bytes!!!"
@@ -177,6 +178,7 @@ def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.fault("S20")
 def test_what_is_sound_before_a_damaged_chunk_is_delivered(form):
     stored, table = in_chunks(DATA, 100, form)
     second = table.chunks.chunk(1)
@@ -192,6 +194,7 @@ def test_what_is_sound_before_a_damaged_chunk_is_delivered(form):
     stream.close()
 
 
+@pytest.mark.fault("S19")
 def test_a_bomb_is_an_invalid_answer():
     stored, _ = in_chunks(bytes(10_000_000), 10_000_000, ZSTD)
     index = ChunkIndex.of_sizes(ZSTD, [len(stored)], chunk_size=500, original_start=0, original_end=500)
@@ -223,6 +226,7 @@ def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
         assert read_all(stream, 1 << 20) == data
 
 
+@pytest.mark.fault("S19")
 def test_a_table_that_promises_more_than_comes_costs_no_more_memory_than_comes():
     index = ChunkIndex.of_sizes(ZSTD, [64 << 20], chunk_size=64 << 20, original_start=0, original_end=64 << 20)
     custom = LocationMetadata(object_key="a.log", chunk_table=ChunkTable(index, ZSTD).encode()).encode()

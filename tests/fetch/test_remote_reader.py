@@ -370,6 +370,7 @@ def test_a_reader_stopped_between_two_ranges_gives_back_the_memory_of_both(monke
         assert stopped.wait(60)
 
 
+@pytest.mark.fault("F72")
 def test_memory_bounds_what_is_read_ahead() -> None:
     config = attrs.evolve(CONFIG, buffer_memory=30_000)
     with rig(GoldenTierSource(range_bytes=5000), config=config) as made:
@@ -533,6 +534,7 @@ def test_a_range_in_flight_keeps_its_url() -> None:
     assert made.metrics.snapshot()["remote-fetch-over-read-bytes-total"] == 0
 
 
+@pytest.mark.fault("F72")
 def test_a_thousand_partitions_are_read_and_none_is_forgotten() -> None:
     with rig(config=attrs.evolve(CONFIG, buffer_memory=4 << 20)) as made:
         readers = [made.engine.reader("logappend", 0, 0, end_offset=40, isolation_level=UNCOMMITTED) for _ in range(1000)]

@@ -183,6 +183,7 @@ def test_other_errors_are_final(setup: Setup, code: int) -> None:
     assert len(setup.broker.fetches) == 1
 
 
+@pytest.mark.fault("F62")
 def test_the_new_leader_is_asked_when_the_old_one_is_gone(setup: Setup) -> None:
     successor = FakeBroker()
     with ScriptedPeer(successor.script()) as peer, ScriptedPeer(setup.broker.script()) as old:

@@ -212,6 +212,7 @@ def test_a_window_off_the_leaders_lineage_is_not_located(setup: Setup) -> None:
     setup.broker.answers = lambda asked: failing if asked.fetch_offset == 160 else setup.broker.whole
 
 
+@pytest.mark.fault("F65")
 def test_a_topic_that_was_created_again_is_another_one(setup: Setup) -> None:
     setup.locate()
     setup.broker.topic_id = UUID(int=8)

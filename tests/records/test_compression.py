@@ -138,6 +138,7 @@ def test_too_small_memory_is_told_from_damage(codec: int, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("codec", REAL.values(), ids=REAL)
+@pytest.mark.fault("S19")
 def test_bomb_costs_the_cap_and_no_more(codec: int) -> None:
     reserved: list[int] = []
 

@@ -46,6 +46,7 @@ def test_a_chunk_of_another_size_is_refused(form, difference):
 
 
 @pytest.mark.parametrize("at", [0, 11, 12, 40, -17, -16, -1])
+@pytest.mark.fault("S20")
 def test_a_flipped_bit_of_an_encrypted_chunk_is_refused_before_a_byte_is_used(at):
     chunk = bytearray(stored(DATA, ChunkForm(encrypted=True)))
     chunk[at] ^= 1
