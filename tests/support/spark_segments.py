@@ -8,19 +8,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import Message
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from examples import spark_to_database as example
 from kafka_remote_client.spark import SplitRecords, read_segments
 from tests.support.spark_driver import digest_of
 
-__all__ = ["attempt", "failing", "frame", "handled", "sizes"]
+__all__ = ["attempt", "copied", "failing", "frame", "handled", "sizes"]
 
 Options = dict[str, str]
 
@@ -34,7 +36,7 @@ def attempt() -> int:
 def handled(spark: SparkSession, options: Options, directory: str, finished: list[str], trouble: dict[str, str]) -> Any:
     """Each split's records in files of ``directory``; ids of the splits and what was counted.
 
-    ``trouble``: what happens to the first attempt at a split half way, by its number: "raise" or "kill".
+    ``trouble``: what happens to the first attempt at a split half way, by the split's number: "raise" or "kill".
     """
     segments = read_segments(spark, options).without(finished)
     by_id = {segments.splits[int(number)].id: kind for number, kind in trouble.items()}
@@ -46,7 +48,8 @@ def _to_file(directory: str, trouble: dict[str, str], records: SplitRecords) -> 
     rows = []
     for message in records:
         kind, time = message.timestamp()
-        headers = [[name, _hex(value)] for name, value in message.headers() or ()] or None
+        pairs: Any = message.headers() or ()
+        headers = [[name, _hex(value)] for name, value in pairs] or None
         found = (_hex(message.key()), _hex(message.value()), message.topic(), message.partition(), message.offset())
         rows.append([*found, time / 1000, kind - 1, headers])
         if attempt() == 0 and len(rows) == 3:
@@ -63,8 +66,39 @@ def _happen(kind: str, records: SplitRecords) -> None:
         raise RuntimeError(f"the table of {records.id} is gone")
 
 
-def _hex(value: bytes | None) -> str | None:
+def _hex(value: Any) -> str | None:
     return None if value is None else value.hex()
+
+
+def copied(spark: SparkSession, options: Options, database: str, trouble: dict[str, str]) -> Any:
+    """The example with a database: how many splits it took. ``trouble``: as above, by the numbers of tasks."""
+    example.store = partial(_store, example.store, trouble)
+    try:
+        return example.copy(spark, options, database)
+    finally:
+        example.store = example.store.args[0]
+
+
+def _store(store: Callable[..., None], trouble: dict[str, str], database: str, records: SplitRecords) -> None:
+    context = TaskContext.get()
+    assert context is not None
+    kind = trouble.get(str(context.partitionId()), "") if context.attemptNumber() == 0 else ""
+    store(database, _Troubled(records, kind))
+
+
+class _Troubled:
+    """A split's records, with something that happens after the third one."""
+
+    def __init__(self, records: SplitRecords, kind: str) -> None:
+        self.id = records.id
+        self._records = records
+        self._kind = kind
+
+    def __iter__(self) -> Iterator[Message]:
+        for number, message in enumerate(self._records):
+            if number == 3:
+                _happen(self._kind, self._records)
+            yield message
 
 
 def failing(spark: SparkSession, options: Options) -> Any:

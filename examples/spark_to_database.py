@@ -1,0 +1,91 @@
+"""Copies records of Kafka topics into a database, each exactly once, whatever happens to tasks and to the job.
+
+A split's records and the mark that it is finished are one transaction, so a split is in the database as a whole or not at all.
+A task that is repeated, or runs twice, finds the mark and leaves it at that; a job that is started again, after a crash or for
+new records, reads only what is not finished.
+
+    python examples/spark_to_database.py --database sqlite:///copy.db subscribe=orders kafka.bootstrap.servers=localhost:9092 …
+
+``--database`` may also be postgresql://…, which needs psycopg. The rest are options of ``format("kafka-remote")``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from kafka_remote_client.spark import SplitRecords, read_segments
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS finished_splits (id TEXT PRIMARY KEY)",
+    "CREATE TABLE IF NOT EXISTS records (topic TEXT, part INT, position BIGINT, time_ms BIGINT, key BYTEA, value BYTEA,"
+    " PRIMARY KEY (topic, part, position))",
+)
+
+
+def connect(database: str) -> tuple[Any, str]:
+    """A connection, and what stands for a value in its SQL."""
+    if database.startswith("sqlite:///"):
+        # One writer at a time: the others wait for their turn.
+        return sqlite3.connect(database.removeprefix("sqlite:///"), timeout=600), "?"
+    import psycopg  # noqa: PLC0415 - only PostgreSQL needs it
+
+    return psycopg.connect(database), "%s"
+
+
+def store(database: str, records: SplitRecords) -> None:
+    """What a task does with a split: all of it and its mark, or nothing. Raises what the database raises."""
+    connection, mark = connect(database)
+    with closing(connection), connection:  # leaving it commits, unless something was raised
+        cursor = connection.cursor()
+        # Who runs the same split at the same time waits here until this one is through.
+        cursor.execute(f"INSERT INTO finished_splits VALUES ({mark}) ON CONFLICT DO NOTHING", (records.id,))
+        if cursor.rowcount:
+            cursor.executemany(f"INSERT INTO records VALUES ({', '.join([mark] * 6)})", rows(records))
+
+
+def rows(records: SplitRecords) -> Iterator[tuple[object, ...]]:
+    """A row of the table for each record."""
+    for message in records:
+        _, time = message.timestamp()
+        yield message.topic(), message.partition(), message.offset(), time, message.key(), message.value()
+
+
+def finished(database: str) -> list[str]:
+    """The splits that are in the database; makes the tables where there are none."""
+    connection, _ = connect(database)
+    with closing(connection), connection:
+        cursor = connection.cursor()
+        for table in TABLES:
+            cursor.execute(table)
+        return [split_id for (split_id,) in cursor.execute("SELECT id FROM finished_splits").fetchall()]
+
+
+def copy(spark: SparkSession, options: dict[str, str], database: str) -> int:
+    """Copies what is not in the database yet; the number of splits that this took."""
+    segments = read_segments(spark, options).without(finished(database))
+    segments.foreachPartition(partial(store, database))
+    return len(segments.splits)
+
+
+def main() -> None:
+    """Runs with the master that ``spark-submit`` was told, else on this machine, with four attempts for each task."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--database", required=True)
+    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    arguments = parser.parse_args()
+    settings = SparkConf().setAppName("spark_to_database").setIfMissing("spark.master", "local[2,4]")
+    spark = SparkSession.builder.config(conf=settings).getOrCreate()
+    print(copy(spark, dict(arguments.options), arguments.database), "splits copied")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""examples/spark_to_database.py: each record is in the database exactly once, whatever happens to tasks and to the job."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import ROOT
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.postgres import PostgresServer, postgres_programs
+from tests.support.spark import NEWEST, SparkDriver, environment, pyspark_home
+from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+
+# The first test waits for sessions, and each for a topic to be tiered.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
+
+COPIED = "tests.support.spark_segments:copied"
+
+
+# PostgreSQL where there is one: nothing is skipped where there is none.
+@pytest.fixture(params=["sqlite", *(["postgresql"] if postgres_programs() else [])])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'copy.db'}"
+        return
+    programs = postgres_programs()
+    assert programs is not None
+    with PostgresServer(programs) as server:
+        yield server.url
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    with shim_before(kafka_broker) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topic(running_broker: KafkaBroker) -> str:
+    """It grows with each test."""
+    return write_codec_topic(running_broker, "spark-to-database")
+
+
+def stored(database: str) -> list[tuple[Any, ...]]:
+    """All rows in the order of offsets, times in seconds and bytes as hexadecimal digits, as the jobs give them."""
+    if database.startswith("sqlite"):
+        connection: Any = sqlite3.connect(database.removeprefix("sqlite:///"))
+    else:
+        import psycopg
+
+        connection = psycopg.connect(database)
+    with closing(connection):
+        query = "SELECT key, value, topic, part, position, time_ms FROM records ORDER BY topic, part, position"
+        found = connection.cursor().execute(query).fetchall()
+    return [
+        (None if key is None else key.hex(), None if value is None else value.hex(), topic, part, position, time / 1000)
+        for key, value, topic, part, position, time in found
+    ]
+
+
+def of_spark_s_own_source(spark: SparkDriver, broker: KafkaBroker, topic: str) -> list[tuple[Any, ...]]:
+    found = spark("rows", source="kafka", options=through_the_broker(broker, subscribe=topic))
+    return sorted((tuple(row[1:7]) for row in found), key=lambda row: row[2:5])
+
+
+def test_each_record_is_stored_once_though_tasks_fail_and_are_killed(
+    spark_repeating: SparkDriver,
+    spark_beside: SparkDriver,
+    kafka_broker: KafkaBroker,
+    shim: Shim,
+    topic: str,
+    database: str,
+) -> None:
+    options = directly(shim, subscribe=topic)
+    trouble = {"0": "raise", "2": "kill", "5": "raise"}
+    split = {"minPartitions": "8"}
+    assert spark_repeating(COPIED, options=options | split, database=database, trouble=trouble) >= 8
+    assert stored(database) == of_spark_s_own_source(spark_beside, kafka_broker, topic)
+    # Started again, the job finds nothing left to do; later, what is new.
+    assert spark_repeating(COPIED, options=options, database=database, trouble={}) == 0
+    append(kafka_broker, topic, ["lz4"])
+    if database.startswith("sqlite"):
+        assert "2 splits copied" in printed_by_the_command(database, options)
+    else:
+        assert spark_repeating(COPIED, options=options, database=database, trouble={}) == 2
+    assert stored(database) == of_spark_s_own_source(spark_beside, kafka_broker, topic)
+
+
+def printed_by_the_command(database: str, options: dict[str, str]) -> str:
+    command = [sys.executable, "examples/spark_to_database.py", "--database", database]
+    done = subprocess.run(
+        [*command, *(f"{name}={value}" for name, value in options.items())],
+        cwd=ROOT,
+        env=environment(pyspark_home(NEWEST)) | {"PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
