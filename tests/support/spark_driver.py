@@ -27,6 +27,8 @@ __all__ = ["digest_of"]
 
 Options = dict[str, str]
 
+_FAILS = "this batch is to fail"
+
 
 def _frame(spark: SparkSession, source: str, options: Options) -> DataFrame:
     return spark.read.format(source).options(**options).load()
@@ -134,7 +136,7 @@ def batches(
 
     def handle(frame: DataFrame, number: int) -> None:
         if number == fail_at:
-            raise RuntimeError("this batch fails")
+            raise RuntimeError(_FAILS)
         if append_to is not None and not seen:
             _append(*append_to)
         aggregates = [_expression(text) for text in ("min(offset)", "max(offset)", "count(*)")]
@@ -144,8 +146,8 @@ def batches(
     query = read.writeStream.foreachBatch(handle).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     try:
         query.awaitTermination()
-    except StreamingQueryException:
-        if fail_at is None:
+    except StreamingQueryException as error:
+        if _FAILS not in str(error):
             raise
     return seen
 

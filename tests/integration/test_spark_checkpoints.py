@@ -1,0 +1,128 @@
+"""Checkpoints of ``format("kafka-remote")``: handed over between sources and versions of Spark, with a batch that was not
+committed, and by queries that end at the end of the log as it was when they began.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.spark import SparkDriver
+from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+
+# The first test waits for a session and for a topic to be tiered.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
+
+OURS, THEIRS = "kafka-remote", "kafka"
+CANARY = "marked-secret-a7c0"
+SECRETS = {"kafka.ssl.keystore.password": CANARY, "kafka.ssl.key.password": CANARY}
+FIRST = [[0, 0, 624, 625], [1, 0, 624, 625]]
+SECOND = [[0, 625, 749, 125], [1, 625, 749, 125]]
+THIRD = [[0, 750, 874, 125], [1, 750, 874, 125]]
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    with shim_before(kafka_broker) as running:
+        yield running
+
+
+class Query:
+    """A topic of 625 records in each of two partitions, and a checkpoint with which any source goes on."""
+
+    def __init__(self, broker: KafkaBroker, shim: Shim, checkpoint: Path) -> None:
+        self.topic = write_codec_topic(broker, f"spark-checkpoint-{uuid4()}")
+        self.checkpoint = checkpoint
+        self._broker = broker
+        more = {"subscribe": self.topic, "startingOffsets": "earliest", "includeHeaders": "false"}
+        self._options = {OURS: directly(shim, **more, **SECRETS), THEIRS: through_the_broker(broker, **more)}
+
+    def append(self) -> None:
+        """125 records more in each partition."""
+        append(self._broker, self.topic, ["lz4"])
+
+    def run(self, driver: SparkDriver, source: str, *, options: dict[str, str] | None = None, **more: Any) -> Any:
+        """Partition, first and last offset, and records of each batch by its number (``spark_driver.batches``)."""
+        given = self._options[source] | (options or {})
+        found = driver("batches", source=source, options=given, checkpoint=str(self.checkpoint), **more)
+        return {number: partitions for number, partitions in found if partitions}
+
+    @property
+    def appended_meanwhile(self) -> dict[str, Any]:
+        """Has ``spark_driver.batches`` append 10 records to partition 0 while the first batch is under way."""
+        return {"append_to": [self._broker.bootstrap_servers, self.topic]}
+
+    def logged(self, what: str) -> list[int]:
+        """The batches that a log of the checkpoint has."""
+        return sorted(int(path.name) for path in (self.checkpoint / what).iterdir() if path.name.isdecimal())
+
+    def check_no_secret(self) -> None:
+        texts = {path: path.read_text(errors="replace") for path in self.checkpoint.rglob("*") if path.is_file()}
+        assert texts
+        assert [path for path, text in texts.items() if re.search(rf"{CANARY}|signature=|127\.0\.0\.1", text)] == []
+
+
+@pytest.fixture
+def query(kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path) -> Query:
+    return Query(kafka_broker, shim, tmp_path / "checkpoint")
+
+
+def test_our_source_runs_the_very_batch_that_theirs_did_not_commit(spark_beside: SparkDriver, query: Query) -> None:
+    move_in_the_middle_of_a_batch(query, (spark_beside, THEIRS), (spark_beside, OURS))
+
+
+def test_their_source_runs_the_very_batch_that_ours_did_not_commit(spark_beside: SparkDriver, query: Query) -> None:
+    move_in_the_middle_of_a_batch(query, (spark_beside, OURS), (spark_beside, THEIRS))
+
+
+def test_our_source_on_the_newest_spark_goes_on_with_a_checkpoint_of_theirs(
+    spark_beside: SparkDriver, spark_newest: SparkDriver, query: Query
+) -> None:
+    move_in_the_middle_of_a_batch(query, (spark_beside, THEIRS), (spark_newest, OURS))
+
+
+def move_in_the_middle_of_a_batch(query: Query, first: tuple[SparkDriver, str], second: tuple[SparkDriver, str]) -> None:
+    assert query.run(*first) == {0: FIRST}
+    query.append()
+    assert query.run(*first, fail_at=1) == {}
+    assert (query.logged("offsets"), query.logged("commits")) == ([0, 1], [0])
+    # What came since then is not of the batch that is under way.
+    query.append()
+    found = query.run(*second)
+    if second[1] == OURS and second[0] is first[0]:
+        # Of a Python source Spark 4.0 runs one batch, and this was it.
+        assert found == {1: SECOND}
+        found |= query.run(*second)
+    assert found == {1: SECOND, 2: THIRD}
+    query.check_no_secret()
+    query.append()
+    assert query.run(*first if first[0] is second[0] else second) == {3: [[p, 875, 999, 125] for p in (0, 1)]}
+
+
+@pytest.mark.parametrize("version", ["beside", "newest"])
+def test_available_now_ends_where_the_log_ended_when_it_began(
+    spark_beside: SparkDriver, spark_newest: SparkDriver, query: Query, version: str
+) -> None:
+    driver = {"beside": spark_beside, "newest": spark_newest}[version]
+    assert query.run(driver, OURS, **query.appended_meanwhile) == {0: FIRST}
+    assert query.run(driver, OURS) == {1: [[0, 625, 634, 10]]}
+    assert query.run(driver, OURS) == {}
+
+
+def test_available_now_with_a_limit_ends_where_the_log_ended_when_it_began(spark_newest: SparkDriver, query: Query) -> None:
+    options = {"maxOffsetsPerTrigger": "400"}
+    thirds = {n: [[p, 200 * n, 200 * n + 199, 200] for p in (0, 1)] for n in range(3)}
+    found = query.run(spark_newest, OURS, options=options, fail_at=2, **query.appended_meanwhile)
+    assert found == {0: thirds[0], 1: thirds[1]}
+    # Begun anew, it runs the batch that was under way, and goes on to where the log ends now.
+    query.append()
+    found = query.run(spark_newest, OURS, options=options, **query.appended_meanwhile)
+    assert found == {2: thirds[2], 3: [[0, 600, 759, 160], [1, 600, 749, 150]]}
+    assert query.run(spark_newest, OURS, options=options) == {4: [[0, 760, 769, 10]]}
