@@ -214,3 +214,11 @@ def test_options_are_given_as_spark_takes_them(monkeypatch: pytest.MonkeyPatch) 
     found = kafka_remote_client.spark.read_segments(spark, options, subscribe="t", minPartitions=7)
     assert isinstance(found, kafka_remote_client.spark.Segments)
     assert found._options == {**OPTIONS, "minPartitions": "7"}
+
+
+def test_the_names_are_found_at_the_top_and_others_are_not() -> None:
+    for name in kafka_remote_client.spark.__all__:
+        assert name in dir(kafka_remote_client.spark)
+        assert getattr(kafka_remote_client.spark, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = kafka_remote_client.spark.nonsense
