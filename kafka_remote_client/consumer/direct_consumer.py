@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
 from kafka_remote_client.consumer.messages import key_of
-from kafka_remote_client.consumer.partition_flow import Route
 
 __all__ = ["DirectConsumer"]
 
@@ -84,7 +83,9 @@ class DirectConsumer(AssignedConsumer):
 
     def _poll_broker(self, timeout: float) -> Message | None:
         message = super().poll(timeout)
-        if message is None or (self._flows.redirected and not self._speaks_for_the_broker(message)):
+        if message is not None and self._flows.redirected:
+            message = self._heeded(message)
+        if message is None:
             return None
         if message.error() is None:
             self._broker_records += 1
@@ -150,7 +151,7 @@ class DirectConsumer(AssignedConsumer):
         arrived = super().consume(room, seconds)
         count = len(arrived)
         if count and self._flows.redirected:
-            arrived = [message for message in arrived if self._speaks_for_the_broker(message)]
+            arrived = [heeded for message in arrived if (heeded := self._heeded(message)) is not None]
         if arrived:
             self._count(arrived)
             if self._gathered:
@@ -166,14 +167,11 @@ class DirectConsumer(AssignedConsumer):
         else:
             self._broker_records += len(arrived)
 
-    def _speaks_for_the_broker(self, message: Message) -> bool:
-        """Whether a record or the end of a partition counts: not while the partition's next record comes from elsewhere."""
+    def _heeded(self, message: Message) -> Message | None:
+        """What counts of a message of the inner consumer: see :meth:`Routing.heeded`."""
         topic, partition = message.topic(), message.partition()
         flow = None if topic is None or partition is None else self._flows.get(topic, partition)
-        if flow is None or (flow.route is Route.BROKER and not flow.moved):
-            return True
-        error = message.error()
-        return error is not None and error.code() != KafkaError._PARTITION_EOF
+        return message if flow is None else self._routing.heeded(flow, message)
 
     def _hand_out(self, limit: int) -> list[Message]:
         """The first ``limit`` of what was gathered; positions and stored offsets follow it."""

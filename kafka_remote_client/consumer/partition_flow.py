@@ -20,6 +20,7 @@ from enum import Enum, auto
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
 
+from kafka_remote_client.consumer.damage import Damage
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
@@ -59,6 +60,10 @@ class PartitionFlow:
         self.paused = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
+        self.damage: Damage | None = None
+        """What was found damaged in the tier and has not been got past since."""
+        self.halted = False
+        """Whether it is damaged at the broker too, so that nothing is delivered."""
         self.offsets = PartitionOffsets()
         self.recheck_at = 0.0
         self.failures = 0
@@ -127,7 +132,8 @@ class PartitionFlow:
         self.reached = self.position = OFFSET_INVALID
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.route = Route.BROKER
-        self.moved = False
+        self.moved = self.halted = False
+        self.damage = None
 
     def detach(self) -> None:
         """Stops reading; nothing that was read ahead is delivered any more."""

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.topic_filter import TopicFilter
@@ -104,6 +105,7 @@ class Routing:
         self._flows.parked.add(flow.key)
         flow.route = Route.REMOTE
         flow.moved = True
+        flow.damage = None
         if not flow.paused:
             flow.reader = self._engine.reader(
                 flow.topic,
@@ -120,6 +122,7 @@ class Routing:
         """Lets the inner consumer deliver from the flow's next offset."""
         flow.detach()
         flow.route = Route.BROKER
+        flow.halted = False
         self._flows.reroute()
         partition = flow.here
         try:
@@ -138,6 +141,35 @@ class Routing:
         else:
             self._flows.parked.discard(flow.key)
             flow.moved = False
+
+    def heeded(self, flow: PartitionFlow, message: Message) -> Message | None:
+        """What the application gets of a message of the inner consumer, while ``flow`` is not plainly on its path.
+
+        Nothing of a record or an end whose turn comes elsewhere or that is behind damage in both tiers.
+        """
+        error = message.error()
+        if flow.halted:
+            return None
+        if flow.route is Route.BROKER and not flow.moved:
+            if flow.damage is None or (error is not None and not is_damage(error)):
+                return message
+            if error is not None:
+                return self._halt(flow, flow.damage, error)
+            flow.damage = None  # the broker's copy is good
+            self._flows.reroute()
+            return message
+        return None if error is None or error.code() == KafkaError._PARTITION_EOF else message
+
+    def _halt(self, flow: PartitionFlow, damage: Damage, error: KafkaError) -> Message:
+        """The broker's copy is bad too. go_broker() and a seek end it."""
+        self._inner.pause([flow.bare])
+        self._flows.parked.add(flow.key)
+        flow.halted = flow.moved = True
+        flow.recheck_at = _NEVER
+        self._flows.reroute()
+        message = told(flow.topic, flow.partition, damage, error)
+        _log.error("%s", message.error())
+        return message
 
     def take(self, limit: int) -> list[Message] | None:
         """The next slice of the partition whose turn it is. Ends of readers are acted on in passing."""
@@ -190,6 +222,7 @@ class Routing:
         flow.offsets = end.offsets
         flow.next_offset = end.next_offset
         flow.leader_epoch = end.leader_epoch
+        flow.damage = damage_of(end)
         if end.error is None and 0 <= end.offsets.earliest_local <= flow.next_offset:
             self._metrics.add("remote-fetch-handovers-total")
             flow.failures = 0

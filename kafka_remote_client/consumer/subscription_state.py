@@ -81,7 +81,7 @@ class SubscriptionState:
     def _deal(self) -> None:
         flows = self._flows.values()
         self._turns = deque(flow for flow in flows if flow.route is Route.REMOTE and not flow.paused)
-        self._redirected = any(flow.moved or flow.route is Route.REMOTE for flow in flows)
+        self._redirected = any(flow.moved or flow.damage or flow.route is Route.REMOTE for flow in flows)
         self._by_broker = [flow.bare for flow in flows if flow.route is Route.BROKER and not flow.moved]
         if self._last is not None and self._last in self._turns:
             self._turns.rotate(-1 - self._turns.index(self._last))

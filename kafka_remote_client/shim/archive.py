@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel, NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.primitives import ZERO_UUID
@@ -47,16 +48,20 @@ class ArchivedLog:
         if isinstance(resolved, NotRemote):
             return b"", ()
         data = memoryview(self._objects.get_range(resolved.object_key, resolved.span.start, resolved.span.end))
-        begin = end = -1
-        for batch in RemoteLogInputStream(data):
-            if batch.last_offset < offset:
-                continue
-            if begin < 0:
-                begin = batch.position
-            elif batch.end - begin > max_bytes:
-                break
-            end = batch.end
-        return bytes(data[max(begin, 0) : max(end, 0)]), resolved.aborted
+        begin = end = checked = 0
+        try:
+            for batch in RemoteLogInputStream(data):
+                checked = batch.end
+                if batch.last_offset < offset:
+                    begin = end = batch.end
+                    continue
+                if end > begin and batch.end - begin > max_bytes:
+                    break
+                end = batch.end
+        except CorruptRecordError:
+            # A broker does not look at what it sends. What follows the damage is sent with it, whatever it is.
+            begin, end = (checked, len(data)) if end == begin else (begin, end)
+        return bytes(data[begin:end]), resolved.aborted
 
     def offset_for_time(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first archived record that has reached ``timestamp_ms``."""
