@@ -55,7 +55,8 @@ def _to_file(directory: str, trouble: dict[str, str], records: SplitRecords) -> 
         if attempt() == 0 and len(rows) == 3:
             _happen(trouble.get(records.id, ""), records)
     table = records.to_arrow()
-    assert table.column("offset").to_pylist() == [row[4] for row in rows]
+    found_in_arrow = zip(*(table.column(name).to_pylist() for name in ("key", "value", "offset")), strict=True)
+    assert [(_hex(key), _hex(value), offset) for key, value, offset in found_in_arrow] == [(*row[:2], row[4]) for row in rows]
     Path(directory, f"{records.id}.{attempt()}").write_text(json.dumps(rows))
 
 
