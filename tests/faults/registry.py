@@ -20,6 +20,8 @@ __all__ = ["FAULTS", "Fault"]
 _SAME = "the same records; that range comes later"
 _BROKER = "the same records, from the broker"
 _RELOCATED = "the same records, from a fresh location, else from the broker"
+_SLOWLY = "the same records, as fast as the store gives them; a range that takes too long comes from the broker"
+_HALTED = "the same records; that range comes later. Damaged at the broker too: one error that says where, and nothing past it"
 _AT_ONCE = "at once"
 _RETRIES = "2 more attempts and their pauses, within read each"
 _ONE_MORE = "1 more attempt"
@@ -72,9 +74,9 @@ _ROWS = (
     ("F26", "RST in the body", _SAME, _RETRIES),
     ("F27", "the body ends early", _SAME, _RETRIES),
     ("F28", "the body is cut at any byte", "what came whole before the cut is not asked for in vain; the rest later", _RETRIES),
-    ("F29", "the store answers more slowly than the broker", "the same records, from the broker while that is faster", "read"),
+    ("F29", "the store answers more slowly than the broker", _SLOWLY, "read"),
     # -- the bytes --------------------------------------------------------------------------------------------------------
-    ("F30", "bits flip where the checksum covers them", _SAME, _ONE_MORE),
+    ("F30", "bits flip where the checksum covers them", _HALTED, _ONE_MORE),
     ("F31", "bits flip in bytes 0-16 of a batch, which no checksum covers", _SAME, _ONE_MORE),
     ("F32", "another segment's bytes, or zeros", _BROKER, _ONE_MORE),
     ("F33", "another topic's bytes, or those of another leader epoch", _BROKER, _ONE_MORE),

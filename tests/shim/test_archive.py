@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_remote_client.model import AbortedTransaction
@@ -98,3 +100,14 @@ def test_who_reads_committed_is_told_what_was_aborted() -> None:
     assert records == log.read(0, 1 << 20) == b"".join(aborted)
     assert told == (AbortedTransaction(7, 0),)
     assert log.read_committed(10, 1) == (b"", ())
+
+
+def test_damage_is_sent_as_it_lies_there(archive: Archive, log: ArchivedLog) -> None:
+    """A broker does not look at what it sends; what is sound comes first, by itself."""
+    store: Any = log._objects
+    (key,) = (key for key, data in store.objects.items() if data == b"".join(FIRST))
+    damaged = bytearray(store.objects[key])
+    damaged[2 * SIZE + 70] ^= 1
+    store.objects[key] = bytes(damaged)
+    assert log.read(0, 1 << 20) == b"".join(FIRST[:2])
+    assert log.read(20, 1 << 20) == bytes(damaged[2 * SIZE :])
