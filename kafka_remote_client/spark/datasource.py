@@ -27,7 +27,7 @@ from kafka_remote_client.spark.columns import column_names, ddl
 from kafka_remote_client.spark.filters import ALL_ROWS, narrowing_of
 from kafka_remote_client.spark.options import SourceOptions, parse_columns, parse_options
 from kafka_remote_client.spark.partition import KafkaRemotePartition
-from kafka_remote_client.spark.pyspark_api import DataSource, DataSourceReader
+from kafka_remote_client.spark.pyspark_api import DataSource, DataSourceReader, InputPartition
 from kafka_remote_client.spark.split_reader import SplitReader
 from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, stream_reader
 
@@ -92,9 +92,9 @@ class KafkaRemoteReader(DataSourceReader):
         finally:
             cluster.close()
 
-    def read(self, partition: KafkaRemotePartition | None) -> Iterator[pa.RecordBatch]:
-        """The records of one split. Where there is nothing to read, Spark asks all the same, without a split."""
-        if partition is None:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The records of one split. Where there is nothing to read Spark asks all the same, for None or a partition of its own."""
+        if not isinstance(partition, KafkaRemotePartition):
             return iter(())
         return SplitReader(parse_options(self._options)).read(partition.split)
 

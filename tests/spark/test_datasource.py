@@ -17,6 +17,7 @@ from kafka_remote_client.spark.data_loss import DataLossError
 from kafka_remote_client.spark.datasource import NAME, FilteringReader, KafkaRemoteDataSource, KafkaRemoteReader
 from kafka_remote_client.spark.filters import ALL_ROWS
 from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.pyspark_api import InputPartition
 from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader
 from tests.support.embedded_topics import fill_topic, records, small_cluster, tiers
 from tests.support.spark_cluster import A0, A1, FakeCluster
@@ -77,6 +78,7 @@ def test_no_secret_is_in_a_repr() -> None:
 
 def test_spark_asks_once_without_a_split_where_there_is_nothing_to_read() -> None:
     assert list(KafkaRemoteReader(BASE).read(None)) == []
+    assert list(KafkaRemoteReader(BASE).read(InputPartition(None))) == []
 
 
 @pytest.fixture(scope="module")
