@@ -69,7 +69,7 @@ def _read(topic: str, isolation: str, *, leak: bool = False) -> Scenario:
             finish(consumer, patience)
             _only_errors(evidence, consumer)
         if leak:
-            stage.measure(evidence, "after", consumer)
+            stage.measure(evidence, "after", consumer.inner._engine)  # type: ignore[attr-defined] # what is inside
         _only_causes(evidence)
         return evidence
 

@@ -26,6 +26,7 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.testing import ScriptedOrigin
 from tests.faults.streams import Segment, Stream, Transactions, mixed_segments, write_stream
@@ -39,7 +40,7 @@ from tests.support.invariants.violation import Violation, violation
 from tests.support.reading import PATIENT
 from tests.support.recorder import RecordedConsumer, recorded
 
-__all__ = ["EVEN", "EVEN_BATCH", "FORKED", "MIXED", "PATIENCE_SECONDS", "Evidence", "Stage", "finish", "take"]
+__all__ = ["EVEN", "EVEN_BATCH", "FORKED", "MIXED", "PATIENCE_SECONDS", "Evidence", "Stage", "finish", "our_threads", "take"]
 
 EVEN, MIXED, FORKED = "even", "mixed", "forked"
 PATIENCE_SECONDS = 60.0
@@ -136,17 +137,11 @@ class Stage:
             engine.close()
             engine._fetcher.close()
 
-    def measure(self, evidence: Evidence, moment: str, consumer: RecordedConsumer | None = None) -> None:
-        """Notes the threads of direct fetch, its connections to the store, and the bytes that the consumer's engine holds."""
-        inner: Any = None if consumer is None else consumer.inner
-        threads = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(_THREADS))
-        evidence.history.add(
-            Measured,
-            moment=moment,
-            threads=tuple(threads),
-            sockets=connections_to(self.origin.port),
-            bytes_held=-1 if inner is None else inner._engine.memory.held,
-        )
+    def measure(self, evidence: Evidence, moment: str, engine: FetchEngine | None = None) -> None:
+        """Notes the threads of direct fetch, its connections to the store, and the bytes that an engine holds."""
+        held = -1 if engine is None else engine.memory.held
+        sockets = connections_to(self.origin.port)
+        evidence.history.add(Measured, moment=moment, threads=our_threads(), sockets=sockets, bytes_held=held)
 
     def close(self) -> None:
         self._stack.close()
@@ -156,6 +151,11 @@ class Stage:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def our_threads() -> tuple[str, ...]:
+    """The names of the threads of direct fetch that run."""
+    return tuple(sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(_THREADS)))
 
 
 def finish(consumer: RecordedConsumer, patience: float = PATIENCE_SECONDS) -> None:

@@ -1,0 +1,318 @@
+"""Torture: count every fallible call of a read, then let each of them fail once, in every way in which it can.
+
+The read is the engine's, with real sockets on both sides: locations of a shim, ranges of a scripted origin. What the tier does
+not give comes from the oracle, as from a broker. Seams are functions of the product: a call that is added to it is counted too.
+
+========  ======================================================================================================
+way       the call
+========  ======================================================================================================
+error     raises what such a call may raise: a typed error, OSError, MemoryError, "can't start new thread"
+defect    raises what it never should: RuntimeError (of whatever is a plugin, or made by us and not as good as hoped)
+hang      does not come back before its time-out, a plugin's never does; the clock is moved there, so nobody has to wait
+short     does less than was asked: some bytes, no bytes, no location, no room
+========  ======================================================================================================
+
+``python -m tests.faults.torture`` fails every call in every way, and writes a line to the ledger.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.config import split_config
+from kafka_remote_client.errors import LocationError, RemoteStorageUnavailableError
+from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
+from kafka_remote_client.records import RecordBlock
+from tests.faults.stage import MIXED, Evidence, Stage, our_threads
+from tests.support.embedded_topics import direct_settings
+from tests.support.history import Assigned, Failure, Fired, Measured, Opened, Place, Polled, Record
+from tests.support.ledger import ledger
+from tests.support.planting import planted
+from tests.support.store_client import CERTIFICATES
+from tests.support.waiting import wait_until
+
+__all__ = ["WAYS", "Torture", "count_calls", "main", "tortured"]
+
+WAYS = ("error", "defect", "hang", "short")
+_TIMEOUT_MS = 60_000
+_BEYOND_ANY_TIMEOUT = 200.0
+_PATIENCE_SECONDS = 60.0
+_EOF = -191
+
+
+@attrs.frozen
+class Seam:
+    """A function of the product, and how a call of it fails in each way that it can."""
+
+    name: str
+    place: str
+    ways: dict[str, Callable[..., Any]]
+
+
+@attrs.define
+class Torture:
+    """Counts calls that can fail in a ``way``; the ``victim``-th of them (from 1) does. ``fired``: of which seam it was."""
+
+    way: str = ""
+    victim: int = 0
+    calls: list[str] = attrs.field(factory=list)
+    fired: str | None = None
+    released: threading.Event = attrs.field(factory=threading.Event)
+    shift: float = 0.0
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def call(self, seam: Seam, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A call of a seam's function: itself, or its failure."""
+        with self._lock:
+            if self.way and self.way not in seam.ways:
+                failure = None
+            else:
+                self.calls.append(seam.name)
+                failure = seam.ways[self.way] if self.way and len(self.calls) == self.victim else None
+            if failure is not None:
+                self.fired = seam.name
+        return original(*args, **kwargs) if failure is None else failure(self, original, *args, **kwargs)
+
+
+def _raises(error: Callable[[], BaseException]) -> Callable[..., Any]:
+    def failing(torture: Torture, original: Any, *args: Any, **kwargs: Any) -> Any:
+        raise error()
+
+    return failing
+
+
+def _answers(value: Callable[[], Any]) -> Callable[..., Any]:
+    return lambda torture, original, *args, **kwargs: value()
+
+
+def _hangs(torture: Torture, *args: Any, **kwargs: Any) -> Any:
+    """As a plugin does that knows no time-out."""
+    torture.shift += _BEYOND_ANY_TIMEOUT
+    torture.released.wait(_PATIENCE_SECONDS)
+    raise RemoteStorageUnavailableError("released")
+
+
+def _hangs_until_its_deadline(torture: Torture, original: Any, *args: Any, **kwargs: Any) -> Any:
+    (deadline,) = [value for value in (*args, *kwargs.values()) if isinstance(value, Deadline)]
+    torture.shift += deadline.remaining()
+    raise TimeoutError
+
+
+def _location_hangs(torture: Torture, original: Any, *args: Any, **kwargs: Any) -> Any:
+    with suppress(TimeoutError):
+        _hangs_until_its_deadline(torture, original, *args, **kwargs)
+    raise LocationError("no answer in time")
+
+
+def _socket_hangs(torture: Torture, original: Any, self: Any, *args: Any) -> Any:
+    torture.shift += self.deadline.remaining()
+    raise TimeoutError
+
+
+def _receives_a_byte(torture: Torture, original: Any, self: Any, buffer: Any, *args: Any) -> Any:
+    return original(self, memoryview(buffer)[:1])
+
+
+def _broken() -> BaseException:
+    return ConnectionResetError("torture")
+
+
+def _defective() -> BaseException:
+    return RuntimeError("torture")
+
+
+def _no_location() -> BaseException:
+    return LocationError("torture")
+
+
+def _no_store() -> BaseException:
+    return RemoteStorageUnavailableError("torture")
+
+
+def _no_bounds(torture: Torture, original: Any, self: Any, partitions: Any, deadline: Any) -> Any:
+    return {key: PartitionOffsets() for key in partitions}
+
+
+_SOURCE = "kafka_remote_client.location.broker:BrokerLocationSource."
+_BROKER = "kafka_remote_client.protocol.connection:BrokerConnection."
+_STORE = "fetchers._connections:"
+_ENGINE = "kafka_remote_client.fetch."
+
+SEAMS = (
+    Seam(
+        "location",
+        _SOURCE + "locate",
+        {
+            "error": _raises(_no_location),
+            "defect": _raises(_defective),
+            "hang": _location_hangs,
+            "short": _answers(lambda: NotRemote("not-granted")),
+        },
+    ),
+    Seam(
+        "offsets",
+        _SOURCE + "offsets",
+        {
+            "error": _raises(_no_location),
+            "defect": _raises(_defective),
+            "hang": _location_hangs,
+            "short": _answers(PartitionOffsets),
+        },
+    ),
+    Seam("broker connect", _BROKER + "_connect", {"error": _raises(_broken), "hang": _hangs_until_its_deadline}),
+    Seam("broker send", _BROKER + "_send", {"error": _raises(_broken), "hang": _hangs_until_its_deadline}),
+    Seam(
+        "broker receive",
+        _BROKER + "_read",
+        {"error": _raises(_broken), "hang": _hangs_until_its_deadline, "short": _raises(_no_location)},
+    ),
+    Seam(
+        "fetch",
+        "fetchers.presigned:PresignedFetcher.fetch_log_segment",
+        {"error": _raises(_no_store), "defect": _raises(_defective), "hang": _hangs},
+    ),
+    Seam(
+        "store connect", _STORE + "StoreConnection._connect_any", {"error": _raises(_broken), "hang": _hangs_until_its_deadline}
+    ),
+    Seam(
+        "store send", _STORE + "StoreConnection.request_range", {"error": _raises(_broken), "hang": _hangs_until_its_deadline}
+    ),
+    Seam(
+        "store receive",
+        _STORE + "_DeadlineSocket.recv_into",
+        {"error": _raises(_broken), "hang": _socket_hangs, "short": _receives_a_byte},
+    ),
+    Seam(
+        "stream",
+        "fetchers._range_stream:HttpRangeStream.readinto",
+        {"error": _raises(_no_store), "defect": _raises(_defective), "hang": _hangs, "short": _answers(lambda: 0)},
+    ),
+    Seam("stream close", "fetchers._range_stream:HttpRangeStream.close", {"defect": _raises(_defective)}),
+    Seam("buffer", _ENGINE + "memory:BufferPool.take", {"error": _raises(MemoryError)}),
+    Seam("room", _ENGINE + "room:Room.has_for", {"short": _answers(lambda: False)}),
+    Seam(
+        "decode",
+        "kafka_remote_client.records.completed_fetch:CompletedFetch.feed",
+        {"error": _raises(MemoryError), "defect": _raises(_defective)},
+    ),
+    Seam("thread", _ENGINE + "engine:start_thread", {"error": _answers(lambda: None)}),
+)
+
+
+def tortured(stage: Stage, torture: Torture) -> Evidence:
+    """One read of the mixed topic under torture, with everything closed and measured afterwards."""
+    stage.reset()
+    evidence = stage.evidence(MIXED)
+    stage.measure(evidence, "before")
+    metrics = FetchMetrics(SystemClock())
+    with _planted(torture):
+        engine = _engine(stage, metrics)
+        try:
+            _read(evidence, engine)
+        finally:
+            torture.released.set()
+            engine.close()
+    if torture.fired is not None:
+        evidence.history.add(Fired, fault=f"{torture.way} of {torture.fired}")
+    _measure_after(stage, evidence, engine)
+    return evidence
+
+
+def count_calls(stage: Stage, way: str) -> int:
+    """How many calls of a read can fail in that way."""
+    torture = Torture(way)
+    evidence = tortured(stage, torture)
+    assert not evidence.all()
+    return len(torture.calls)
+
+
+@contextmanager
+def _planted(torture: Torture) -> Iterator[None]:
+    def make(seam: Seam) -> Callable[[Any], Callable[..., Any]]:
+        return lambda original: lambda *args, **kwargs: torture.call(seam, original, *args, **kwargs)
+
+    with ExitStack() as stack:
+        for seam in SEAMS:
+            stack.enter_context(planted(seam.place, make(seam)))
+        clock = "kafka_remote_client.clock:SystemClock.monotonic"
+        stack.enter_context(planted(clock, lambda now: lambda self: now(self) + torture.shift))
+        yield
+
+
+def _engine(stage: Stage, metrics: FetchMetrics) -> FetchEngine:
+    timeouts = {f"fetch.remote.{what}.timeout.ms": _TIMEOUT_MS for what in ("location", "read", "connect")}
+    store = {
+        "remote.storage.fetcher.allowed.hosts": stage.origin.authority,
+        "remote.storage.fetcher.ssl.ca.location": str(CERTIFICATES / "ca.pem"),  # few, and so soon read
+    }
+    remote, inner = split_config({**direct_settings(stage.cluster), **timeouts, **store})
+    engine = build_engine(remote, inner, SystemClock(), metrics)
+    assert engine is not None
+    return engine
+
+
+def _read(evidence: Evidence, engine: FetchEngine) -> None:
+    """From the first offset to the end: by the engine as far as it goes, then by the broker."""
+    history, oracle, key, name = evidence.history, evidence.oracle, (MIXED, 0), "reader"
+    history.add(Opened, name, group="none")
+    history.add(Assigned, name, places=(Place(*key, 0),))
+    reader = engine.reader(*key, 0, isolation_level=IsolationLevel.READ_COMMITTED, stop_at_local=True, borrow=True)
+    while isinstance(item := wait_until(reader.take, "the next block", seconds=_PATIENCE_SECONDS, pause=0.005), RecordBlock):
+        records = tuple(map(Record.of, item.messages(*key)))
+        history.add(Polled, name, began=history.now(), records=records)
+    assert isinstance(item, ReadEnd)
+    after = item.next_offset
+    reader.stop()
+    rest = [oracle.get(key, offset) for offset in oracle.offsets(key, max(0, after), oracle.ends[key])]
+    end = Failure(_EOF, key, oracle.ends[key])
+    history.add(Polled, name, began=history.now(), records=tuple(filter(None, rest)), errors=(end,))
+
+
+def _measure_after(stage: Stage, evidence: Evidence, engine: FetchEngine) -> None:
+    """Once everything has ended that is about to."""
+    before = len(evidence.history.of(Measured)[0].threads)
+    with suppress(TimeoutError):
+        wait_until(lambda: len(our_threads()) <= before, "the end of all threads", seconds=_PATIENCE_SECONDS, pause=0.005)
+    stage.measure(evidence, "after", engine)
+
+
+def run(stage: Stage, ways: Collection[str], victims: Callable[[int], bool] = lambda _: True) -> tuple[Counter[str], list[str]]:
+    """Fails every call for which ``victims`` says yes, in these ways: what fired how often, and every breach."""
+    fired: Counter[str] = Counter()
+    breaches: list[str] = []
+    for way in ways:
+        for victim in range(1, count_calls(stage, way) + 1):
+            if not victims(victim):
+                continue
+            torture = Torture(way, victim)
+            evidence = tortured(stage, torture)
+            fired[f"{way} of {torture.fired}" if torture.fired else "nothing"] += 1
+            breaches += [f"{way} of call {victim} ({torture.fired}): {breach}" for breach in evidence.all()]
+    return fired, breaches
+
+
+def main() -> int:
+    """Every call in every way; how many breaches there were."""
+    with tempfile.TemporaryDirectory() as directory, Stage(Path(directory)) as stage:
+        fired, breaches = run(stage, WAYS)
+    ledger("torture", runs=fired.total(), fired=fired.total() - fired["nothing"], seams=len(SEAMS), violations=len(breaches))
+    print(*breaches, sep="\n", end="\n" if breaches else "")
+    return len(breaches)
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main()))
