@@ -107,7 +107,9 @@ def _asked_end(tiered_end: int | None, end: int) -> int:
 
 def _span(found: SegmentLocation) -> SegmentSpan:
     segment = found.metadata
-    return SegmentSpan(segment.start_offset, segment.end_offset + 1, segment.segment_size_in_bytes, segment.max_timestamp_ms)
+    # A shim's location does not say how young the records are: -1.
+    youngest = segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else None
+    return SegmentSpan(segment.start_offset, segment.end_offset + 1, segment.segment_size_in_bytes, youngest)
 
 
 def _range_bytes(found: SegmentLocation) -> int | None:

@@ -28,6 +28,7 @@ class FakeSource:
         self._lock = threading.Lock()
         self.asked: list[int] = []
         self.windows: list[int] = []
+        self.max_timestamp = 1_700_000_000_000
         self.cuts: tuple[int, ...] = (0, SIZE)
 
     def locate(self, topic: str, partition: int, offset: int, **more: Any) -> Any:
@@ -40,7 +41,12 @@ class FakeSource:
             raise LocationError("no answer")
         if number >= COUNT:
             return NotRemote("local")
-        found = segment(start_offset=number * LENGTH, end_offset=number * LENGTH + LENGTH - 1, segment_size_in_bytes=SIZE)
+        found = segment(
+            start_offset=number * LENGTH,
+            end_offset=number * LENGTH + LENGTH - 1,
+            segment_size_in_bytes=SIZE,
+            max_timestamp_ms=self.max_timestamp,
+        )
         ranges = tuple(GrantedRange(ByteRange(*bounds)) for bounds in pairwise(self.cuts))
         return location(metadata=found, fetch_offset=offset, ranges=ranges, next_offset=found.end_offset + 1)
 
@@ -114,6 +120,13 @@ def test_the_first_location_shows_how_large_ranges_are() -> None:
     (found,) = learnt(source, OffsetRange(TP, 0, 6000))
     assert found.range_bytes == 400
     assert max(source.windows) == 64 << 20
+
+
+def test_a_location_need_not_say_how_young_its_records_are() -> None:
+    source = FakeSource()
+    source.max_timestamp = -1
+    (found,) = learnt(source, OffsetRange(TP, 0, 6000))
+    assert {span.max_timestamp for span in found.segments} == {None}
 
 
 def test_where_to_ask() -> None:
