@@ -52,8 +52,9 @@ bench: $(VENV)/.test ## reads a real tiered topic through the broker and directl
 fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each target (ARGS=--sanitize)
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
 
-faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), with a line for the ledger
+faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), and torture, with a line each for the ledger
 	$(BIN)/python -m tests.faults.run --cells $(CELLS) $(ARGS)
+	$(BIN)/python -X dev -m tests.faults.torture
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

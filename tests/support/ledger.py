@@ -4,7 +4,7 @@
 
     2026-11-21T02:30:00Z faults commit=0123abc cells=612 fired=612 records=190400 violations=0 seconds=412
 
-Written to the file that KAFKA_REMOTE_LEDGER names, where it is set. Figures in the documents quote such lines.
+Written to the file that KAFKA_REMOTE_LEDGER_FILE names, where it is set. Figures in the documents quote such lines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def ledger(what: str, **facts: object) -> str:
     parts += [f"{name}={str(value).replace(' ', '_')}" for name, value in facts.items()]
     line = " ".join(parts)
     print(line, flush=True)
-    if kept := os.environ.get("KAFKA_REMOTE_LEDGER"):
+    if kept := os.environ.get("KAFKA_REMOTE_LEDGER_FILE"):
         with Path(kept).open("a") as file:
             file.write(line + "\n")
     return line

@@ -327,7 +327,7 @@ def test_journals_of_several_processes_become_one_history(tmp_path: Path) -> Non
 def test_the_ledger_takes_one_line_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("KAFKA_REMOTE_LEDGER", str(tmp_path / "ledger"))
+    monkeypatch.setenv("KAFKA_REMOTE_LEDGER_FILE", str(tmp_path / "ledger"))
     line = ledger("faults", cells=3, note="two words")
     assert line.endswith(" cells=3 note=two_words")
     assert " faults commit=" in line
