@@ -79,13 +79,16 @@ def show_progress(
 
 
 def tasks_of_group(tracker: Any, group: str) -> tuple[int, int]:
-    """Tasks done, and tasks in all, of the jobs of a group. Stages that have not begun, or are forgotten, count nothing."""
+    """Tasks done, and tasks in all, of the jobs of a group.
+
+    Stages that have not begun, or are forgotten, count nothing: a stage that a job skips, as its result is there, never begins.
+    """
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
         for stage in () if info is None else info.stageIds:
             found = tracker.getStageInfo(stage)
-            if found is not None:
+            if found is not None and (found.numActiveTasks or found.numCompletedTasks or found.numFailedTasks):
                 done += found.numCompletedTasks
                 total += found.numTasks
     return done, total

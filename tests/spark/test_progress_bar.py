@@ -14,7 +14,7 @@ from tests.support.locations import ManualClock
 
 
 class Tracker:
-    """Two stages of a job, one of which is known."""
+    """Three stages of a job: one runs, one is skipped, one is not known."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -23,10 +23,12 @@ class Tracker:
         return [1, 2] if group.startswith("kafka-remote-") or group == "own" else []
 
     def getJobInfo(self, job: int) -> Any:
-        return SimpleNamespace(stageIds=[7, 8]) if job == 1 else None
+        return SimpleNamespace(stageIds=[7, 8, 9]) if job == 1 else None
 
     def getStageInfo(self, stage: int) -> Any:
-        return SimpleNamespace(numTasks=5, numCompletedTasks=self.done) if stage == 7 else None
+        if stage == 7:
+            return SimpleNamespace(numTasks=5, numActiveTasks=1, numCompletedTasks=self.done, numFailedTasks=0)
+        return SimpleNamespace(numTasks=9, numActiveTasks=0, numCompletedTasks=0, numFailedTasks=0) if stage == 8 else None
 
 
 class Context:
