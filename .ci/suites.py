@@ -41,7 +41,8 @@ GATES = (
     (
         "kafka_remote_client/records/*,kafka_remote_client/fetch/plan.py,kafka_remote_client/fetch/partition_state.py,"
         "kafka_remote_client/fetch/policy.py,kafka_remote_client/fetch/breaker.py,"
-        "kafka_remote_client/remote_log/metadata_cache.py",
+        "kafka_remote_client/remote_log/metadata_cache.py,"
+        "kafka_remote_client/spark/planning.py,kafka_remote_client/spark/filters.py,kafka_remote_client/spark/job_plan.py",
         100,
     ),
 )
@@ -131,7 +132,7 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if {"broker", "stores"} & set(chosen):
+    if {"broker", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
     if shutil.which("mvn") and {"broker", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])

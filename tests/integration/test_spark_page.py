@@ -73,6 +73,9 @@ def test_the_code_runs_and_most_records_come_from_the_store(cluster: EmbeddedClu
     assert "value-0 value-0" in done.stdout
     assert re.findall(r"^\|\s+(\d)\|\s+500\|\s+499\|$", done.stdout, re.MULTILINE) == ["0", "1", "2", "3"]
     assert re.search(r"^\|\s+2000\|$", done.stdout, re.MULTILINE)
+    assert re.search(r"^gets +\d+ +\d+$", done.stdout, re.MULTILINE), "what was planned beside what was counted"
+    assert "2000 records counted" in done.stdout
+    assert "50 records are left by the filters" in done.stdout
     assert cluster.metrics()["origin_requests"] > 0
 
 
