@@ -22,7 +22,7 @@ from tests.support.artifacts import MissingPartError, file_lock
 from tests.support.azure_server import AzureServer
 from tests.support.gcs_server import GcsServer
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.s3_server import S3Server
+from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
 from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
 from tests.support.store_server import StoreServer
@@ -199,13 +199,15 @@ def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
 @pytest.fixture(scope="session")
 def spark_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark that has a Kafka source of its own to compare with."""
-    yield from _driven(lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars()))
+    yield from _driven(
+        lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars(), variables=S3_VARIABLES)
+    )
 
 
 @pytest.fixture(scope="session")
 def spark_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark."""
-    yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark")))
+    yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), variables=S3_VARIABLES))
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
-from tests.support.aiven_tier import MODES, AivenTier
+from tests.support.aiven_tier import MODES, AivenTier, aiven_shim
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, PATIENT, Row, plain, read_to_end, settings, total
+from tests.support.reading import PATIENT, Row, plain, read_to_end, settings, total
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 
@@ -99,23 +97,6 @@ def expected(
 
 
 @contextmanager
-def shim_of(broker: KafkaBroker, tier: AivenTier, stored: Stored) -> Iterator[Shim]:
-    config = ShimConfig(
-        bootstrap_servers=broker.bootstrap_servers,
-        store=stored.url,
-        store_options=stored.options,
-        layout="aiven",
-        key_prefix=tier.prefix,
-        encryption_keys=tier.encryption_keys,
-        allow_plaintext_data_keys=True,
-        metadata_topic=tier.metadata_topic,
-    )
-    with Shim(config) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
-        yield shim
-
-
-@contextmanager
 def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell) -> Iterator[Consumer]:
     """A consumer that goes the cell's way."""
     way = {**COMMON, "remote.storage.fetcher.class": cell.fetcher, **stored.fetchers[cell.fetcher]}
@@ -124,7 +105,7 @@ def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell
         with Consumer(settings(broker.bootstrap_servers, cell.isolation, **way)) as consumer:
             yield consumer
         return
-    with shim_of(broker, tier, stored) as shim:
+    with aiven_shim(broker, tier, stored.url, stored.options) as shim:
         if shim.origin_url is not None:
             way["remote.storage.fetcher.allowed.hosts"] = shim.origin_url.partition("//")[2]
         with Consumer(settings(shim.bootstrap_servers, cell.isolation, **way)) as consumer:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -24,12 +25,15 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
 from tests.support.aiven import AivenWriter, main_path
 from tests.support.golden import golden_aiven
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS
 from tests.support.waiting import wait_until
 
-__all__ = ["MODES", "AivenTier", "private_key_files", "write_aiven_tier"]
+__all__ = ["MODES", "AivenTier", "aiven_shim", "private_key_files", "write_aiven_tier"]
 
 _PARTITIONS = 3
 _QUIET: dict[str, str | int | float | bool] = {"log_level": 0}
@@ -91,6 +95,24 @@ class AivenTier:
         """The inverse of :meth:`save`."""
         fields = json.loads(path.read_text())
         return cls(**{**fields, "directory": Path(fields["directory"])})
+
+
+@contextmanager
+def aiven_shim(broker: KafkaBroker, tier: AivenTier, store: str, options: Mapping[str, object]) -> Iterator[Shim]:
+    """A shim before ``broker`` that knows ``tier``, whose objects are in the store of that URL and with those options."""
+    config = ShimConfig(
+        bootstrap_servers=broker.bootstrap_servers,
+        store=store,
+        store_options=options,
+        layout="aiven",
+        key_prefix=tier.prefix,
+        encryption_keys=tier.encryption_keys,
+        allow_plaintext_data_keys=True,
+        metadata_topic=tier.metadata_topic,
+    )
+    with Shim(config) as shim:
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        yield shim
 
 
 def private_key_files() -> dict[str, str]:

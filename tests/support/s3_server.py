@@ -19,8 +19,16 @@ from botocore.config import Config
 from tests.support.go_tools import go_program
 from tests.support.store_server import StoreServer
 
-__all__ = ["S3Server", "server_binary"]
+__all__ = ["S3_VARIABLES", "S3Server", "server_binary"]
 
+S3_VARIABLES = {
+    "AWS_ACCESS_KEY_ID": "tests-access-key",
+    "AWS_SECRET_ACCESS_KEY": "tests-secret-key",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+"""The environment of processes that are to find the credentials of any S3Server, and no others."""
 _PUTTERS = 4
 
 
@@ -36,10 +44,11 @@ class S3Server(StoreServer):
     ready_path = "/minio/health/ready"
     what = "the S3 server"
 
-    def __init__(self, directory: Path, *, access_key: str = "tests-access-key", secret_key: str = "tests-secret-key") -> None:
+    def __init__(self, directory: Path, *, access_key: str = "", secret_key: str = "") -> None:
+        """The keys are those of S3_VARIABLES unless told otherwise."""
         super().__init__(directory)
-        self.access_key = access_key
-        self.secret_key = secret_key
+        self.access_key = access_key or S3_VARIABLES["AWS_ACCESS_KEY_ID"]
+        self.secret_key = secret_key or S3_VARIABLES["AWS_SECRET_ACCESS_KEY"]
         self._client: Any = None
 
     def command(self) -> Sequence[str]:
@@ -69,14 +78,7 @@ class S3Server(StoreServer):
     @property
     def environment(self) -> dict[str, str]:
         """Variables by which boto3 and obstore find this server's credentials, and no others."""
-        nowhere = os.devnull
-        return {
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_CONFIG_FILE": nowhere,
-            "AWS_SHARED_CREDENTIALS_FILE": nowhere,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return {**S3_VARIABLES, "AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
     def _ready(self) -> bool:
         """Whether it knows its keys as well: until then, though it says that it is ready, strangers get 503 for 403."""

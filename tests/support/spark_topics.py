@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 
 from confluent_kafka import Producer
 
@@ -12,7 +14,15 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS
 
-__all__ = ["CODECS", "append", "directly", "shim_before", "through_the_broker", "write_codec_topic"]
+__all__ = [
+    "CODECS",
+    "append",
+    "directly",
+    "shim_before",
+    "through_the_broker",
+    "write_codec_topic",
+    "write_odd_topic",
+]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _EACH = 250
@@ -54,6 +64,33 @@ def append(broker: KafkaBroker, topic: str, codecs: Sequence[str] = CODECS) -> N
                 timestamp=_FIRST_TIMESTAMP + number,
             )
         assert producer.flush(30) == 0, "the broker did not take all records"
+
+
+def write_odd_topic(broker: KafkaBroker, topic: str) -> str:
+    """One partition, in each codec: records with and without, or with empty, key, value and headers; headers whose names are
+    empty, repeated or not ASCII; times from 1970 to 9999; a record larger than a range. Most of it is tiered.
+    """
+    broker.create_topic(topic, segment_bytes=400_000, message_timestamp_after_max_ms=str(2**62))
+    headers: list[list[tuple[str, bytes | None]] | None] = [
+        None,
+        [],
+        [("", b""), ("", None)],
+        [("h", b"1"), ("h", b"2"), ("H", b"\x00\xff")],
+        [("ключ \U0001f511", "значение".encode()), ("long", bytes(3000))],
+    ]
+    content = random.Random(5)
+    for codec in CODECS:
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "compression.type": codec, "linger.ms": 5, "log_level": 0}
+        )
+        for key, value, given in product((None, b"", b"key"), (None, b"", b"\x00value\xff" * 9), headers):
+            time = content.choice((1, _FIRST_TIMESTAMP, 253_402_300_799_999))
+            producer.produce(topic, value, key, partition=0, headers=given, timestamp=time)
+        assert producer.flush(30) == 0, "the broker did not take all records"
+        producer.produce(topic, content.randbytes(200_000), b"large", partition=0, timestamp=_FIRST_TIMESTAMP)
+        assert producer.flush(30) == 0, "the broker did not take all records"
+    broker.wait_until_tiered(topic)
+    return topic
 
 
 @contextmanager
