@@ -46,6 +46,8 @@ _KEYS = frozenset(
 )
 _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
 _RENEWAL_SECONDS = 10.0
+_SPARE = 60.0
+_SHORTEST_LIFE = 15.0
 _SIGNING_SECONDS = 60.0
 _POOL = 16
 _DESCRIPTIONS = create_loader()
@@ -117,6 +119,16 @@ class S3Client:
         """Whether its next signature may have to ask for new credentials first, over the network."""
         needed = getattr(self.credentials, "refresh_needed", None)
         return needed is not None and bool(needed())
+
+    def life(self, ttl_seconds: float) -> float:
+        """How long a URL may live that is signed now: one of credentials that end dies with them, whatever stands in it.
+
+        ``ttl_seconds``, halved until the credentials last a minute longer; they are renewed long before nothing is left.
+        """
+        lasts_less_than = getattr(self.credentials, "refresh_needed", None)
+        while lasts_less_than is not None and ttl_seconds > _SHORTEST_LIFE and lasts_less_than(ttl_seconds + _SPARE):
+            ttl_seconds /= 2
+        return ttl_seconds
 
 
 class S3Clients:

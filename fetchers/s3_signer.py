@@ -41,7 +41,7 @@ def signed_get(
         client.boto.generate_presigned_url,
         "get_object",
         Params=parameters,
-        ExpiresIn=max(1, math.ceil(ttl_seconds)),
+        ExpiresIn=max(1, math.ceil(client.life(ttl_seconds))),
     )
     return SignedUrl(url, headers)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchers._s3_client import S3Clients, S3Settings
+from fetchers._s3_client import S3Client, S3Clients, S3Settings
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from tests.support.locations import ManualClock
@@ -127,3 +127,26 @@ def test_keys_that_renew_themselves_are_left_to_boto3() -> None:
     clients = S3Clients(S3Settings.parse({"s3.role.arn": "arn:aws:iam::123456789012:role/reader"}), clock)
     clock.now += 600
     assert clients.to_sign_with() is clients.current
+
+
+class Ending:
+    """Credentials with so many seconds left, as botocore's own answer for themselves."""
+
+    def __init__(self, left: float) -> None:
+        self._left = left
+
+    def refresh_needed(self, refresh_in: float = 900.0) -> bool:
+        return self._left < refresh_in
+
+
+@pytest.mark.parametrize(
+    ("left", "asked", "life"),
+    [(3600, 120, 120), (1000, 900, 900), (900, 900, 450), (200, 120, 120), (100, 120, 30), (5, 120, 15)],
+)
+def test_a_url_ends_before_the_credentials_that_signed_it(left: float, asked: float, life: float) -> None:
+    assert S3Client(None, Ending(left), "store").life(asked) == life
+
+
+def test_credentials_that_do_not_end_leave_a_urls_life_alone() -> None:
+    assert S3Client(None, object(), "store").life(900) == 900
+    assert S3Client(None, None, "store").life(900) == 900
