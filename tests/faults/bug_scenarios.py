@@ -14,11 +14,19 @@ import attrs
 from confluent_kafka import KafkaException, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.model import SegmentLocation
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.remote_reader import RemoteReader
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import IsolationLevel, SegmentLocation
+from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.testing import Answer, Ending, redirect
 from tests.faults.stage import EVEN, EVEN_BATCH, FORKED, MIXED, Evidence, Stage, finish, take
-from tests.support.history import FellBack, Revoked
+from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
+from tests.support.history import Assigned, FellBack, History, Measured, Place, Polled, Record, Revoked
+from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import RecordedConsumer
+from tests.support.waiting import wait_until
 
 __all__ = ["SCENARIOS", "Scenario"]
 
@@ -316,6 +324,33 @@ def _undecided(stage: Stage, patience: float) -> Evidence:
     return evidence
 
 
+def _hoarded(stage: Stage, patience: float) -> Evidence:
+    """Readers of which nobody takes anything: what they read ahead stays within the bound, but for what decoding adds to it."""
+    evidence = Evidence(History(), Oracle({}), patience)
+    clock, memory = SystemClock(), 150_000
+    config = RemoteFetchConfig(enabled=True, buffer_memory=memory)
+    engine = FetchEngine(GoldenTierSource(), ScriptedFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
+    topic, bound = "codec-none-rdk", 2 * memory
+
+    def read_ahead() -> bool:
+        with engine.lock:
+            return engine.memory.held > bound or bool(engine._have_ready and not engine._flying and not engine._turns._asked)
+
+    try:
+        isolation = IsolationLevel.READ_UNCOMMITTED
+        readers = [engine.reader(topic, 0, 0, isolation_level=isolation, borrow=True) for _ in range(8)]
+        wait_until(read_ahead, "the readers to have read ahead", seconds=patience, pause=0.01)
+        evidence.history.add(Measured, moment="during", bytes_held=engine.memory.held, bound=bound)
+        block = next(block for block in map(RemoteReader.take, readers) if isinstance(block, RecordBlock))
+        evidence.history.add(Assigned, "reader", places=(Place(topic, 0, block.offset(0)),))
+        records = tuple(map(Record.of, block.messages(topic, 0)))
+        evidence.history.add(Polled, "reader", began=evidence.history.now(), records=records)
+    finally:
+        engine.close()
+    evidence.history.add(Measured, moment="after", bytes_held=engine.memory.held)
+    return evidence
+
+
 SCENARIOS: dict[str, Scenario] = {
     "read": _read(MIXED, "read_committed"),
     "read-uncommitted": _read(MIXED, "read_uncommitted"),
@@ -345,6 +380,7 @@ SCENARIOS: dict[str, Scenario] = {
     "forbidden": _untrodden(remote_storage_fetcher_allowed_hosts="store.example"),
     "private": _untrodden(remote_storage_fetcher_allow_private_addresses=False),
     "plain-http": _untrodden(remote_storage_fetcher_allow_http=False),
+    "hoarded": _hoarded,
     "unsorted": _located(_unsorted, topic=MIXED),
     "expired": _expired,
     "undecided": _undecided,

@@ -392,6 +392,7 @@ BUGS = (
         "leaks",
         {"I11"},
     ),
+    Bug("memory has no bound", _FETCH + "memory:MemoryBudget.fits", _constant(True), "hoarded", {"I11"}),
     Bug("threads outlive the engine", _FETCH + "engine:FetchEngine.close", _closes_half, "leaks", {"I11"}),
     Bug("connections outlive the fetcher", "fetchers.presigned:PresignedFetcher.close", _constant(None), "leaks", {"I11"}),
     # -- consumer
