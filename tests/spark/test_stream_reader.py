@@ -199,6 +199,8 @@ def test_limits_are_refused_by_name_where_pyspark_knows_none(monkeypatch: pytest
         ConfigurationError, match=r"PySpark 4\.2 is the oldest that can honour maxOffsetsPerTrigger, maxTriggerDelay"
     ):
         stream_reader(BASE | {"maxoffsetspertrigger": "5", "maxTriggerDelay": "1m"})
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.2 is the oldest that can honour maxBytesPerTrigger"):
+        stream_reader(BASE | {"MAXBYTESPERTRIGGER": "5"})
 
 
 @pytest.mark.usefixtures("limits")
