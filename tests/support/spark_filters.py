@@ -1,0 +1,61 @@
+"""Jobs for :class:`tests.support.spark.SparkDriver`: some that filter what they read, one whose progress is shown."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.spark.progress_bar import show_progress, tasks_of_group
+from tests.support.spark_driver import digest_of
+
+__all__ = ["filtered_by_spark", "pushed", "watched"]
+
+_SETTING = "spark.sql.python.filterPushdown.enabled"
+
+
+def pushed(spark: SparkSession, options: dict[str, str], where: str, *, setting: bool = True) -> Any:
+    """The digest of the rows for which ``where`` is true, and Spark's physical plan, with Spark's own setting on or off."""
+    spark.conf.set(_SETTING, setting)
+    try:
+        frame = spark.read.format("kafka-remote").options(**options).load().where(where)
+        return [digest_of(frame), frame._jdf.queryExecution().executedPlan().toString()]
+    finally:
+        spark.conf.unset(_SETTING)
+
+
+def filtered_by_spark(spark: SparkSession, options: dict[str, str], wheres: list[str]) -> Any:
+    """The digests of the rows for which each of ``wheres`` is true, all of what was read once."""
+    frame = spark.read.format("kafka-remote").options(**options).load().cache()
+    try:
+        return [digest_of(frame.where(where)) for where in wheres]
+    finally:
+        frame.unpersist()
+
+
+class _Bar:
+    def __init__(self) -> None:
+        self.last = (0, 0)
+
+    def update(self, done: int, total: int) -> None:
+        self.last = (done, total)
+
+    def close(self) -> None:
+        """Nothing is shown."""
+
+
+def watched(spark: SparkSession, options: dict[str, str]) -> Any:
+    """The number of rows, what the bar showed at the end, and what Spark tells once it has heard of all tasks' ends."""
+    bar, context, group = _Bar(), spark.sparkContext, "watched"
+    context.setLocalProperty("spark.jobGroup.id", group)
+    with show_progress(spark, make_bar=lambda _: bar):
+        count = spark.read.format("kafka-remote").options(**options).load().count()
+    context.setLocalProperty("spark.jobGroup.id", None)
+    deadline = Deadline(SystemClock(), 60.0)
+    done, total = tasks_of_group(context.statusTracker(), group)
+    while done < total and not deadline.expired():
+        SystemClock().wait(threading.Event(), 0.05)
+        done, total = tasks_of_group(context.statusTracker(), group)
+    return [count, bar.last, [done, total]]
