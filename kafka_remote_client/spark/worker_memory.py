@@ -1,7 +1,7 @@
 """What is loaded in a Python worker of Spark is taken out of the garbage collector's sight, once.
 
 PySpark's daemon collects all garbage after each task, and so looks at every object of every module that is loaded (pyarrow,
-pandas, confluent-kafka): 50 to 100 ms of a core for each task, where reading a split takes about half a second. What is frozen
+pandas, confluent-kafka): some 50 ms of a core for each task, where reading a split of 128 MiB takes 100 to 200. What is frozen
 is freed as ever when its last reference goes; only cycles that exist by then are not searched for.
 
 References: PySpark's daemon; Python's gc.freeze.

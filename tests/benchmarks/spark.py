@@ -45,6 +45,7 @@ from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars
 __all__: list[str] = []
 
 _MIB = 1024 * 1024
+_CORES, _WARMING = 2, 100
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 _CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
@@ -84,10 +85,12 @@ class Bench:
         }
 
     def measure(self, topic: TieredTopic, latency: int, reader: str) -> dict[str, Any]:
-        """One job."""
+        """One job, after a very short one of the same kind: Spark ends Python workers that were idle for a minute."""
         self.broker.set_latency(latency)
         self.shim.set_latency(latency)
         source, own = READERS[reader]
+        short = {"endingOffsets": json.dumps({topic.name: {"0": _WARMING}}), "minPartitions": str(_CORES)}
+        self.spark("noop", source=source, options={**self.options(source, topic), **short})
         cpu, sent, asked = self._cpu(), self.shim.counts(), self.broker.remote_fetch_requests(topic.name)
         seconds = self.spark("noop", source=source, options={**self.options(source, topic), **own})
         asked_after, sent_after, cpu_after = self.broker.remote_fetch_requests(topic.name), self.shim.counts(), self._cpu()

@@ -1,0 +1,93 @@
+"""Copies Kafka topics to Parquet files, with progress, and goes on after a crash: no record is lost, and none is there twice.
+
+    python examples/spark_backfill.py --target file:///data/orders subscribe=orders kafka.bootstrap.servers=localhost:9092 …
+
+``--target`` is a directory or a bucket as pyarrow names them (file://, s3://, gs://, hdfs://). The rest are options of
+``format("kafka-remote")``. Below the target::
+
+    data/<split>-<random>.parquet    what one attempt at a split wrote; whole, unless it crashed
+    finished/<split>.json            the manifest: which of these files counts, and how many rows it has
+
+A split counts once it is in the manifest. What crashed, or ran twice, leaves files that are in no manifest: they may be deleted
+when no copy runs. ``load(spark, target)`` is the DataFrame of what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from functools import partial
+from uuid import uuid4
+
+import pyarrow.parquet
+from pyarrow.fs import FileSelector, FileSystem
+from pyspark import SparkConf
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_remote_client.spark import SplitRecords, read_segments
+
+SPLITS_PER_CORE = 8
+"""So many are copied between two lines of progress."""
+
+
+def store(target: str, records: SplitRecords) -> None:
+    """What a task does with a split: a file, and when that is whole, its line in the manifest."""
+    files, root = FileSystem.from_uri(target)
+    name, rows = f"data/{records.id}-{uuid4().hex}.parquet", 0
+    with files.open_output_stream(f"{root}/{name}") as file, pyarrow.parquet.ParquetWriter(file, records.schema) as writer:
+        for batch in records.batches():
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    unfinished = f"{root}/data/{records.id}-{uuid4().hex}.json"
+    with files.open_output_stream(unfinished) as file:
+        file.write(json.dumps({"split": records.id, "file": name, "rows": rows}).encode())
+    # A manifest's line is there as a whole or not at all. Of two attempts, the later one's counts, which has the same records.
+    files.move(unfinished, f"{root}/finished/{records.id}.json")
+
+
+def manifest(target: str) -> list[dict[str, str | int]]:
+    """What counts, a line for each split that is finished; makes the directories where there are none."""
+    files, root = FileSystem.from_uri(target)
+    for name in ("data", "finished"):
+        files.create_dir(f"{root}/{name}")
+    found = files.get_file_info(FileSelector(f"{root}/finished"))
+    return [json.loads(files.open_input_stream(each.path).read()) for each in found]
+
+
+def copy(spark: SparkSession, options: dict[str, str], target: str, say: Callable[[str], None] = print) -> None:
+    """Copies what is not finished yet, and says how far it is."""
+    segments = read_segments(spark, options).without(str(line["split"]) for line in manifest(target))
+    splits, done = segments.splits, 0
+    size = sum(split.size_in_bytes for split in splits)
+    say(f"{len(splits)} splits to copy, {size / 1e9:.3f} GB")
+    step = SPLITS_PER_CORE * spark.sparkContext.defaultParallelism
+    for first in range(0, len(splits), step):
+        some = splits[first : first + step]
+        segments.only(some).foreachPartition(partial(store, target))
+        done += sum(split.size_in_bytes for split in some)
+        say(f"{first + len(some)} of {len(splits)} splits, {done / 1e9:.3f} of {size / 1e9:.3f} GB")
+
+
+def load(spark: SparkSession, target: str) -> DataFrame:
+    """The records that were copied, with the columns of ``format("kafka-remote")``. Raises ValueError where there are none."""
+    lines = manifest(target)
+    if not lines:
+        raise ValueError(f"nothing is finished in {target}")
+    return spark.read.parquet(*(f"{target}/{line['file']}" for line in lines))
+
+
+def main() -> None:
+    """Runs with the master that ``spark-submit`` was told, else on this machine, with four attempts for each task."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    arguments = parser.parse_args()
+    settings = SparkConf().setAppName("spark_backfill").setIfMissing("spark.master", "local[*,4]")
+    spark = SparkSession.builder.config(conf=settings).getOrCreate()
+    copy(spark, dict(arguments.options), arguments.target)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""examples/spark_backfill.py: killed half way it goes on where it was, and each record is there once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import MissingPartError
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.spark import NEWEST, SparkDriver
+from tests.support.spark_examples import printed_by
+from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
+
+JOBS = "tests.support.spark_backfill"
+VICTIM = 20
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
+    with shim_before(kafka_broker) as running:
+        yield running
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[SparkDriver]:
+    """A session that may be killed."""
+    directory = tmp_path / "doomed"
+    directory.mkdir()
+    try:
+        driver = SparkDriver(NEWEST, directory)
+    except MissingPartError as error:
+        pytest.skip(f"no Spark: {error}")
+    with driver:
+        yield driver
+
+
+def test_each_record_is_there_once_though_all_of_spark_is_killed_half_way(
+    doomed: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path
+) -> None:
+    topic = write_codec_topic(kafka_broker, "spark-backfill")
+    options = directly(shim, subscribe=topic)
+    target = (tmp_path / "copy").as_uri()
+    with pytest.raises(RuntimeError, match="the driver ended"):
+        doomed(f"{JOBS}:killed_in", options=options | {"minPartitions": "40"}, target=target, split=VICTIM)
+    before = finished(tmp_path / "copy")
+    assert 16 <= len(before) < 40  # the first sixteen were said to be done; of the others some
+    assert len(list((tmp_path / "copy" / "data").glob("*.parquet"))) > len(before)  # what the crash left half written
+
+    said, splits = spark_beside(f"{JOBS}:copied", options=options | {"minPartitions": "40"}, target=target)
+    assert said[0].startswith(f"{splits - len(before)} splits to copy")
+    assert said[-1].startswith(f"{splits - len(before)} of {splits - len(before)} splits")
+    expected = spark_beside("digest", source="kafka", options=through_the_broker(kafka_broker, subscribe=topic))
+    assert spark_beside(f"{JOBS}:stored", target=target) == expected
+    assert finished(tmp_path / "copy").items() >= before.items()  # nothing was done twice
+
+    # Later, with what is new and another plan.
+    append(kafka_broker, topic, ["zstd"])
+    arguments = ["--target", target, *(f"{name}={value}" for name, value in options.items())]
+    assert "2 of 2 splits" in printed_by("examples/spark_backfill.py", *arguments)
+    expected = spark_beside("digest", source="kafka", options=through_the_broker(kafka_broker, subscribe=topic))
+    assert spark_beside(f"{JOBS}:stored", target=target) == expected
+
+
+def finished(target: Path) -> dict[str, object]:
+    """The manifest, by split."""
+    lines = [json.loads(path.read_text()) for path in (target / "finished").iterdir()]
+    return {line["split"]: line for line in lines}
