@@ -219,7 +219,7 @@ def test_limits_and_switches_of_our_own() -> None:
 
 def test_counters_go_to_a_directory_by_its_whole_path() -> None:
     assert parsed().counters_directory is None
-    assert parsed({"remote.countersDirectory": "/mnt/counters"}).counters_directory == "/mnt/counters"
-    assert parsed({"remote.countersDirectory": "file:///mnt/counters"}).counters_directory == "/mnt/counters"
+    assert parsed({"remote.countersDirectory": "/data/counters"}).counters_directory == "/data/counters"
+    assert parsed({"remote.countersDirectory": "file:///data/counters"}).counters_directory == "/data/counters"
     for text in ("counters", "s3://bucket/counters", ""):
         assert "remote.countersDirectory must be a directory" in refusal(BASE | {"remote.countersDirectory": text})
