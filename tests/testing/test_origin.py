@@ -296,7 +296,10 @@ def test_an_origin_with_a_secret_asks_for_signatures() -> None:
         response = client.ask(signed)
         assert (response.status, b"Request has expired" in response.read()) == (403, True)
         origin.use_secret(b"t" * 16)
-        assert client.ask(origin.signer.sign(KEY, ByteRange(0, 9), 10.0).url.removeprefix(origin.url), "bytes=0-8").read() == DATA[:9]
+        assert (
+            client.ask(origin.signer.sign(KEY, ByteRange(0, 9), 10.0).url.removeprefix(origin.url), "bytes=0-8").read()
+            == DATA[:9]
+        )
         client.close()
         assert seen == [(206, False), (403, True), (403, True), (403, True)]
 
