@@ -1,0 +1,90 @@
+"""The ``kafka-remote shim`` command in a process of its own, to be killed, paused and started again at the same addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ports import HOST, free_ports
+from tests.support.waiting import wait_until
+
+__all__ = ["KillableShim"]
+
+_COMMAND = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim"]
+_NODES = 3
+_PATIENCE_SECONDS = 120.0
+
+
+class KillableShim:
+    """A context manager: entering starts it, leaving kills it. Its ports stay the same for all its ``lives``.
+
+    ``log`` is where it writes. ``options`` are further arguments of the command.
+    """
+
+    def __init__(self, cluster: KafkaBroker | KafkaCluster, log: Path, *options: str) -> None:
+        bootstrap, *_, origin = free_ports(_NODES + 2)  # the brokers' own listeners lie between the two
+        self.bootstrap_servers = f"{HOST}:{bootstrap}"
+        self.origin = f"{HOST}:{origin}"
+        self.log = log
+        self.lives = 0
+        self._ports = (bootstrap, origin)
+        self._command = [
+            *_COMMAND,
+            *("--bootstrap-servers", cluster.bootstrap_servers, "--listen", self.bootstrap_servers),
+            *("--node-port-base", str(bootstrap), "--origin-listen", self.origin, "--store", cluster.store_url),
+            *("--metadata-consumer", "log_level=0", *options),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it and waits until it takes connections; it may not know its tier yet."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self.lives += 1
+        wait_until(self._listens, f"the shim to listen (see {self.log})", seconds=_PATIENCE_SECONDS)
+
+    def _listens(self) -> bool:
+        if not self.running:
+            raise RuntimeError(f"the shim ended: {self.log.read_text(errors='replace')[-3000:]}")
+        for port in self._ports:
+            with contextlib.closing(socket.socket()) as probe:
+                if probe.connect_ex((HOST, port)):
+                    return False
+        return True
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGSTOP, SIGCONT and the like."""
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL; returns when it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        """Kills and starts it."""
+        self.kill()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
