@@ -96,7 +96,7 @@ class JobPlan:
         lines = [
             side_by_side({"planned": self.figures}, self._estimated),
             "",
-            f"{len(self.partitions)} partitions; about {self.local_bytes:,} bytes come through the broker.",
+            f"Partitions: {len(self.partitions)}. About {self.local_bytes:,} bytes come through the broker.",
             f"~ is an estimate: {told.cores} cores of {told.bytes_per_second / 1e6:g} MB/s each, {told.latency_ms:g} ms a GET, "
             f"{told.in_flight} at once for each task.",
             f"Prices: ${self.prices.per_1000_gets:g} for 1,000 GETs, ${self.prices.per_gb:g} for a GB.",

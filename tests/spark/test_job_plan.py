@@ -125,7 +125,7 @@ def test_a_plan_is_shown_with_what_it_assumes() -> None:
     text = str(found)
     assert "gets                15" in text
     assert "seconds          ~33.0" in text
-    assert "1 partitions; about 0 bytes come through the broker." in text
+    assert "Partitions: 1. About 0 bytes come through the broker." in text
     assert "2 cores of 0.0001 MB/s each, 1000 ms a GET, 2 at once" in text
     assert "$0.0004 for 1,000 GETs, $0 for a GB" in text
     assert "segments            ~3" in str(planned(OffsetRange(T0, 0, 300, spans(0, 1), tiered_end=300)))
