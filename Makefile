@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -55,6 +55,10 @@ fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each t
 faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), and torture, with a line each for the ledger
 	$(BIN)/python -m tests.faults.run --cells $(CELLS) $(ARGS)
 	$(BIN)/python -X dev -m tests.faults.torture
+
+chaos: SECONDS = 180
+chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in turn under load, SECONDS=180, with a line for the ledger
+	$(BIN)/python -X dev -m tests.faults.chaos --seconds $(SECONDS) $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

@@ -243,7 +243,9 @@ class KafkaCluster:
 
     def wait_until_tiered(self, name: str) -> TierOffsets:
         """Waits until the leader has tiered all that it may; the offsets then."""
-        return wait_until(lambda: self._tiered(name), f"{name} to be tiered", seconds=_PATIENCE_SECONDS, pause=0.25)
+        now = wait_until(lambda: self._tiered(name), f"{name} to be tiered", seconds=_PATIENCE_SECONDS, pause=0.25)
+        assert now is not None
+        return now
 
     def _tiered(self, name: str) -> TierOffsets | None:
         now, leader = self.offsets(name), self.leader(name)
