@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +11,10 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from tests.support.artifacts import ROOT
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.postgres import PostgresServer, postgres_programs
-from tests.support.spark import NEWEST, SparkDriver, environment, pyspark_home
+from tests.support.spark import SparkDriver
+from tests.support.spark_examples import printed_by
 from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
 
 # The first test waits for sessions, and each for a topic to be tiered.
@@ -88,23 +86,8 @@ def test_each_record_is_stored_once_though_tasks_fail_and_are_killed(
     assert spark_repeating(COPIED, options=options, database=database, trouble={}) == 0
     append(kafka_broker, topic, ["lz4"])
     if database.startswith("sqlite"):
-        assert "2 splits copied" in printed_by_the_command(database, options)
+        arguments = ["--database", database, *(f"{name}={value}" for name, value in options.items())]
+        assert "2 splits copied" in printed_by("examples/spark_to_database.py", *arguments)
     else:
         assert spark_repeating(COPIED, options=options, database=database, trouble={}) == 2
     assert stored(database) == of_spark_s_own_source(spark_beside, kafka_broker, topic)
-
-
-def printed_by_the_command(database: str, options: dict[str, str]) -> str:
-    command = [sys.executable, "examples/spark_to_database.py", "--database", database]
-    done = subprocess.run(
-        [*command, *(f"{name}={value}" for name, value in options.items())],
-        cwd=ROOT,
-        env=environment(pyspark_home(NEWEST)) | {"PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false pyspark-shell"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
