@@ -48,6 +48,7 @@ def append(broker: KafkaBroker, topic: str, codecs: Sequence[str] = CODECS) -> N
             {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "compression.type": codec,
+                "enable.idempotence": True,  # a loaded broker is asked again, and must not take a batch twice
                 "batch.num.messages": 25,
                 "linger.ms": 5,
                 "log_level": 0,
@@ -63,7 +64,7 @@ def append(broker: KafkaBroker, topic: str, codecs: Sequence[str] = CODECS) -> N
                 headers=[("number", b"%d" % number), ("ключ", None), ("number", b"")] if number % 3 == 0 else None,
                 timestamp=_FIRST_TIMESTAMP + number,
             )
-        assert producer.flush(30) == 0, "the broker did not take all records"
+        assert producer.flush(60) == 0, "the broker did not take all records"
 
 
 def write_odd_topic(broker: KafkaBroker, topic: str) -> str:
@@ -81,14 +82,20 @@ def write_odd_topic(broker: KafkaBroker, topic: str) -> str:
     content = random.Random(5)
     for codec in CODECS:
         producer = Producer(
-            {"bootstrap.servers": broker.bootstrap_servers, "compression.type": codec, "linger.ms": 5, "log_level": 0}
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "compression.type": codec,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
         )
         for key, value, given in product((None, b"", b"key"), (None, b"", b"\x00value\xff" * 9), headers):
             time = content.choice((1, _FIRST_TIMESTAMP, 253_402_300_799_999))
             producer.produce(topic, value, key, partition=0, headers=given, timestamp=time)
-        assert producer.flush(30) == 0, "the broker did not take all records"
+        assert producer.flush(60) == 0, "the broker did not take all records"
         producer.produce(topic, content.randbytes(200_000), b"large", partition=0, timestamp=_FIRST_TIMESTAMP)
-        assert producer.flush(30) == 0, "the broker did not take all records"
+        assert producer.flush(60) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic)
     return topic
 
