@@ -132,7 +132,8 @@ _FINAL = frozenset({int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), int(ErrorCode.CLU
 def _chosen(subscription: Subscription, there: Collection[TopicPartition]) -> list[TopicPartition]:
     pattern = subscription.pattern
     if pattern is not None:
-        return sorted(found for found in there if found.topic not in _INTERNAL and pattern.fullmatch(found.topic))
+        # As Spark's own source does: a part of the name is enough.
+        return sorted(found for found in there if found.topic not in _INTERNAL and pattern.search(found.topic))
     missing = [str(wanted) for wanted in subscription.partitions if wanted not in there]
     missing += sorted(set(subscription.topics) - {found.topic for found in there})
     if missing:

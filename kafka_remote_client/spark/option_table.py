@@ -56,7 +56,12 @@ OPTIONS = tuple(
     for name, scope, default, doc in (
         ("assign", Scope.BOTH, "", 'The partitions to read, as JSON: {"topicA":[0,1]}. One of the three.'),
         ("subscribe", Scope.BOTH, "", "The topics to read, with commas between. One of the three."),
-        ("subscribePattern", Scope.BOTH, "", "A regular expression for the topics to read. One of the three."),
+        (
+            "subscribePattern",
+            Scope.BOTH,
+            "",
+            "A regular expression that is found in the names of the topics to read. One of the three.",
+        ),
         (
             "startingTimestamp",
             Scope.BOTH,

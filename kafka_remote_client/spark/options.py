@@ -48,7 +48,7 @@ _CANONICAL = {option.name.lower(): option for option in OPTIONS}
 
 @attrs.frozen
 class Subscription:
-    """What is read: ``partitions``, ``topics``, or the topics that ``pattern`` matches whole. One of them is given."""
+    """What is read: ``partitions``, ``topics``, or the topics in whose names ``pattern`` is found. One of them is given."""
 
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()

@@ -83,7 +83,8 @@ def test_partitions_of_a_subscription() -> None:
     assert subscribed(subscribe="b1,a") == [A0, A1, B0]
     assert subscribed(assign='{"a":[1]}') == [A1]
     assert subscribed(subscribePattern="b.*|_.*") == [B0]
-    assert subscribed(subscribePattern="b") == []
+    assert subscribed(subscribePattern="1") == [B0]
+    assert subscribed(subscribePattern="b$") == []
 
 
 @pytest.mark.parametrize(
