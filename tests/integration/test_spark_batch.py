@@ -11,6 +11,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.scenario import TransactionalTopic
 from tests.support.spark import SparkDriver, SparkJobError
+from tests.support.spark_scenarios import scenario
 from tests.support.spark_topics import directly, shim_before, through_the_broker, write_codec_topic
 
 # The first test waits for the session, for topics to be tiered, and for the broker to restart.
@@ -104,6 +105,11 @@ def test_a_split_keeps_the_order_of_offsets(spark: SparkDriver, shim: Shim, topi
     assert len({place for read in by_task.values() for place in read}) == len(found) == 1250
 
 
+@scenario(
+    "KafkaDontFailOnDataLossSuite",
+    "failOnDataLoss=false should not return duplicated records: batch v1",
+    "failOnDataLoss=false should not return duplicated records: batch v2",
+)
 def test_records_that_are_gone_fail_or_are_said_to_be(
     spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, transactional_topic: TransactionalTopic
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import SparkDriver, SparkJobError
+from tests.support.spark_scenarios import scenario
 from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
 
 # The first test waits for the session and for a topic to be tiered.
@@ -34,6 +35,7 @@ def rows(batches: list[tuple[int, int | None]]) -> int:
     return sum(count for count, _ in batches)
 
 
+@scenario("KafkaMicroBatchSourceSuite", "input row metrics")
 @pytest.mark.parametrize(("first", "second"), [(OURS, THEIRS), (THEIRS, OURS)], ids=["to-theirs", "to-ours"])
 def test_a_query_moves_between_the_sources_at_a_checkpoint(
     spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path, first: str, second: str
