@@ -141,7 +141,9 @@ def test_accumulators_add_counters_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "task", [PlanSplits(OPTIONS, planned), ForEachSplit(OPTIONS, print, SPLITS), MapSplits(OPTIONS, list, SPLITS)], ids=str
+    "task",
+    [PlanSplits(OPTIONS, planned), ForEachSplit(OPTIONS, print, SPLITS), MapSplits(OPTIONS, list, SPLITS)],
+    ids=lambda task: type(task).__name__,
 )
 def test_no_secret_is_shown(task: object) -> None:
     assert SECRET not in repr(task)
