@@ -6,9 +6,9 @@
     range            [-----------------------------------)
     splits           [------------|------------|---------)      each about split_bytes, cut where a segment ends
 
-Between segment bounds a split is cut only where ``min_partitions`` or ``max_records`` ask for more splits than there are
-segments. Sizes of parts of segments, and of offsets that no segment is known for (the local tail), are estimated by the bytes
-per offset of what is known.
+A segment is cut only where ``min_partitions`` or ``max_records`` ask for more splits than there are segments. Offsets that no
+segment is known for (the local tail, what lies between questions that are far apart) are cut by size alone. Their sizes, and
+those of parts of segments, are estimated by the bytes per offset of what is known.
 
 References: Spark's KafkaOffsetRangeCalculator (minPartitions, maxRecordsPerPartition).
 """
@@ -88,10 +88,12 @@ def plan_splits(
 
     ``min_partitions`` is reached unless there are fewer offsets; no split spans more than ``max_records`` offsets.
     """
-    cells = sized(ranges)
-    total = sum(cell.size_in_bytes for tiled in cells for cell in tiled)
-    target = split_bytes if min_partitions is None else min(split_bytes, total // min_partitions + 1)
-    splits = [split for tiled in cells for split in _packed(tiled, target, max_records)]
+    wanted = list(ranges)
+    target = split_bytes
+    if min_partitions is not None:
+        total = sum(cell.size_in_bytes for tiled in sized(wanted) for cell in tiled)
+        target = min(split_bytes, total // min_partitions + 1)
+    splits = [split for tiled in sized(wanted, target) for split in _packed(tiled, target, max_records)]
     parts = [1 if max_records is None else -(-split.offsets // max_records) for split in splits]
     if min_partitions is not None:
         parts = _more_parts(splits, parts, min_partitions)
@@ -102,11 +104,14 @@ def plan_splits(
     ]
 
 
-def sized(ranges: Iterable[OffsetRange]) -> list[list[Split]]:
-    """Each range that is not empty, tiled with its parts of segments and what lies between, and the bytes of each."""
+def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list[list[Split]]:
+    """Each range that is not empty, tiled with its parts of segments and what lies between, and the bytes of each.
+
+    What lies between is cut into pieces of about ``largest_gap`` bytes; ``None`` = not cut.
+    """
     wanted = [found for found in ranges if found.start < found.end]
     density = _density(span for found in wanted for span in found.segments)
-    return [list(_cells(found, density)) for found in wanted]
+    return [list(_cells(found, density, largest_gap)) for found in wanted]
 
 
 def _density(spans: Iterable[SegmentSpan]) -> float:
@@ -118,20 +123,26 @@ def _density(spans: Iterable[SegmentSpan]) -> float:
     return size / offsets if offsets else _ASSUMED_BYTES_PER_OFFSET
 
 
-def _cells(found: OffsetRange, elsewhere: float) -> Iterator[Split]:
+def _cells(found: OffsetRange, elsewhere: float, largest_gap: int | None) -> Iterator[Split]:
     """Tiles a range with its segments, cut to it, and with what lies between and after them."""
     density = _density(found.segments) if found.segments else elsewhere
+
+    def gap(start: int, end: int) -> Iterator[Split]:
+        whole = Split(found.topic_partition, start, end, int((end - start) * density))
+        pieces = 1 if largest_gap is None else -(-whole.size_in_bytes // max(1, largest_gap))
+        return _divided(whole, max(1, min(pieces, whole.offsets)))
+
     at = found.start
     for span in found.segments:
         start, end = max(at, span.start), min(span.end, found.end)
         if start >= end:
             continue
         if at < start:
-            yield Split(found.topic_partition, at, start, int((start - at) * density))
+            yield from gap(at, start)
         yield Split(found.topic_partition, start, end, span.size_in_bytes * (end - start) // (span.end - span.start))
         at = end
     if at < found.end:
-        yield Split(found.topic_partition, at, found.end, int((found.end - at) * density))
+        yield from gap(at, found.end)
 
 
 def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Iterator[Split]:

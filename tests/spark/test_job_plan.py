@@ -20,7 +20,7 @@ def spans(first: int, last: int, *, length: int = 100, size: int = 1000) -> tupl
     return tuple(SegmentSpan(n * length, (n + 1) * length, size) for n in range(first, last))
 
 
-def planned(*ranges: OffsetRange, told: Assumptions = TOLD, prices: Prices | None = None, split_bytes: int = 1) -> JobPlan:
+def planned(*ranges: OffsetRange, told: Assumptions = TOLD, prices: Prices | None = None, split_bytes: int = 1000) -> JobPlan:
     splits = plan_splits(ranges, split_bytes=split_bytes)
     return estimate_job(ranges, splits, assumptions=told, prices=prices)
 
@@ -77,7 +77,7 @@ def test_where_no_segment_of_a_partition_is_known_those_of_others_are_the_usual_
 
 def test_where_nothing_is_known_at_all_segments_are_as_kafka_makes_them() -> None:
     told = Assumptions(segment_bytes=1024 * 1000, range_bytes=1024 * 500)
-    found = planned(OffsetRange(T0, 0, 3000, tiered_end=3000), told=told)
+    found = planned(OffsetRange(T0, 0, 3000, tiered_end=3000), told=told, split_bytes=1 << 30)
     assert (found.figures.segments, found.figures.read_bytes, found.figures.gets) == (3, 3 * 1024 * 1000, 6)
 
 

@@ -134,10 +134,18 @@ def test_splits_tile_the_ranges_and_keep_to_their_bounds(
 
 @settings(deadline=None)
 @given(SPANS, st.integers(1, 20_000))
-def test_without_further_wishes_splits_are_cut_on_segment_bounds_alone(
-    gaps: list[tuple[int, int, int]], split_bytes: int
-) -> None:
+def test_without_further_wishes_a_segment_is_never_cut(gaps: list[tuple[int, int, int]], split_bytes: int) -> None:
     spans = _spans(gaps)
     splits = plan_splits([OffsetRange(TP, 0, 500, spans)], split_bytes=split_bytes)
-    allowed = {0, 500} | {span.start for span in spans} | {span.end for span in spans}
-    assert {bound for split in splits for bound in (split.start, split.end)} <= allowed
+    bounds = {bound for split in splits for bound in (split.start, split.end)} - {500}
+    assert not any(span.start < bound < min(span.end, 500) for span in spans for bound in bounds)
+
+
+def test_what_no_segment_is_known_of_is_cut_by_size() -> None:
+    """One question cannot be asked for each of very many segments, and the broker's own part has none."""
+    far_apart = [SegmentSpan(0, 10, 1000), SegmentSpan(500, 510, 1000)]
+    splits = plan_splits([OffsetRange(TP, 0, 1000, far_apart)], split_bytes=10_000)
+    assert [(split.start, split.end) for split in splits[:2]] == [(0, 10), (10, 108)]
+    assert all(split.size_in_bytes <= 10_000 for split in splits)
+    assert len(splits) == 12
+    assert len(plan_splits([OffsetRange(TP, 0, 3)], split_bytes=1)) == 3
