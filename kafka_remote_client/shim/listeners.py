@@ -22,6 +22,8 @@ BOOTSTRAP = -1
 """The node id of the bootstrap listener: no broker in particular."""
 
 _BACKLOG = 512
+_TURNS_OF_ACCEPTING = 6
+"""Of the loop, at least as many as asyncio takes from a connection to ``connection_made``: 3, and 1 more for its end."""
 _MAX_NODES = 1_024
 _MAX_PORT = 65_535
 
@@ -57,9 +59,16 @@ class Listeners:
             raise ConfigurationError(f"cannot listen on {self._config.listen}: {error.strerror}") from None
 
     async def stop(self) -> None:
-        """Closes all listeners. Connections that were accepted are not touched."""
-        for task in self._servers:
-            server = await task
+        """Closes all listeners. Connections that were accepted are not touched, and their protocols know of them."""
+        loop = asyncio.get_running_loop()
+        servers = [await task for task in self._servers]
+        for server in servers:
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+        # A server that is closed between accept and the making of the transport loses that connection, unclosed.
+        for _ in range(_TURNS_OF_ACCEPTING):
+            await asyncio.sleep(0)
+        for server in servers:
             server.close()
         self._servers.clear()
 

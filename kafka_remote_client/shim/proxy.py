@@ -32,6 +32,7 @@ class Proxy:
         self._connections: set[ClientConnection] = set()
         self._by_ip: Counter[str] = Counter()
         self._emptied = asyncio.Event()
+        self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         self.listeners = Listeners(config, self._accept, self._moved)
         self._around = Surroundings(
@@ -44,7 +45,11 @@ class Proxy:
         self._sweep_later()
 
     async def stop(self) -> None:
-        """Closes the listeners, ends all connections, and returns when they are gone."""
+        """Closes the listeners, ends all connections, and returns when they are gone.
+
+        One that asyncio has accepted and not told of yet is sent away when it is.
+        """
+        self._stopping = True
         await self.listeners.stop()
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -57,6 +62,8 @@ class Proxy:
     # For connections.
 
     def opened(self, connection: ClientConnection) -> bool:
+        if self._stopping:
+            return False
         self._counters.add("connections")
         config = self._config
         too_many = len(self._connections) >= config.max_connections

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
+import socket
 import struct
+import warnings
 
 import pytest
 
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
+from kafka_remote_client.shim.broker import PassThrough
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.proxy import Proxy
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
@@ -128,3 +137,24 @@ def test_who_takes_nothing_for_long_is_sent_away() -> None:
         client.send(heartbeat(1))
         wait_until(lambda: shim.metrics().get("connections_closed") == 1, "the connection to be cut", seconds=20)
         assert shim.metrics()["connections_dropped.idle"] == 1
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_who_is_accepted_while_the_shim_stops_is_sent_away(turns: int) -> None:
+    """asyncio takes a few turns from a connection to the protocol that is told of it."""
+
+    async def stopped_meanwhile() -> socket.socket:
+        proxy = Proxy(ShimConfig("127.0.0.1:1"), PassThrough(), Counters(), SystemClock())
+        proxy.start()
+        client = socket.create_connection(proxy.listeners.bootstrap, timeout=20)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await proxy.stop()
+        return client
+
+    with warnings.catch_warnings(record=True) as told, contextlib.closing(asyncio.run(stopped_meanwhile())) as client:
+        warnings.simplefilter("always")
+        gc.collect()
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    assert [str(warning.message) for warning in told] == []

@@ -244,6 +244,6 @@ class sasl_authenticate(_Values):  # noqa: N801 - named as the module whose valu
             error_code=ERRORS,
             error_message=st.none() | TEXT,
             auth_bytes=st.binary(max_size=40),
-            session_lifetime_ms=self.since(1, INT64, 0),
+            session_lifetime_ms=self.since(1, MILLISECONDS, 0),  # kio makes a time span of it
             tags=self.tags,
         )
