@@ -300,7 +300,12 @@ class KafkaBroker:
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
         self.admin.create_topics([topic])[name].result(30)
-        self._wait_for_leaders()
+        # The answer comes from the controller, a moment before the broker itself knows of the topic.
+        wait_until(lambda: self._leads(name, partitions), f"the broker to lead {name}")
+
+    def _leads(self, topic: str, partitions: int) -> bool:
+        found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return len(found) == partitions and all(partition.leader >= 0 for partition in found.values())
 
     def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result(30)
