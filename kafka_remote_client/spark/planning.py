@@ -93,7 +93,7 @@ def plan_splits(
     if min_partitions is not None:
         total = sum(cell.size_in_bytes for tiled in sized(wanted) for cell in tiled)
         target = min(split_bytes, total // min_partitions + 1)
-    splits = [split for tiled in sized(wanted, target) for split in _packed(tiled, target, max_records)]
+    splits = [split for tiled in sized(wanted, split_bytes) for split in _packed(tiled, target, max_records)]
     parts = [1 if max_records is None else -(-split.offsets // max_records) for split in splits]
     if min_partitions is not None:
         parts = _more_parts(splits, parts, min_partitions)
