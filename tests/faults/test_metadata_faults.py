@@ -199,10 +199,9 @@ def test_segments_that_change_while_they_are_read_are_found_anew_or_left_to_the_
             rows += read_to_end(consumer, by_consume)
             metrics = consumer.metrics()
         assert rows == expected
-        if again:
-            assert shim.metrics()["locations_granted"] > granted
-        else:
-            fell_back = metrics["remote-fetch-fallbacks-total"]
-            assert isinstance(fell_back, dict)
-            assert sum(fell_back.values()) > 0
+        fell_back = metrics["remote-fetch-fallbacks-total"]
+        assert isinstance(fell_back, dict)
+        found_anew = again and shim.metrics()["locations_granted"] > granted
+        # Whether the shim hears of new segments before the reader asks, or between two questions, is not decided here.
+        assert found_anew or sum(fell_back.values()) > 0
     judge(history, topic, expected)
