@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
 
 import attrs
 
 from kafka_remote_client.clock import Clock
 
-__all__ = ["CACHES", "METRICS", "CacheStatistics", "FetchMetrics"]
+__all__ = ["CACHES", "METRICS", "CacheStatistics", "FetchMetrics", "HasMetrics", "Snapshot"]
+
+Snapshot: TypeAlias = Mapping[str, float | int | Mapping[str, int]]
+"""Numbers by names of :data:`METRICS`; errors and fallbacks are mappings from cause to count."""
 
 CACHES: dict[str, str] = {
     "index": "indexes, checkpoints and snapshots of segments, where this process reads them itself",
@@ -59,6 +63,13 @@ METRICS: dict[str, str] = {
     },
     "remote-fetch-chunk-cache-damaged-total": "Ranges on this host's disk that were not what was written; read from the store.",
 }
+
+
+class HasMetrics(Protocol):
+    """A Consumer, or whatever else shows its metrics as one does."""
+
+    def metrics(self) -> Snapshot:
+        """The metrics of docs/metrics.md."""
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar, cast
 
+import confluent_kafka
 from confluent_kafka import aio
 
 from kafka_remote_client.consumer.consumer import Consumer
@@ -37,29 +38,29 @@ def _where(function: _F, **names: object) -> _F:
     return cast("_F", copy)
 
 
-class AIOConsumer(aio.AIOConsumer):
+class _Metered:
+    _consumer: confluent_kafka.Consumer
+
+    async def metrics(self) -> dict[str, float | int | dict[str, int]]:
+        """As Consumer's."""
+        return cast("Consumer", self._consumer).metrics()
+
+
+class AIOConsumer(_Metered, aio.AIOConsumer):
     """As confluent_kafka.aio's, with direct fetch where the configuration turns it on."""
 
     def __init__(self, consumer_conf: dict[str, Any], max_workers: int = 100, executor: Executor | None = None) -> None:
         _begin(self, consumer_conf, max_workers, executor)
 
-    async def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        """As Consumer's."""
-        return cast("Consumer", self._consumer).metrics()
-
 
 _begin = _where(aio.AIOConsumer.__init__, confluent_kafka=SimpleNamespace(Consumer=Consumer))
 
 
-class AsyncDeserializingConsumer(aio.AsyncDeserializingConsumer[_K, _V]):
+class AsyncDeserializingConsumer(_Metered, aio.AsyncDeserializingConsumer[_K, _V]):
     """As confluent_kafka.aio's, with direct fetch where the configuration turns it on; built by ``await``, too."""
 
     async def __init__(self, conf: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[misc] # upstream awaits it
         await _begin_deserializing(self, conf, **kwargs)
-
-    async def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        """As Consumer's."""
-        return cast("Consumer", self._consumer).metrics()
 
 
 _begin_deserializing = _where(aio.AsyncDeserializingConsumer.__init__, AIOConsumer=AIOConsumer)

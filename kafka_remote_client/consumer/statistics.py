@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Protocol
 from weakref import ref
+
+from kafka_remote_client.metrics import HasMetrics
 
 __all__ = ["STATISTICS_KEY", "with_metrics_in_statistics"]
 
 STATISTICS_KEY = "remote_fetch"
 
 
-class _HasMetrics(Protocol):
-    def metrics(self) -> Mapping[str, object]: ...
-
-
-def with_metrics_in_statistics(settings: Mapping[str, object], consumer: _HasMetrics) -> dict[str, object]:
+def with_metrics_in_statistics(settings: Mapping[str, object], consumer: HasMetrics) -> dict[str, object]:
     """A consumer's settings, in which ``stats_cb``, where there is one, gets JSON with its metrics under ``remote_fetch``.
 
     The consumer is not held: an application that drops it unclosed gets rid of it.

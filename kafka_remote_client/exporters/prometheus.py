@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
-from kafka_remote_client.exporters.readings import COUNTERS, HasMetrics, readings
-from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.exporters.readings import COUNTERS, readings
+from kafka_remote_client.metrics import METRICS, HasMetrics
 from kafka_remote_client.registry import MissingExtraError
 
 try:

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import attrs
 
-from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.metrics import METRICS, Snapshot
 
-__all__ = ["COUNTERS", "HasMetrics", "Reading", "readings"]
-
-Snapshot = Mapping[str, float | int | Mapping[str, int]]
+__all__ = ["COUNTERS", "Reading", "readings"]
 
 COUNTERS = frozenset(name for name in METRICS if name.endswith("-total"))
 """The metrics that only grow; all others are gauges."""
-
-
-class HasMetrics(Protocol):
-    """A Consumer, a TierReader, or whatever else has metrics."""
-
-    def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        """The metrics of docs/metrics.md."""
 
 
 @attrs.frozen

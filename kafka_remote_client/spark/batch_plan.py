@@ -5,7 +5,7 @@ References: Spark's KafkaOffsetReaderAdmin (getOffsetRangesFromUnresolvedOffsets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.spark.bounds import BoundResolver
@@ -18,7 +18,7 @@ from kafka_remote_client.spark.planning import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.segment_probes import with_segments
 from kafka_remote_client.spark.task_engine import engine_for
 
-__all__ = ["batch_ranges", "learn_segments", "plan_batch"]
+__all__ = ["batch_ranges", "learn_segments", "plan_batch", "splits_as_asked"]
 
 
 def plan_batch(
@@ -31,8 +31,14 @@ def plan_batch(
 
     Raises ConfigurationError for offsets or timestamps that do not fit the partitions, DataLossError, LocationError.
     """
+    ranges = learn(_narrowed(batch_ranges(options, cluster), cluster, narrowing))
+    return splits_as_asked(options, narrowing.without_segments(ranges))
+
+
+def splits_as_asked(options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Split]:
+    """The ranges cut as the options say."""
     return plan_splits(
-        narrowing.without_segments(learn(_narrowed(batch_ranges(options, cluster), cluster, narrowing))),
+        ranges,
         split_bytes=options.split_bytes,
         min_partitions=options.min_partitions,
         max_records=options.max_records,

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.metrics import METRICS, Snapshot
 
 __all__ = ["Counters", "added", "counted"]
 
 Counters = dict[str, float | int | dict[str, int]]
 """Names of :data:`~kafka_remote_client.metrics.METRICS`; errors and fallbacks are mappings from cause to count."""
-
-Snapshot = Mapping[str, float | int | Mapping[str, int]]
 
 
 def counted(before: Snapshot, after: Snapshot) -> Counters:

@@ -11,12 +11,11 @@ import os
 from collections.abc import Callable, Mapping
 
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.spark.batch_plan import batch_ranges, learn_segments
+from kafka_remote_client.spark.batch_plan import batch_ranges, learn_segments, splits_as_asked
 from kafka_remote_client.spark.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.job_figures import Prices
 from kafka_remote_client.spark.job_plan import Assumptions, JobPlan, estimate_job
 from kafka_remote_client.spark.options import SourceOptions, option_texts, parse_options
-from kafka_remote_client.spark.planning import plan_splits
 
 __all__ = ["plan"]
 
@@ -49,12 +48,7 @@ def plan(
     finally:
         cluster.close()
     # As the query does it, for its splits; then with a question for each segment, to count them.
-    splits = plan_splits(
-        learn_segments(parsed, asked),
-        split_bytes=parsed.split_bytes,
-        min_partitions=parsed.min_partitions,
-        max_records=parsed.max_records,
-    )
+    splits = splits_as_asked(parsed, learn_segments(parsed, asked))
     told = Assumptions(
         cores=cores or os.cpu_count() or 1,
         latency_ms=latency_ms,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.planning import OffsetRange, sized
+from kafka_remote_client.spark.planning import OffsetRange, sized, total_bytes
 
 __all__ = ["KnownSegments"]
 
@@ -40,7 +40,7 @@ class KnownSegments:
         ]
         unknown = [found for found in wanted if not self._knows(found)]
         seen_all = all(found.topic_partition in self._known for found in unknown)
-        if unknown and not (seen_all and _bytes(self._with_segments(wanted)) <= enough):
+        if unknown and not (seen_all and total_bytes(sized(self._with_segments(wanted))) <= enough):
             for found in self._learn(unknown):
                 self._remember(found)
         return self._with_segments(wanted)
@@ -59,7 +59,3 @@ class KnownSegments:
     def _with_segments(self, wanted: Sequence[OffsetRange]) -> list[OffsetRange]:
         known = {found.topic_partition: self._known.get(found.topic_partition, found).segments for found in wanted}
         return [attrs.evolve(found, segments=known[found.topic_partition]) for found in wanted]
-
-
-def _bytes(ranges: Sequence[OffsetRange]) -> int:
-    return sum(part.size_in_bytes for parts in sized(ranges) for part in parts)

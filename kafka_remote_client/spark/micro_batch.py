@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.data_loss import DataLoss
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.planning import OffsetRange, Split, sized
+from kafka_remote_client.spark.planning import OffsetRange, Split, sized, total_bytes
 
 __all__ = ["available", "batch_end", "batch_end_by_bytes", "delay_seconds", "stream_ranges"]
 
@@ -67,7 +67,7 @@ def batch_end_by_bytes(ranges: Iterable[OffsetRange], limit: int) -> dict[TopicP
     Each gets a part of it in proportion to its bytes, and at least one offset.
     """
     tiled = sized(ranges)
-    total = sum(part.size_in_bytes for parts in tiled for part in parts)
+    total = total_bytes(tiled)
     return {parts[0].topic_partition: parts[-1].end if total <= limit else _within(parts, limit / total) for parts in tiled}
 
 

@@ -22,7 +22,7 @@ import attrs
 
 from kafka_remote_client.spark.offsets import TopicPartition
 
-__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized"]
+__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized", "total_bytes"]
 
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 _ASSUMED_BYTES_PER_OFFSET = 1024.0
@@ -88,12 +88,9 @@ def plan_splits(
 
     ``min_partitions`` is reached unless there are fewer offsets; no split spans more than ``max_records`` offsets.
     """
-    wanted = list(ranges)
-    target = split_bytes
-    if min_partitions is not None:
-        total = sum(cell.size_in_bytes for tiled in sized(wanted) for cell in tiled)
-        target = min(split_bytes, total // min_partitions + 1)
-    splits = [split for tiled in sized(wanted, split_bytes) for split in _packed(tiled, target, max_records)]
+    cells = sized(ranges, split_bytes)
+    target = split_bytes if min_partitions is None else min(split_bytes, total_bytes(cells) // min_partitions + 1)
+    splits = [split for tiled in cells for split in _packed(tiled, target, max_records)]
     parts = [1 if max_records is None else -(-split.offsets // max_records) for split in splits]
     if min_partitions is not None:
         parts = _more_parts(splits, parts, min_partitions)
@@ -112,6 +109,11 @@ def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list
     wanted = [found for found in ranges if found.start < found.end]
     density = _density(span for found in wanted for span in found.segments)
     return [list(_cells(found, density, largest_gap)) for found in wanted]
+
+
+def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
+    """The bytes of all parts that :func:`sized` made."""
+    return sum(part.size_in_bytes for parts in tiled for part in parts)
 
 
 def _density(spans: Iterable[SegmentSpan]) -> float:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark import pyspark_api
-from kafka_remote_client.spark.batch_plan import learn_segments
+from kafka_remote_client.spark.batch_plan import learn_segments, splits_as_asked
 from kafka_remote_client.spark.bounds import BoundResolver
 from kafka_remote_client.spark.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.data_loss import DataLoss, DataLossError
@@ -29,7 +29,6 @@ from kafka_remote_client.spark.micro_batch import available, batch_end, batch_en
 from kafka_remote_client.spark.offsets import TopicPartition, format_offsets, parse_offsets
 from kafka_remote_client.spark.options import SourceOptions, parse_options
 from kafka_remote_client.spark.partition import KafkaRemotePartition
-from kafka_remote_client.spark.planning import plan_splits
 from kafka_remote_client.spark.pyspark_api import DataSourceStreamReader, SupportsTriggerAvailableNow
 from kafka_remote_client.spark.split_reader import SplitReader
 
@@ -113,13 +112,7 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
         log_starts = self._asked().starts(new) if new else {}
         options = self._options
         ranges = stream_ranges(begin, until, log_starts, DataLoss(options.fail_on_data_loss))
-        splits = plan_splits(
-            learn_segments(options, ranges),
-            split_bytes=options.split_bytes,
-            min_partitions=options.min_partitions,
-            max_records=options.max_records,
-        )
-        return [KafkaRemotePartition(split) for split in splits]
+        return [KafkaRemotePartition(split) for split in splits_as_asked(options, learn_segments(options, ranges))]
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing is committed: the checkpoint holds the offsets."""

@@ -9,21 +9,11 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.exporters import opentelemetry
 from kafka_remote_client.exporters.opentelemetry import observe
-from kafka_remote_client.metrics import METRICS, FetchMetrics
+from kafka_remote_client.metrics import METRICS
 from kafka_remote_client.registry import MissingExtraError
-
-
-class Client:
-    """What a consumer shows."""
-
-    def __init__(self) -> None:
-        self.counted = FetchMetrics(SystemClock())
-
-    def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        return self.counted.snapshot()
+from tests.support.metered import MeteredClient
 
 
 def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
@@ -39,7 +29,7 @@ def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
 def test_the_instruments_show_what_the_consumer_shows_and_no_longer_than_it_lives() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    client = Client()
+    client = MeteredClient()
     observe(provider.get_meter("tests"), client, {"client": "one"})
     client.counted.range_done(4096, 0.25)
     client.counted.fallback("timeout")

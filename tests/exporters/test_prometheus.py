@@ -7,21 +7,10 @@ import sys
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.exporters import prometheus
 from kafka_remote_client.exporters.prometheus import FetchCollector
-from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.registry import MissingExtraError
-
-
-class Client:
-    """What a consumer shows."""
-
-    def __init__(self) -> None:
-        self.counted = FetchMetrics(SystemClock())
-
-    def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        return self.counted.snapshot()
+from tests.support.metered import MeteredClient
 
 
 def text_of(registry: CollectorRegistry) -> str:
@@ -31,7 +20,7 @@ def text_of(registry: CollectorRegistry) -> str:
 def test_consumers_are_told_apart_and_causes_are_labels() -> None:
     registry, collector = CollectorRegistry(), FetchCollector()
     registry.register(collector)
-    first, second = Client(), Client()
+    first, second = MeteredClient(), MeteredClient()
     collector.add(first, "one")
     collector.add(second, "two")
     first.counted.range_done(4096, 0.25)
@@ -46,7 +35,7 @@ def test_consumers_are_told_apart_and_causes_are_labels() -> None:
 
 def test_registering_asks_nobody_and_a_dropped_consumer_is_forgotten() -> None:
     registry, collector = CollectorRegistry(), FetchCollector()
-    client = Client()
+    client = MeteredClient()
     collector.add(client, "gone")
     registry.register(collector)
     assert 'client="gone"' in text_of(registry)

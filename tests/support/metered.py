@@ -1,0 +1,18 @@
+"""Something that has metrics, as a consumer has, and nothing else."""
+
+from __future__ import annotations
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.metrics import FetchMetrics
+
+__all__ = ["MeteredClient"]
+
+
+class MeteredClient:
+    """What a consumer shows."""
+
+    def __init__(self) -> None:
+        self.counted = FetchMetrics(SystemClock())
+
+    def metrics(self) -> dict[str, float | int | dict[str, int]]:
+        return self.counted.snapshot()
