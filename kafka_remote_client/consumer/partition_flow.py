@@ -21,6 +21,7 @@ from enum import Enum, auto
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage
+from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
@@ -38,6 +39,9 @@ class Route(Enum):
     REMOTE = auto()
 
 
+_TIERS = {Route.BROKER: Tier.BROKER, Route.REMOTE: Tier.REMOTE}
+
+
 def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) -> TopicPartition:
     """confluent_kafka's value, with the leader epoch where there is an offset and the epoch is known."""
     if offset >= 0 and leader_epoch != UNKNOWN_EPOCH:
@@ -48,7 +52,14 @@ def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) 
 class PartitionFlow:
     """See the module. Not thread-safe: only the application's calls touch it."""
 
-    def __init__(self, topic: str, partition: int, next_offset: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        next_offset: int,
+        leader_epoch: int = UNKNOWN_EPOCH,
+        tiers: TierLogs | None = None,
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.assigned_at = next_offset
@@ -67,6 +78,9 @@ class PartitionFlow:
         self.offsets = PartitionOffsets()
         self.recheck_at = 0.0
         self.failures = 0
+        self.tiers = TierLogs() if tiers is None else tiers
+        self.record_bytes = 0
+        """Bytes of keys, values and headers gathered from the tier."""
         self.reader: RemoteReader | None = None
         self._block: RecordBlock | None = None
         self._index = 0
@@ -123,6 +137,19 @@ class PartitionFlow:
         known = self.offsets.high_watermark != UNKNOWN_OFFSET
         return known and 0 <= self.next_offset < self.offsets.earliest_local
 
+    def goes_by(self, route: Route) -> None:
+        """Takes a route: its tier delivers from the next offset on."""
+        self.route = route
+        self.tiers.begin(self.key, _TIERS[route], self._first_offset)
+
+    @property
+    def _first_offset(self) -> int | None:
+        """The next record's offset or one before it; ``None`` where the broker decides where to begin."""
+        outside = self.offsets.high_watermark != UNKNOWN_OFFSET and not (
+            self.offsets.log_start <= self.next_offset <= self.offsets.high_watermark
+        )
+        return None if self.next_offset < 0 or outside else self.next_offset
+
     def sought(self, target: PartitionFlow) -> None:
         """The application moved the partition to where ``target`` stands; the inner consumer was moved with it."""
         self.next_offset = target.next_offset
@@ -131,7 +158,8 @@ class PartitionFlow:
         self.recheck_at = target.recheck_at
         self.reached = self.position = OFFSET_INVALID
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
-        self.route = Route.BROKER
+        self.tiers.leave(self.key)
+        self.goes_by(Route.BROKER)
         self.moved = self.halted = False
         self.damage = None
 
@@ -164,6 +192,7 @@ class PartitionFlow:
         size = block.nbytes * (stop - self._index) // len(block)
         self.gathered_to(block.offset(stop - 1) + 1, block.leader_epoch(stop - 1))
         self.moved = True
+        self.record_bytes += size
         self._index = stop
         if stop == len(block):
             self._block = None

@@ -94,7 +94,9 @@ class Routing:
         self._flows.add(flow)
         if flow.below_local:
             self.go_remote(flow)
-        elif flow.key in self._flows.parked:
+            return
+        flow.goes_by(Route.BROKER)
+        if flow.key in self._flows.parked:
             self._flows.parked.discard(flow.key)
             if not flow.paused:
                 self._inner.resume([flow.bare])
@@ -103,7 +105,7 @@ class Routing:
         """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
         self._inner.pause([flow.bare])
         self._flows.parked.add(flow.key)
-        flow.route = Route.REMOTE
+        flow.goes_by(Route.REMOTE)
         flow.moved = True
         flow.damage = None
         if not flow.paused:
@@ -121,7 +123,7 @@ class Routing:
     def go_broker(self, flow: PartitionFlow) -> None:
         """Lets the inner consumer deliver from the flow's next offset."""
         flow.detach()
-        flow.route = Route.BROKER
+        flow.goes_by(Route.BROKER)
         flow.halted = False
         self._flows.reroute()
         partition = flow.here

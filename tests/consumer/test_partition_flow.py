@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_END, OFFSET_INVALID
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
+from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.model import PartitionOffsets
 
@@ -81,3 +82,17 @@ def test_a_store_that_is_well_again_is_read_within_thirty_seconds(healed_at: flo
             health.failed(now)
         turns.append((now + flows[number].backoff_seconds(1.0), number))
     assert max(read_again.values()) <= healed_at + 30
+
+
+@pytest.mark.parametrize(("next_offset", "first"), [(120, 120), (9, None), (151, None), (OFFSET_END, None)])
+def test_where_the_broker_decides_where_to_begin_no_tier_is_noted_before_the_first_record(
+    next_offset: int, first: int | None
+) -> None:
+    tiers = TierLogs()
+    flow = PartitionFlow("orders", 0, next_offset, tiers=tiers)
+    flow.learn(PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150))
+    flow.goes_by(Route.BROKER)
+    assert tiers.unplaced == (set() if first is not None else {flow.key})
+    tiers.place(flow.key, 140)
+    assert tiers.tier(flow.key, 140, 141) is Tier.BROKER
+    assert tiers.tier(flow.key, 139, 141) is (None if first is None else Tier.BROKER)
