@@ -153,8 +153,9 @@ def _bytes(text: str | None) -> bytes | None:
 class Reads:
     """Reads with a cut, one after the other. An engine serves some of them: of each a store gets so many retries only."""
 
-    def __init__(self, *, retries: int) -> None:
+    def __init__(self, *, retries: int, in_flight: int) -> None:
         self._retries = retries
+        self._in_flight = in_flight
         self._fetcher = CuttingFetcher(batch_ends())
 
     def cuts(self, places: Sequence[int]) -> Iterator[tuple[int, str, list[tuple[Any, ...]], ReadEnd]]:
@@ -169,7 +170,9 @@ class Reads:
     @contextmanager
     def _engine(self) -> Iterator[FetchEngine]:
         clock = ImpatientClock()
-        config = RemoteFetchConfig(enabled=True, retries=self._retries, breaker_failures=2 * _PER_ENGINE, max_in_flight=3)
+        config = RemoteFetchConfig(
+            enabled=True, retries=self._retries, breaker_failures=2 * _PER_ENGINE, max_in_flight=self._in_flight
+        )
         engine = FetchEngine(SplitSource(range_bytes=8_000), self._fetcher, config, clock=clock, metrics=FetchMetrics(clock))
         try:
             yield engine
@@ -205,7 +208,7 @@ def test_a_segment_that_is_cut_at_any_byte_gives_what_kafka_gave(shard: int) -> 
     """Isolation levels take turns."""
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     assert 0 < len(truth["read_committed"]) < len(truth["read_uncommitted"]), "some transactions were aborted"
-    size, reads = segment_file().stat().st_size, Reads(retries=1)
+    size, reads = segment_file().stat().st_size, Reads(retries=1, in_flight=3)
     for cut, isolation, rows, end in reads.cuts(range(shard * size // SHARDS, (shard + 1) * size // SHARDS)):
         assert end.reason == "end", (cut, end)
         assert rows == truth[isolation], cut
@@ -218,7 +221,7 @@ def test_the_batches_before_a_cut_are_given_and_the_broker_goes_on_behind_them()
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     after = {header.end: header.last_offset + 1 for header in batches()} | {0: START}
     places = {place for one in batches() for place in (one.position, *_about(one.position, one.end))}
-    reads = Reads(retries=0)
+    reads = Reads(retries=0, in_flight=1)  # so that nothing of one read is still on its way in the next
     for cut, isolation, rows, end in reads.cuts(sorted(places)):
         assert (end.reason, end.next_offset) == ("unavailable", after[reads.kept]), cut
         assert rows == [row for row in truth[isolation] if row[0] < end.next_offset], cut
