@@ -40,7 +40,7 @@ GATES = (
     (None, 95),
     (
         "kafka_remote_client/records/*,kafka_remote_client/fetch/plan.py,kafka_remote_client/fetch/partition_state.py,"
-        "kafka_remote_client/fetch/policy.py,kafka_remote_client/fetch/breaker.py,"
+        "kafka_remote_client/fetch/policy.py,kafka_remote_client/fetch/breaker.py,kafka_remote_client/fetch/preference.py,"
         "kafka_remote_client/remote_log/metadata_cache.py,"
         "kafka_remote_client/spark/planning.py,kafka_remote_client/spark/filters.py,kafka_remote_client/spark/job_plan.py",
         100,

@@ -57,6 +57,7 @@ class RemoteFetchConfig:
     recheck_interval_ms: int = 10_000
     breaker_failures: int = 5
     breaker_reset_ms: int = 10_000
+    slow_bytes_per_second: int = 1 * _MIB
     max_decompressed_bytes: int = 128 * _MIB
     allow_offset_gaps: bool = False
     allow_class_path: bool = False

@@ -261,6 +261,16 @@ SETTINGS: tuple[Setting, ...] = (
         600_000,
     ),
     Setting(
+        "fetch.remote.slow.bytes.per.second",
+        int,
+        1 * _MIB,
+        "bytes/s",
+        "Below this pace of the store, all ranges in flight together, one partition at a time is read through the broker for "
+        "2 s, and goes on so for a while where that is more than twice as fast. 0: never. Higher favours the broker.",
+        0,
+        1024 * 1024 * _MIB,
+    ),
+    Setting(
         "fetch.remote.max.decompressed.bytes",
         int,
         128 * _MIB,

@@ -23,11 +23,15 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.topic_filter import TopicFilter
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 
-__all__ = ["InnerConsumer", "Routing"]
+__all__ = ["TURNED_OFF", "InnerConsumer", "Routing"]
+
+TURNED_OFF = "turned-off"
+"""The reason under which a fallback counts that the application asked for."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +72,8 @@ class Routing:
         self._metrics = metrics
         self._topics = TopicFilter(config.topics)
         self._next_tick = 0.0
+        self.on = True
+        """Whether anything may be read directly. Any thread may change it; see :meth:`switched`."""
 
     def learn_offsets(self, flows: list[PartitionFlow]) -> None:
         """Asks where the tiers of newly assigned or sought partitions begin and end, all within one location time-out.
@@ -75,7 +81,7 @@ class Routing:
         Those that nobody can tell of start on the broker path and are looked at again soon; those of topics that may not be
         read directly stay there.
         """
-        asked = [flow for flow in flows if flow.may_be_tiered and self._topics.allows(flow.topic)]
+        asked = [flow for flow in flows if self.on and flow.may_be_tiered and self._topics.allows(flow.topic)]
         deadline = Deadline(self._clock, self._config.location_timeout_ms / 1000)
         answers = self._engine.offsets([flow.key for flow in asked], deadline) if asked else {}
         for flow in asked:
@@ -103,6 +109,9 @@ class Routing:
 
     def go_remote(self, flow: PartitionFlow) -> None:
         """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
+        if not self.on:
+            self._leave(flow)
+            return
         self._inner.pause([flow.bare])
         self._flows.parked.add(flow.key)
         flow.goes_by(Route.REMOTE)
@@ -143,6 +152,29 @@ class Routing:
         else:
             self._flows.parked.discard(flow.key)
             flow.moved = False
+
+    def switched(self, take_back: Callable[[PartitionFlow], None]) -> None:
+        """Direct fetch was turned off, or on: partitions go over to the broker, or are looked at again.
+
+        ``take_back``: takes what was gathered of a flow out of what is to be handed out, and moves the flow back to there.
+        """
+        for flow in self._flows:
+            if self.on:
+                flow.recheck_at = flow.recheck_at if flow.halted else 0.0
+            elif flow.route is Route.REMOTE:
+                flow.detach()
+                take_back(flow)
+                self._metrics.fallback(TURNED_OFF)
+                self._leave(flow)
+
+    def _leave(self, flow: PartitionFlow) -> None:
+        """The broker goes on from the flow's next offset; while the user has it paused, later."""
+        if not flow.paused:
+            self.go_broker(flow)
+            return
+        flow.goes_by(Route.BROKER)
+        flow.moved = True
+        self._flows.reroute()
 
     def heeded(self, flow: PartitionFlow, message: Message) -> Message | None:
         """What the application gets of a message of the inner consumer, while ``flow`` is not plainly on its path.
@@ -187,11 +219,14 @@ class Routing:
                 return messages
         return None
 
-    def recheck(self) -> None:
-        """Sends partitions back to the tier that have fallen behind the local log, once their pause is over."""
+    def recheck(self) -> bool:
+        """Sends partitions back to the tier that have fallen behind the local log, once their pause is over.
+
+        Does so, and says so, ten times a second.
+        """
         now = self._clock.monotonic()
         if now < self._next_tick:
-            return
+            return False
         self._next_tick = now + _RECHECK_TICK_SECONDS
         for flow in self._flows:
             if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now:
@@ -199,9 +234,10 @@ class Routing:
                     self.go_broker(flow)
                 else:
                     self._look_again(flow, now)
+        return True
 
     def _look_again(self, flow: PartitionFlow, now: float) -> None:
-        if not self._topics.allows(flow.topic):
+        if not (self.on and self._topics.allows(flow.topic)):
             flow.recheck_at = _NEVER
             return
         (inner,) = self._inner.position([flow.bare])
@@ -215,7 +251,7 @@ class Routing:
             return  # asked for in the background; a later tick sees the answer
         flow.offsets = offsets
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
-        if flow.below_local:
+        if flow.below_local and self._engine.preference.returns(flow.key, flow.next_offset, now):
             self.go_remote(flow)
 
     def _end(self, flow: PartitionFlow, end: ReadEnd) -> None:
@@ -231,6 +267,10 @@ class Routing:
             flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         else:
             self._metrics.fallback(end.reason)
-            flow.recheck_at = now + flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
+            if end.reason == SLOWER_THAN_BROKER:
+                pause = self._engine.preference.left(flow.key, flow.next_offset, now)
+            else:
+                pause = flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
+            flow.recheck_at = now + pause
             _log.info("%s-%d goes on by the broker from offset %d: %s", *flow.key, flow.next_offset, end.reason)
         self.go_broker(flow)

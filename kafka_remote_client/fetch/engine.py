@@ -24,15 +24,16 @@ from kafka_remote_client.errors import (
     UnsupportedFormatError,
 )
 from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.breaker import StoresHealth
+from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
 from kafka_remote_client.fetch.memory import BufferPool, Lease
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
-from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range, store_host
+from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.fetch.room import Room
 from kafka_remote_client.fetch.turns import Turns
+from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.location.source import LocationSource, watch_caches
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
@@ -69,9 +70,9 @@ class FetchEngine:
         self.lock = threading.RLock()
         self._room = Room(config)
         self.memory = self._room.memory
-        self.watch = OffsetsWatch(source, clock, config.location_timeout_ms / 1000)
+        self._source = GuardedLocationSource(source)
+        self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000)
         watch_caches(source, metrics)
-        self._source = source
         self._fetcher = fetcher
         self._clock = clock
         self._formats = formats
@@ -81,10 +82,9 @@ class FetchEngine:
         self._turns: Turns[RemoteReader] = Turns()
         self._have_ready: set[RemoteReader] = set()
         self._flying: dict[RangeTask, float] = {}
-        self._stores = StoresHealth(config.breaker_failures, config.breaker_reset_ms / 1000)
-        self._last_host: str | None = None
+        self._admission = Admission(config, self._room)
+        self.preference = self._admission.preference
         self.read_ahead = self._room.read_ahead
-        self._sizer = self._room.sizer
         self._buffers = BufferPool(config.max_in_flight)
         self._threads: list[threading.Thread] = []
         self._stuck = 0
@@ -163,7 +163,10 @@ class FetchEngine:
                 reader.stop()
             self._work.notify_all()
             self._ready.notify_all()
-        self._fetcher.close()
+        try:
+            self._fetcher.close()
+        except Exception:  # noqa: BLE001 - a plugin may raise anything, and the rest is to be closed all the same
+            _log.exception("closing the fetcher failed")
         self._source.close()
         deadline = Deadline(self._clock, timeout)
         self.watch.close(deadline.remaining())
@@ -201,14 +204,7 @@ class FetchEngine:
 
     def decide(self, read: RangeRead, error: DirectFetchError, *, relocated: bool) -> Action:
         """What follows a failed range (fetch/policy.py)."""
-        return policy.decide(
-            error,
-            attempts=read.attempts,
-            corrupt=read.corrupt,
-            retries=self.config.retries,
-            relocated=relocated,
-            health=self._stores.of(store_host(read.granted)),
-        )
+        return self._admission.decide(read, error, relocated=relocated)
 
     def retry_later(self, reader: RemoteReader, read: RangeRead, error: DirectFetchError) -> None:
         """Makes the range wait for another attempt; what was verified of it counts as over-read once it is read again."""
@@ -270,26 +266,19 @@ class FetchEngine:
         return None
 
     def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
-        if isinstance(task, LocateTask):
-            if self._last_host is None or not self._stores.of(self._last_host).is_open(now):
-                return True
-            return self._refuse(task)
-        read = task.read
-        host = store_host(read.granted)
-        self._last_host = host
-        if not self._stores.of(host).allows(now):
-            return self._refuse(task)
-        self.metrics.add("remote-fetch-rate-limit-time-total", self._room.take(read.size, now))
-        read.lease = Lease(read.size, self._release)
-        self._flying[task] = now + self.config.read_timeout_ms / 1000 + self.config.connect_timeout_ms / 1000 + _GRACE_SECONDS
-        self.metrics.set_buffer_bytes(self.memory.held)
+        refusal = self._admission.refusal(task, now)
+        if refusal is not None:
+            task.reader.refuse(refusal)
+            self._ready.notify_all()
+            return False
+        if isinstance(task, RangeTask):
+            read = task.read
+            self.metrics.add("remote-fetch-rate-limit-time-total", self._room.take(read.size, now))
+            read.lease = Lease(read.size, self._release)
+            timeouts = self.config.read_timeout_ms + self.config.connect_timeout_ms
+            self._flying[task] = now + timeouts / 1000 + _GRACE_SECONDS
+            self.metrics.set_buffer_bytes(self.memory.held)
         return True
-
-    def _refuse(self, task: LocateTask | RangeTask) -> bool:
-        """The store is left alone for now: the broker takes over. Always False."""
-        task.reader.refuse("breaker-open")
-        self._ready.notify_all()
-        return False
 
     def _locate(self, task: LocateTask) -> None:
         reader = task.reader
@@ -333,23 +322,11 @@ class FetchEngine:
             if self._flying.pop(task, None) is None:  # given up meanwhile: nobody waits for these bytes
                 self._stuck -= 1
                 return
-            self._judge(task, seconds, error)
-            self._landed(task, transfer, error)
+            self._landed(task, transfer, seconds, error)
         self._decode(task.reader)
 
-    def _judge(self, task: RangeTask, seconds: float, error: RemoteStorageError | None) -> None:
-        health = self._stores.of(store_host(task.read.granted))
-        if error is None:
-            health.succeeded()
-            self._sizer.succeeded(task.read.size, seconds)
-            self.read_ahead.landed(seconds)
-            return
-        if policy.is_store_failure(error):
-            health.failed(self._clock.monotonic())
-        if isinstance(error, RemoteStorageTimeoutError):
-            self._sizer.timed_out()
-
-    def _landed(self, task: RangeTask, transfer: Transfer | None, error: RemoteStorageError | None) -> None:
+    def _landed(self, task: RangeTask, transfer: Transfer | None, seconds: float, error: RemoteStorageError | None) -> None:
+        self._admission.landed(task, seconds, error, in_flight=len(self._flying) + 1, now=self.now())
         task.reader.landed(task, transfer, error)
         if not task.reader.owns(task.grant):
             task.read.drop()
@@ -364,9 +341,8 @@ class FetchEngine:
             if task.read.lease is not None:
                 task.read.lease.buffer = None  # the hanging thread may still write to it
             error = RemoteStorageTimeoutError(f"the fetcher did not return for bytes {task.read.granted.range}")
-            self._judge(task, 0.0, error)
             self.metrics.error(error.cause)
-            self._landed(task, None, error)
+            self._landed(task, None, 0.0, error)
             self._start_threads()
             if start_thread("kafka-remote-fetch-decode", self._decode, task.reader) is None:
                 self._decode(task.reader)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-
 import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.plan import refusal
 from kafka_remote_client.fetch.remote_reader import LocateTask
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.model import UNKNOWN_OFFSET, NotRemote, PartitionOffsets, SegmentLocation
 
 __all__ = ["Located", "locate"]
-
-_log = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -30,7 +26,7 @@ class Located:
 def locate(
     source: LocationSource, task: LocateTask, window: int, formats: tuple[str, ...], deadline: Deadline, clock: Clock
 ) -> Located:
-    """Never raises: a failure is an answer too.
+    """Never raises where ``source`` raises as it documents: a failure is an answer too.
 
     Where the reader stops at the local log, the tiers' bounds are asked first, unless the last ones known already put the
     offset below the local log's start (which never moves back).
@@ -47,9 +43,6 @@ def locate(
                 answer = NotRemote(reason, offsets)
     except DirectFetchError as error:
         return Located(error, offset, offsets)
-    except Exception:  # noqa: BLE001 - a source that fails as it should not must cost speed, never a partition
-        _log.exception("asking where %s-%d lies failed; the broker takes over", reader.topic, reader.partition)
-        return Located(LocationError("asking for the location failed"), offset, offsets)
     return Located(answer, offset, offsets)
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError, LocationError
-from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.threads import start_thread
 
@@ -23,7 +22,7 @@ _log = logging.getLogger(__name__)
 class OffsetsWatch:
     """Thread-safe. ``timeout`` bounds one question (about all partitions that wait for an answer), in seconds."""
 
-    def __init__(self, source: LocationSource, clock: Clock, timeout: float) -> None:
+    def __init__(self, source: GuardedLocationSource, clock: Clock, timeout: float) -> None:
         self._source = source
         self._clock = clock
         self._timeout = timeout
@@ -60,7 +59,7 @@ class OffsetsWatch:
                 if self._closed:
                     return
                 asked = list(self._asked)
-            answers = self._ask(asked)
+            answers = self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
             with self._changed:
                 for key in asked:
                     answer = answers[key]
@@ -69,10 +68,3 @@ class OffsetsWatch:
                         answer = PartitionOffsets()
                     self._asked.pop(key, None)
                     self._answers[key] = answer
-
-    def _ask(self, asked: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        try:
-            return self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
-        except Exception:  # noqa: BLE001 - a source that fails as it should not must not end the thread
-            _log.exception("asking for the bounds of tiers failed")
-            return dict.fromkeys(asked, LocationError("asking for the bounds failed"))

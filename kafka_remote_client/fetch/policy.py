@@ -1,8 +1,8 @@
 """From symptom to action: the one place that decides what follows a failure. Pure (no I/O).
 
-An error's kind is what was seen; :data:`POLICY` says for each what is done first, how often, what comes when that did not help,
-and whether it speaks against the store's health (fetch/breaker.py). A kind that is not listed is treated as the nearest kind
-that it is one of. docs/failures.md is this table, generated.
+An error's kind is what was seen and says what is done first (errors.py); :data:`POLICY` says for each how often that is done
+before the broker's turn, and whether it speaks against the store's health (fetch/breaker.py). A kind that is not listed is
+treated as the nearest kind that it is one of. docs/failures.md is this table, generated.
 
 What needs a retry also needs one from the store's budget, which a store that fails uses up. What has no budget left goes to the
 broker, from the exact next offset; nothing is lost by that but speed.
@@ -46,7 +46,7 @@ _LONGEST_THROTTLE_SECONDS = 30.0
 
 
 class Budget(Enum):
-    """How often the first action is taken before the broker's turn."""
+    """How often the error's action is taken before the broker's turn."""
 
     NONE = "-"
     SETTING = "`fetch.remote.retries` times, and the host's retry budget"
@@ -60,45 +60,42 @@ class Rule:
 
     error: type[DirectFetchError]
     symptom: str
-    action: Action
     budget: Budget = Budget.NONE
     counts: bool = False
 
 
 POLICY: tuple[Rule, ...] = (
     # The store did not give the range.
-    Rule(RemoteStorageTimeoutError, "connecting or reading took longer than it may", Action.BROKER, counts=True),
-    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Action.RETRY, Budget.SETTING, counts=True),
+    Rule(RemoteStorageTimeoutError, "connecting or reading took longer than it may", counts=True),
+    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Budget.SETTING, counts=True),
     Rule(
         RemoteStorageUnavailableError,
         "no address, refused, reset, cut short; 5xx, 408; a bucket that is gone",
-        Action.RETRY,
         Budget.SETTING,
         counts=True,
     ),
     Rule(
         InvalidStorageResponseError,
         "an answer that is not the range: 200, Content-Range, lengths, encoding, not HTTP",
-        Action.RETRY,
         Budget.SETTING,
         counts=True,
     ),
-    Rule(SegmentNotFoundError, "404, 410, 412: gone, or another version", Action.RELOCATE, Budget.ONCE_BETWEEN),
-    Rule(RangeNotSatisfiableError, "416, or the object ends inside the range", Action.RELOCATE, Budget.ONCE_BETWEEN),
-    Rule(LocationExpiredError, "the URL's life is over", Action.RELOCATE, Budget.ONCE_BETWEEN),
-    Rule(RemoteStorageAccessError, "401, 403: signature or credentials", Action.RELOCATE, Budget.ONCE_BETWEEN, counts=True),
-    Rule(ForbiddenLocationError, "a redirect, or a URL that may not be followed", Action.BROKER),
-    Rule(RemoteStorageError, "a refused certificate; any other failure of a fetcher", Action.BROKER, counts=True),
+    Rule(SegmentNotFoundError, "404, 410, 412: gone, or another version", Budget.ONCE_BETWEEN),
+    Rule(RangeNotSatisfiableError, "416, or the object ends inside the range", Budget.ONCE_BETWEEN),
+    Rule(LocationExpiredError, "the URL's life is over", Budget.ONCE_BETWEEN),
+    Rule(RemoteStorageAccessError, "401, 403: signature or credentials", Budget.ONCE_BETWEEN, counts=True),
+    Rule(ForbiddenLocationError, "a redirect, or a URL that may not be followed"),
+    Rule(RemoteStorageError, "a refused certificate; any other failure of a fetcher", counts=True),
     # The store gave it, and it is not what Kafka wrote.
-    Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Action.RETRY, Budget.ONCE),
-    Rule(UnsupportedFormatError, "a format, magic or codec that is unknown; a batch beyond the cap", Action.BROKER),
+    Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Budget.ONCE),
+    Rule(UnsupportedFormatError, "a format, magic or codec that is unknown; a batch beyond the cap"),
     # Nobody could say where it lies.
-    Rule(LocationThrottledError, "the broker asks to be left alone for a while", Action.BROKER),
-    Rule(LocationError, "no location in time, or none that makes sense", Action.BROKER),
-    Rule(RemoteLogError, "the tier's own files could not be understood", Action.BROKER),
+    Rule(LocationThrottledError, "the broker asks to be left alone for a while"),
+    Rule(LocationError, "no location in time, or none that makes sense"),
+    Rule(RemoteLogError, "the tier's own files could not be understood"),
     # The rest.
-    Rule(ConfigurationError, "a setting that cannot be meant", Action.STOP),
-    Rule(DirectFetchError, "anything else", Action.BROKER),
+    Rule(ConfigurationError, "a setting that cannot be meant"),
+    Rule(DirectFetchError, "anything else"),
 )
 
 _RULES = {rule.error: rule for rule in POLICY}
@@ -124,9 +121,9 @@ def decide(
         Budget.ONCE: corrupt <= 1,
         Budget.ONCE_BETWEEN: not relocated,
     }[rule.budget]
-    if not allowed or (rule.action is Action.RETRY and not health.take_retry()):
+    if not allowed or (error.action is Action.RETRY and not health.take_retry()):
         return Action.BROKER
-    return rule.action
+    return error.action
 
 
 def retry_pause(error: DirectFetchError, attempts: int, jitter: float) -> float:

@@ -15,12 +15,13 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteStorageTimeoutError
+from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
 from tests.support.batches import Rec, batch
-from tests.support.locations import ManualClock
+from tests.support.locations import ManualClock, segment
 
 BOUNDS = PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150)
 
@@ -48,6 +49,7 @@ class FakeEngine:
         self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
         self.watched: PartitionOffsets | None = None
         self.watch = self
+        self.preference = BrokerPreference(1000, 10.0)
 
     def reader(self, topic: str, partition: int, offset: int, **options: Any) -> FakeReader:
         self.readers.append((topic, partition, offset, options))
@@ -270,3 +272,40 @@ def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
     assert {message.partition() for message in messages} == {1}
     assert first.route is Route.REMOTE
     assert isinstance(rig.engine.answers, Mapping)
+
+
+def test_a_store_slower_than_the_broker_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None:
+    flow = rig.adopted(20)
+    for _ in range(4):
+        rig.engine.preference.landed(flow.key, segment(), 100, 1.0, in_flight=1, now=rig.clock.now)
+    assert rig.engine.preference.leaves(flow.key, rig.clock.now)
+    flow.reader.items.append(ReadEnd(SLOWER_THAN_BROKER, 30, 4, offsets=BOUNDS))
+    assert rig.routing.take(10) is None
+    assert (flow.route, flow.next_offset, flow.failures) == (Route.BROKER, 30, 0)
+    assert rig.fallbacks == {"slower-than-broker": 1}
+    rig.engine.watched, looks = BOUNDS, []
+    for offset in (50, 70, 90):  # 5 bytes each: 50 bytes a second from the trial's 2 s, when the store gave 100
+        rig.inner_position = offset
+        rig.clock.now += 1.0
+        rig.routing.recheck()
+        looks.append((flow.route, len(rig.engine.readers)))
+    assert looks == [(Route.BROKER, 1), (Route.REMOTE, 2), (Route.REMOTE, 2)]
+    assert rig.engine.readers[-1][2] == 70
+
+
+def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> None:
+    flow = rig.adopted(20)
+    for _ in range(4):
+        rig.engine.preference.landed(flow.key, segment(), 10, 1.0, in_flight=1, now=rig.clock.now)
+    assert rig.engine.preference.leaves(flow.key, rig.clock.now)
+    flow.reader.items.append(ReadEnd(SLOWER_THAN_BROKER, 30, 4, offsets=BOUNDS))
+    assert rig.routing.take(10) is None
+    rig.engine.watched, rig.inner_position = BOUNDS, 50
+    for _ in range(11):
+        rig.clock.now += 1.0
+        rig.routing.recheck()
+    assert flow.route is Route.BROKER
+    rig.inner_position = 90
+    rig.clock.now += 1.0
+    rig.routing.recheck()
+    assert (flow.route, rig.engine.readers[-1][2]) == (Route.REMOTE, 90)

@@ -1,4 +1,4 @@
-"""What the engine does when the system gives it no thread or no memory. All else of it is in test_remote_reader."""
+"""What the engine does without thread or memory, and with parts that fail as they should not. The rest: test_remote_reader."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import LocationError
 from kafka_remote_client.fetch import engine as engines
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.memory import BufferPool
@@ -86,3 +87,31 @@ def test_a_buffer_that_cannot_be_had_is_a_failed_range(
     assert isinstance(errors, dict)
     assert errors["storage-error"] == 1
     assert count == end.next_offset
+
+
+def test_bounds_that_a_defect_keeps_from_being_known_are_an_answer(
+    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defective(*_: object) -> None:
+        raise KeyError("defect")
+
+    monkeypatch.setattr(GoldenTierSource, "offsets_of", defective)
+    answers = engine.offsets([(TOPIC, 0)], Deadline(SystemClock(), 60.0))
+    assert isinstance(answers[TOPIC, 0], LocationError)
+
+
+def test_a_fetcher_that_cannot_be_closed_leaves_nothing_else_open(caplog: pytest.LogCaptureFixture) -> None:
+    class Defective(ScriptedFetcher):
+        def close(self) -> None:
+            raise KeyError("defect")
+
+    clock, source = SystemClock(), GoldenTierSource()
+    made = FetchEngine(source, Defective(), RemoteFetchConfig(enabled=True), clock=clock, metrics=FetchMetrics(clock))
+    reader = made.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    threads = list(made._threads)
+    made.close(60.0)
+    assert reader.take() is None
+    assert threads
+    assert not any(thread.is_alive() for thread in threads)
+    assert source.closed == 1
+    assert "closing the fetcher failed" in caplog.text

@@ -47,15 +47,3 @@ def test_a_documented_error_is_the_answer(stop_at_local: bool) -> None:
     found = locate(source, task(stop_at_local=stop_at_local), 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
     assert found.answer is error
     assert found.offset == 10
-
-
-@pytest.mark.parametrize("stop_at_local", [True, False], ids=["bounds", "location"])
-def test_an_error_that_no_source_may_raise_is_an_answer_too_and_is_logged(
-    stop_at_local: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = ManualClock()
-    source = cast("LocationSource", Source(KeyError("secret")))
-    found = locate(source, task(stop_at_local=stop_at_local), 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
-    assert isinstance(found.answer, LocationError)
-    assert "secret" not in str(found.answer)
-    assert "asking where orders-0 lies failed" in caplog.text

@@ -134,11 +134,12 @@ def test_without_a_fetchers_name_ranges_are_read_through_the_store(tmp_path: Pat
     engine = engine_of(tmp_path)
     assert engine is not None
     engine.close()
-    assert isinstance(engine._source, TierLocationSource)
+    source = engine._source.inner
+    assert isinstance(source, TierLocationSource)
     chunked = engine._fetcher
     assert isinstance(chunked, ChunkedFetcher)
     assert isinstance(chunked._inner, StoreFetcher)
-    assert chunked._inner._store is engine._source._store
+    assert chunked._inner._store is source._store
 
 
 def test_a_fetcher_of_the_users_choice_reads_them_otherwise(tmp_path: Path) -> None:

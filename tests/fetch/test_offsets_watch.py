@@ -6,6 +6,8 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
+from kafka_remote_client.location.guarded_source import GuardedLocationSource
+from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.model import PartitionOffsets
 from tests.support.golden_tier import GoldenTierSource
 from tests.support.waiting import wait_until
@@ -13,8 +15,12 @@ from tests.support.waiting import wait_until
 BOUNDS = PartitionOffsets(log_start=0, earliest_local=10)
 
 
+def watching(source: LocationSource) -> OffsetsWatch:
+    return OffsetsWatch(GuardedLocationSource(source), SystemClock(), 5.0)
+
+
 def test_answers_come_in_the_background_and_once() -> None:
-    watch = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+    watch = watching(GoldenTierSource(BOUNDS))
     assert watch.offsets("orders", 0) is None
     assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
     assert watch.offsets("orders", 0) is None
@@ -29,14 +35,14 @@ def test_a_failure_is_an_answer_that_knows_nothing() -> None:
             return {key: LocationError("gone") for key in partitions}
 
     source = Gone(BOUNDS)
-    watch = OffsetsWatch(source, SystemClock(), 5.0)
+    watch = watching(source)
     assert watch.offsets("orders", 0) is None
     assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == PartitionOffsets()
     watch.close(5.0)
 
 
 def test_a_closed_watch_asks_nobody() -> None:
-    watch = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+    watch = watching(GoldenTierSource(BOUNDS))
     watch.close(5.0)
     before = threading.active_count()
     assert watch.offsets("orders", 0) is None
@@ -44,26 +50,12 @@ def test_a_closed_watch_asks_nobody() -> None:
 
 
 def test_without_a_thread_nobody_answers_and_the_next_question_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+    watch = watching(GoldenTierSource(BOUNDS))
     with monkeypatch.context() as refused:
         refused.setattr("kafka_remote_client.fetch.offsets_watch.start_thread", lambda *_: None)
         assert watch.offsets("orders", 0) is None
-        watch_closed = OffsetsWatch(GoldenTierSource(BOUNDS), SystemClock(), 5.0)
+        watch_closed = watching(GoldenTierSource(BOUNDS))
         assert watch_closed.offsets("orders", 0) is None
         watch_closed.close(5.0)
     assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
     watch.close(5.0)
-
-
-def test_an_error_that_no_source_may_raise_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
-    class Defective(GoldenTierSource):
-        def offsets_of(
-            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-        ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
-            raise KeyError("defect")
-
-    watch = OffsetsWatch(Defective(BOUNDS), SystemClock(), 5.0)
-    for _ in range(2):
-        assert wait_until(lambda: watch.offsets("orders", 0), "an answer") == PartitionOffsets()
-    watch.close(5.0)
-    assert "asking for the bounds of tiers failed" in caplog.text

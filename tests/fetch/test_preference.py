@@ -1,0 +1,232 @@
+"""Every line of the table in fetch/preference.py, by what is told and what follows. A segment has 5 bytes an offset here."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.fetch.preference import BrokerPreference, Place
+from tests.support.locations import segment
+
+KEY, OTHER = ("orders", 0), ("orders", 1)
+SLOW = 1000
+STAY = 10.0
+
+
+class Partitions:
+    """A preference, and partitions that read at a pace that the test says."""
+
+    def __init__(self, slow: int = SLOW) -> None:
+        self.now = 1000.0
+        self.preference = BrokerPreference(slow, STAY)
+
+    def reads(
+        self, pace: float, *, ranges: int = 4, seconds: float = 1.0, in_flight: int = 1, key: tuple[str, int] = KEY
+    ) -> None:
+        """Ranges of as many bytes as give the pace, one after the other."""
+        for _ in range(ranges):
+            self.now += seconds / in_flight
+            size = round(pace * seconds / in_flight)
+            self.preference.landed(key, segment(), size, seconds, in_flight=in_flight, now=self.now)
+
+    def leaves(self, key: tuple[str, int] = KEY) -> bool:
+        return self.preference.leaves(key, self.now)
+
+    def by_broker(self, pace: float, seconds: float, key: tuple[str, int] = KEY, offset: int = 100) -> bool:
+        """Leaves at ``offset``, is brought on by the broker, and is looked at: whether it returns."""
+        self.preference.left(key, offset, self.now)
+        self.now += seconds
+        return self.preference.returns(key, offset + round(pace * seconds / 5), self.now)
+
+    def left_for_good(self, key: tuple[str, int] = KEY) -> None:
+        """The store gives 100 bytes a second, the broker 10000."""
+        self.reads(100, key=key)
+        assert self.leaves(key)
+        assert not self.by_broker(10_000, 2.0, key)
+
+
+@pytest.fixture
+def tried() -> Partitions:
+    return Partitions()
+
+
+def test_who_was_never_read_stays_and_returns(tried: Partitions) -> None:
+    assert not tried.leaves()
+    assert tried.preference.returns(KEY, 7, tried.now)
+
+
+def test_a_store_that_is_fast_enough_is_never_left(tried: Partitions) -> None:
+    tried.reads(SLOW, ranges=100)
+    assert not tried.leaves()
+
+
+def test_a_setting_of_zero_turns_it_off() -> None:
+    off = Partitions(slow=0)
+    off.reads(1, ranges=100)
+    assert not off.leaves()
+
+
+@pytest.mark.parametrize(
+    ("ranges", "seconds", "leaves"),
+    [(3, 10.0, False), (4, 0.4, False), (4, 0.5, True), (5, 0.4, True)],
+    ids=["three ranges", "too short a time", "both", "more ranges, shorter"],
+)
+def test_nothing_follows_from_few_ranges_or_a_short_time(tried: Partitions, ranges: int, seconds: float, leaves: bool) -> None:
+    tried.reads(100, ranges=ranges, seconds=seconds)
+    assert tried.leaves() is leaves
+
+
+def test_what_is_old_does_not_count(tried: Partitions) -> None:
+    tried.reads(100)
+    tried.now += 60.0
+    assert not tried.leaves()
+    tried.reads(100)
+    assert tried.leaves()
+
+
+def test_the_median_counts_so_one_stall_is_nothing(tried: Partitions) -> None:
+    tried.reads(5000, ranges=3)
+    tried.reads(1, ranges=1, seconds=30.0)
+    assert not tried.leaves()
+
+
+def test_ranges_in_flight_together_share_the_time(tried: Partitions) -> None:
+    # Each takes 8 s for 2000 bytes, and the store gives 8 of them in that time: 2000 bytes a second.
+    tried.reads(2000, ranges=16, seconds=8.0, in_flight=8)
+    assert not tried.leaves()
+
+
+def test_the_trial_is_two_seconds_and_no_longer(tried: Partitions) -> None:
+    tried.reads(100)
+    assert tried.leaves()
+    assert tried.preference.left(KEY, 100, tried.now) == 2.0
+    assert not tried.preference.returns(KEY, 100, tried.now + 1.9)
+    assert tried.preference.returns(KEY, 100, tried.now + 2.0)
+
+
+@pytest.mark.parametrize(("pace", "returns"), [(0, True), (200, True), (210, False)], ids=["none", "twice", "more"])
+def test_only_a_broker_that_is_more_than_twice_as_fast_is_preferred(tried: Partitions, pace: float, returns: bool) -> None:
+    tried.reads(100)
+    assert tried.leaves()
+    assert tried.by_broker(pace, 2.0) is returns
+
+
+def test_an_offset_that_went_back_speaks_for_no_pace(tried: Partitions) -> None:
+    tried.reads(100)
+    assert tried.leaves()
+    tried.preference.left(KEY, 100, tried.now)
+    assert tried.preference.returns(KEY, 50, tried.now + 2.0)
+
+
+def test_one_partition_is_on_trial_at_a_time(tried: Partitions) -> None:
+    tried.reads(100)
+    tried.reads(100, key=OTHER)
+    assert tried.leaves()
+    assert not tried.leaves(OTHER)
+    assert not tried.by_broker(10_000, 2.0)
+    assert tried.leaves(OTHER)
+
+
+def test_a_trial_of_which_nothing_is_heard_any_more_holds_up_nobody_for_ever(tried: Partitions) -> None:
+    tried.reads(100)
+    assert tried.leaves()
+    tried.now += 60.0
+    tried.reads(100, key=OTHER)
+    assert tried.leaves(OTHER)
+
+
+def test_trials_that_show_nothing_become_rare(tried: Partitions) -> None:
+    pauses = []
+    for _ in range(7):
+        tried.reads(100)
+        begun = tried.now
+        while not tried.leaves():
+            tried.reads(100, ranges=1)
+        pauses.append(round(tried.now - begun))
+        assert tried.by_broker(100, 2.0)
+    assert pauses == [0, 26, 56, 116, 236, 476, 596]  # each less by the 4 s in which it was measured anew
+
+
+def test_a_trial_that_shows_something_lets_the_next_one_begin_at_once(tried: Partitions) -> None:
+    tried.reads(100)
+    assert tried.leaves()
+    assert tried.by_broker(100, 2.0)
+    tried.now += 30.0
+    tried.left_for_good()
+    tried.reads(100, key=OTHER)
+    assert tried.leaves(OTHER)
+
+
+def test_who_left_returns_when_the_stay_is_over_and_is_measured_anew(tried: Partitions) -> None:
+    tried.left_for_good()
+    assert not tried.preference.returns(KEY, 9000, tried.now + STAY - 0.1)
+    assert tried.preference.returns(KEY, 9000, tried.now + STAY)
+    tried.reads(100, ranges=3)
+    assert not tried.leaves()
+    tried.reads(100, ranges=1)
+    assert tried.leaves()
+
+
+def test_stays_double_up_to_a_minute_while_the_store_stays_slow(tried: Partitions) -> None:
+    tried.left_for_good()
+    tried.now += STAY
+    assert tried.preference.returns(KEY, 100_000, tried.now)
+    stays = []
+    for _ in range(4):
+        tried.reads(100)
+        assert tried.leaves()
+        stays.append(tried.preference.left(KEY, 100, tried.now))
+        tried.now += stays[-1]
+        assert tried.preference.returns(KEY, 100_000, tried.now)
+    assert stays == [20.0, 40.0, 60.0, 60.0]
+
+
+def test_a_known_pace_of_the_broker_needs_no_trial_and_waits_for_none(tried: Partitions) -> None:
+    tried.left_for_good()
+    tried.now += STAY
+    assert tried.preference.returns(KEY, 100_000, tried.now)
+    tried.reads(100, key=OTHER)
+    assert tried.leaves(OTHER)  # on trial from now on
+    tried.reads(100)
+    assert tried.leaves()
+
+
+def test_a_store_that_recovered_is_kept_and_the_broker_is_forgotten(tried: Partitions) -> None:
+    tried.left_for_good()
+    tried.now += STAY
+    assert tried.preference.returns(KEY, 100_000, tried.now)
+    tried.reads(5000, ranges=16)
+    assert not tried.leaves()
+    tried.reads(100, ranges=16)
+    assert tried.leaves()
+    assert tried.preference.left(KEY, 100, tried.now) == 2.0  # a trial again
+
+
+def test_a_store_within_the_factor_of_the_broker_is_kept(tried: Partitions) -> None:
+    tried.reads(100)
+    assert tried.leaves()
+    assert not tried.by_broker(900, 2.0)
+    tried.now += STAY
+    assert tried.preference.returns(KEY, 100 + round(900 * (2.0 + STAY) / 5), tried.now)
+    tried.reads(100, key=OTHER)
+    assert tried.leaves(OTHER)  # so that no trial may be
+    tried.reads(500)
+    assert not tried.leaves()
+
+
+def test_an_application_that_paused_while_the_broker_had_it_gets_another_trial(tried: Partitions) -> None:
+    tried.left_for_good()
+    tried.now += STAY
+    assert tried.preference.returns(KEY, 4000, tried.now)  # where it was: the broker seems to give nothing
+    tried.reads(100)
+    assert tried.leaves()
+    assert tried.preference.left(KEY, 4000, tried.now) == 2.0
+
+
+def test_who_is_read_from_the_store_is_there_whatever_was_thought(tried: Partitions) -> None:
+    tried.left_for_good()
+    tried.reads(100, ranges=3)  # the application has sought
+    assert tried.preference.returns(KEY, 7, tried.now)
+    assert tried.preference._partitions[KEY].place is Place.STORE
+    assert not tried.leaves()
+    tried.reads(100, ranges=1)
+    assert tried.leaves()

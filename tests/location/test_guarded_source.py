@@ -1,0 +1,125 @@
+"""Whatever a location source raises or answers, the engine gets what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from kafka_remote_client.clock import Deadline
+from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteLogError
+from kafka_remote_client.location.guarded_source import GuardedLocationSource
+from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
+from tests.support.locations import ManualClock, location
+
+KEY, OTHER = ("orders", 0), ("orders", 1)
+DEADLINE = Deadline(ManualClock(), 1.0)
+METHODS = ("locate", "offsets", "offsets_of", "close")
+
+
+class Source:
+    """Answers each question with the same, or raises it."""
+
+    def __init__(self, answer: object) -> None:
+        self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._answer = answer
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def ask(*args: Any, **kwargs: Any) -> object:
+            self.asked.append((name, args, kwargs))
+            if isinstance(self._answer, BaseException) and name in METHODS:
+                raise self._answer
+            return self._answer
+
+        return ask
+
+
+def ask(answer: object, method: str) -> tuple[Any, Source]:
+    """What the guard makes of the answer: a value, or the error that it raises."""
+    source = Source(answer)
+    guarded = GuardedLocationSource(cast("LocationSource", source))
+    try:
+        if method == "locate":
+            level = IsolationLevel.READ_COMMITTED
+            got: Any = guarded.locate(*KEY, 7, leader_epoch=3, isolation_level=level, max_bytes=9, deadline=DEADLINE)
+        elif method == "offsets":
+            got = guarded.offsets(*KEY, DEADLINE)
+        elif method == "offsets_of":
+            got = guarded.offsets_of([KEY, OTHER], DEADLINE)
+        else:
+            got = guarded.close()  # type: ignore[func-returns-value] # that it gives nothing is the claim
+    except DirectFetchError as error:
+        got = error
+    return got, source
+
+
+@pytest.mark.parametrize("answer", [location(), NotRemote("local")], ids=["location", "not-remote"])
+def test_a_location_or_the_reason_for_none_comes_through(answer: object) -> None:
+    got, source = ask(answer, "locate")
+    assert got is answer
+    options = {"leader_epoch": 3, "isolation_level": IsolationLevel.READ_COMMITTED, "max_bytes": 9, "deadline": DEADLINE}
+    assert source.asked == [("locate", (*KEY, 7), options)]
+
+
+def test_bounds_come_through() -> None:
+    bounds = PartitionOffsets(log_start=1)
+    got, source = ask(bounds, "offsets")
+    assert got is bounds
+    assert source.asked == [("offsets", (*KEY, DEADLINE), {})]
+
+
+def test_bounds_of_many_come_through_with_the_errors_in_their_places() -> None:
+    answers = {KEY: PartitionOffsets(log_start=1), OTHER: LocationError("gone")}
+    got, source = ask(answers, "offsets_of")
+    assert got == answers
+    assert source.asked == [("offsets_of", ([KEY, OTHER], DEADLINE), {})]
+
+
+@pytest.mark.parametrize("error", [LocationError("gone"), RemoteLogError("damaged")], ids=["location", "remote-log"])
+@pytest.mark.parametrize("method", ["locate", "offsets"])
+def test_a_documented_error_comes_through(method: str, error: DirectFetchError) -> None:
+    got, _ = ask(error, method)
+    assert got is error
+
+
+def test_an_error_for_all_is_the_answer_of_each() -> None:
+    error = LocationError("gone")
+    got, _ = ask(error, "offsets_of")
+    assert got == {KEY: error, OTHER: error}
+
+
+@pytest.mark.parametrize("answer", [KeyError("secret"), None, "secret"], ids=["raised", "nothing", "other"])
+@pytest.mark.parametrize("method", ["locate", "offsets", "offsets_of"])
+def test_what_no_source_may_raise_or_answer_is_a_location_error_and_is_logged(
+    method: str, answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    got, _ = ask(answer, method)
+    errors = [got[KEY], got[OTHER]] if method == "offsets_of" else [got]
+    for error in errors:
+        assert type(error) is LocationError
+        assert "secret" not in str(error)
+        assert error.__context__ is None
+    assert "the broker takes over" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "answers", [{KEY: PartitionOffsets()}, {KEY: PartitionOffsets(), OTHER: None}], ids=["left out", "nothing"]
+)
+def test_a_partition_without_an_answer_leaves_none_of_them_without(answers: object) -> None:
+    got, _ = ask(answers, "offsets_of")
+    assert got.keys() == {KEY, OTHER}
+    assert isinstance(got[OTHER], LocationError)
+
+
+@pytest.mark.parametrize("error", [KeyError("defect"), LocationError("gone")], ids=["defect", "documented"])
+def test_closing_never_raises(error: Exception) -> None:
+    got, source = ask(error, "close")
+    assert got is None
+    assert source.asked == [("close", (), {})]
+
+
+def test_what_ends_the_process_is_not_held_up() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        ask(KeyboardInterrupt(), "locate")
