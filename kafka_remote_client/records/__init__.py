@@ -1,5 +1,6 @@
 """Bytes to records. Pure: no I/O, no clock, no threads."""
 
+from kafka_remote_client.records._select import MessageSlice, poll
 from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.completed_fetch import CompletedFetch
@@ -11,7 +12,9 @@ __all__ = [
     "BatchHeader",
     "BatchRules",
     "CompletedFetch",
+    "MessageSlice",
     "RecordBlock",
     "RemoteLogInputStream",
+    "poll",
     "read_batches",
 ]

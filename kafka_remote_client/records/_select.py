@@ -10,8 +10,9 @@ import os
 
 from kafka_remote_client.records.batch import BatchList, scan_batches
 from kafka_remote_client.records.columns import ColumnBuilder, Columns, Row
+from kafka_remote_client.records.message_slice import MessageSlice, poll
 
-__all__ = ["KERNEL", "BatchList", "ColumnBuilder", "Columns", "Row", "scan_batches"]
+__all__ = ["KERNEL", "BatchList", "ColumnBuilder", "Columns", "MessageSlice", "Row", "poll", "scan_batches"]
 
 KERNEL = "pure"
 """``compiled`` or ``pure``: which of the two this process uses."""
@@ -27,5 +28,7 @@ if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
         BatchList = _kernel.BatchList  # type: ignore[misc,assignment] # the twin: same methods, other memory
         ColumnBuilder = _kernel.ColumnBuilder  # type: ignore[misc,assignment] # as above
         Columns = _kernel.Columns  # type: ignore[misc,assignment] # as above
+        MessageSlice = _kernel.MessageSlice  # type: ignore[misc,assignment] # as above
+        poll = _kernel.poll
         scan_batches = _kernel.scan_batches  # type: ignore[assignment] # as above
         KERNEL = "compiled"

@@ -7,14 +7,29 @@ from typing import Any
 
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records import CompletedFetch, batch, columns, completed_fetch, input_stream, read_batches
+from kafka_remote_client.records import (
+    CompletedFetch,
+    batch,
+    columns,
+    completed_fetch,
+    input_stream,
+    message_slice,
+    read_batches,
+)
 from tests.support.batches import metadata
 
 __all__ = ["IMPLEMENTATIONS", "SEAM", "outcome"]
 
 
 def _implementations() -> dict[str, Any]:
-    found: dict[str, Any] = {"pure": SimpleNamespace(scan_batches=batch.scan_batches, ColumnBuilder=columns.ColumnBuilder)}
+    found: dict[str, Any] = {
+        "pure": SimpleNamespace(
+            scan_batches=batch.scan_batches,
+            ColumnBuilder=columns.ColumnBuilder,
+            MessageSlice=message_slice.MessageSlice,
+            poll=message_slice.poll,
+        )
+    }
     try:
         from kafka_remote_client.records import _kernel
     except ImportError:

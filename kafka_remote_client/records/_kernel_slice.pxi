@@ -1,0 +1,40 @@
+# Part of _kernel.pyx: messages handed out one by one, the twin of message_slice.py.
+
+
+cdef class MessageSlice:
+    """``message_slice.MessageSlice``; the interpreter's lock makes each call one step."""
+
+    cdef readonly list messages
+    cdef readonly Py_ssize_t taken
+    cdef public bint due
+    cdef Py_ssize_t end
+
+    def __init__(self):
+        self.messages = []
+        self.taken = self.end = 0
+        self.due = False
+
+    def begin(self, list messages):
+        self.messages, self.taken, self.end = messages, 0, len(messages)
+
+    def stop(self):
+        waiting = self.messages[self.taken:self.end]
+        self.messages, self.end = self.messages[:self.taken], self.taken
+        return waiting
+
+    cpdef take(self):
+        if self.taken == self.end:
+            return None
+        message = self.messages[self.taken]
+        self.taken += 1
+        return message
+
+
+def poll(self, timeout=-1):
+    """As confluent_kafka's, from both tiers in turn."""
+    cdef MessageSlice handed_out = self._handed_out
+    if not handed_out.due and handed_out.taken < handed_out.end:
+        message = handed_out.messages[handed_out.taken]
+        handed_out.taken += 1
+        return message
+    return self._poll_slowly(timeout)

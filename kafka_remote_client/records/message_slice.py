@@ -1,0 +1,67 @@
+"""A slice of messages that are handed out one by one, and the ``poll`` that does so; the pure twin of ``_kernel_slice.pxi``.
+
+Nearly all calls of ``poll`` are for the next message of a slice. In Python such a call costs more than to build the message,
+so there is a compiled one, with nothing but this in it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from confluent_kafka import Message
+
+__all__ = ["MessageSlice", "SlicePoller", "poll"]
+
+
+class MessageSlice:
+    """``messages``: all of the slice, of which ``taken`` were handed out. ``due``: somebody wants to be asked before the next.
+
+    Each call is one step to other threads, so two of them never take the same message, and none is taken after :meth:`stop`.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.due = False
+        self._waiting: list[Message] = []
+
+    @property
+    def taken(self) -> int:
+        """How many messages were handed out."""
+        return len(self.messages) - len(self._waiting)
+
+    def begin(self, messages: list[Message]) -> None:
+        """Replaces the slice. The list must not change from now on."""
+        self._waiting = []
+        self.messages = messages
+        self._waiting = messages[::-1]
+
+    def take(self) -> Message | None:
+        """The next message; ``None`` where there is none left."""
+        try:
+            return self._waiting.pop()
+        except IndexError:
+            return None
+
+    def stop(self) -> list[Message]:
+        """Gives the messages that wait, in their order; from now on the slice is as if it had ended before them."""
+        waiting, self._waiting = self._waiting, []
+        waiting.reverse()
+        self.messages = self.messages[: len(self.messages) - len(waiting)]
+        return waiting
+
+
+class SlicePoller(Protocol):
+    """What has :func:`poll` as a method."""
+
+    _handed_out: MessageSlice
+
+    def _poll_slowly(self, timeout: float) -> Message | None: ...
+
+
+def poll(self: SlicePoller, timeout: float = -1) -> Message | None:
+    """As confluent_kafka's, from both tiers in turn."""
+    if not self._handed_out.due:
+        message = self._handed_out.take()
+        if message is not None:  # a message without a value is falsy
+            return message
+    return self._poll_slowly(timeout)
