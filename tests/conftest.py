@@ -21,6 +21,7 @@ from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import MissingPartError, file_lock
 from tests.support.azure_server import AzureServer
 from tests.support.gcs_server import GcsServer
+from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
@@ -156,6 +157,18 @@ def wide_topic(running_broker: KafkaBroker) -> str:
             with file_lock(run / "restart.lock", shared=True):
                 write_wide_topic(running_broker, topic)
             (run / "wide-topic").touch()
+    return topic
+
+
+@pytest.fixture(scope="session")
+def group_topic(running_broker: KafkaBroker) -> str:
+    """A tiered topic of many partitions, written once per run (``tests.support.group_topic``)."""
+    run, topic = _run_directory(), "for-groups"
+    with file_lock(run / "group-topic.lock"):
+        if not (run / "group-topic").exists():
+            with file_lock(run / "restart.lock", shared=True):
+                write_group_topic(running_broker, topic)
+            (run / "group-topic").touch()
     return topic
 
 

@@ -1,0 +1,148 @@
+"""Groups of four on a real broker that are rebalanced eleven times during a backfill from the tier, in every protocol.
+
+All runs go on at the same time, because they mostly wait: for sessions that end and for members that join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import file_lock
+from tests.support.group_script import GroupRun, run_script, undelivered, unexplained
+from tests.support.group_topic import COUNT, PARTITIONS
+from tests.support.history import History
+from tests.support.invariants.checker import check
+from tests.support.invariants.oracle import Oracle
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, direct, settings
+from tests.support.recorder import recorded
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "eager": {"partition.assignment.strategy": "range"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+CLASSIC = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
+MIXED = ("direct", "plain", "direct", "off")
+"""A rolling change: each member that joins is of the next kind."""
+_Name = tuple[str, str]
+RUNS: list[_Name] = [(protocol, kind) for protocol in PROTOCOLS for kind in ("plain", "direct")] + [("eager", "mixed")]
+
+
+def in_group(protocol: str, group: str) -> dict[str, Any]:
+    common = {"group.id": group, "enable.auto.commit": True, "auto.commit.interval.ms": 1_000, **PROTOCOLS[protocol]}
+    return common if protocol == "consumer" else {**common, **CLASSIC}
+
+
+def shorten_sessions(broker: KafkaBroker, group: str) -> None:
+    """In this protocol it is the broker that says how long a member may be silent."""
+    entry = ConfigEntry("consumer.session.timeout.ms", "6000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    for future in broker.admin.incremental_alter_configs([resource]).values():
+        future.result(PATIENCE_SECONDS)
+
+
+def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
+    """What a plain consumer gets of all partitions."""
+    truth = History()
+    with recorded(confluent_kafka.Consumer, settings(broker.bootstrap_servers, "read_committed"), truth) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+
+        def read() -> bool:
+            consumer.consume(1_000, 0.2)
+            return len(Oracle.of(truth)) == PARTITIONS * COUNT
+
+        wait_until(read, "all records", seconds=PATIENCE_SECONDS, pause=0)
+    return Oracle.of(truth)
+
+
+class Runs:
+    """All runs of the script, by protocol and kind of members, and what each is held against."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.groups: dict[_Name, str] = {name: f"group-{'-'.join(name)}-{uuid4()}" for name in RUNS}
+        self.ended: dict[_Name, Future[GroupRun]] = {}
+
+    def of(self, protocol: str, kind: str) -> GroupRun:
+        """Raises what the run raised."""
+        return self.ended[protocol, kind].result(0)
+
+
+@pytest.fixture(scope="module")
+def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    lock = running_broker.directory.parent / "restart.lock"
+    with (
+        file_lock(lock, shared=True),
+        Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as shim,
+    ):
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        made = Runs(oracle_of(running_broker, group_topic))
+        directories = {name: tmp_path_factory.mktemp("-".join(name)) for name in RUNS}
+
+        def run(name: _Name) -> GroupRun:
+            protocol, kind = name
+            group = made.groups[name]
+            if protocol == "consumer":
+                shorten_sessions(running_broker, group)
+
+            def of(kind: str) -> dict[str, Any]:
+                more = in_group(protocol, group)
+                if kind == "plain":
+                    return settings(running_broker.bootstrap_servers, "read_committed", **more)
+                return direct(shim, "read_committed", **{**more, "fetch.remote.enabled": kind == "direct"})
+
+            kinds = MIXED if kind == "mixed" else (kind,)
+            return run_script(kinds, of, group_topic, PARTITIONS, made.oracle, directories[name])
+
+        with ThreadPoolExecutor(len(RUNS)) as pool:
+            made.ended = {name: pool.submit(run, name) for name in RUNS}
+        yield made
+
+
+def committed(broker: KafkaBroker, group: str, topic: str) -> set[int]:
+    """The offsets that an unconcerned consumer is told."""
+    other = confluent_kafka.Consumer(settings(broker.bootstrap_servers, "read_committed", **{"group.id": group}))
+    try:
+        asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        return {tp.offset for tp in other.committed(asked, PATIENCE_SECONDS)}
+    finally:
+        other.close()
+
+
+@pytest.mark.fault("F66", "F67", "F70")
+@pytest.mark.parametrize(("protocol", "kind"), RUNS)
+def test_every_record_comes_and_none_twice_but_what_a_crashed_member_had_not_committed(
+    runs: Runs, running_broker: KafkaBroker, group_topic: str, protocol: str, kind: str
+) -> None:
+    """The runs of plain members pass the same judgement, so it asks for no more than those give.
+
+    After each rebalance the script waits until every member has taken records, and direct ones have some from the store.
+    """
+    run = runs.of(protocol, kind)
+    assert run.rebalances > 10
+    assert undelivered(run.history, runs.oracle) == []
+    wrong, explained = unexplained(run.history)
+    assert wrong == []
+    assert explained > 0, "the crashes cost something"
+    assert committed(running_broker, runs.groups[protocol, kind], group_topic) == {COUNT}
+
+
+@pytest.mark.fault("F66", "F67", "F70", "F73")
+@pytest.mark.parametrize(("protocol", "kind"), RUNS)
+def test_no_invariant_is_broken(runs: Runs, protocol: str, kind: str) -> None:
+    # Members take a record at a time while they wait for a rebalance, so a partition's next one may be long in coming.
+    check(runs.of(protocol, kind).history, runs.oracle, without={"I9"})
