@@ -99,7 +99,7 @@ class FetchMetrics:
         self._fallbacks: Counter[str] = Counter()
         self._latency_sum = 0.0
         self._maxima = {"remote-fetch-latency-max": 0.0, "remote-fetch-location-latency-max": 0.0}
-        self._buffer_bytes = 0
+        self._memories: list[Callable[[], int]] = []
         self._caches: dict[str, list[Callable[[], CacheStatistics]]] = {cache: [] for cache in CACHES}
 
     def watch_cache(self, cache: str, statistics: Callable[[], CacheStatistics]) -> None:
@@ -152,9 +152,10 @@ class FetchMetrics:
         with self._lock:
             self._errors[cause] += 1
 
-    def set_buffer_bytes(self, held: int) -> None:
+    def watch_memory(self, held: Callable[[], int]) -> None:
+        """Shows from now on what ``held`` says, the bytes that an engine holds; those of several are added up."""
         with self._lock:
-            self._buffer_bytes = held
+            self._memories.append(held)
 
     def snapshot(self) -> dict[str, float | int | dict[str, int]]:
         """All of :data:`METRICS`; errors and fallbacks as mappings from cause to count. Times in milliseconds."""
@@ -171,7 +172,7 @@ class FetchMetrics:
                     "remote-fetch-request-rate": requests / elapsed if elapsed else 0.0,
                     "remote-fetch-bytes-rate": self._totals["remote-fetch-bytes-total"] / elapsed if elapsed else 0.0,
                     "remote-fetch-latency-avg": self._latency_sum * 1000 / requests if requests else 0.0,
-                    "remote-fetch-buffer-bytes": self._buffer_bytes,
+                    "remote-fetch-buffer-bytes": sum(held() for held in self._memories),
                     "remote-fetch-errors-total": dict(self._errors),
                     "remote-fetch-fallbacks-total": dict(self._fallbacks),
                     **self._maxima,

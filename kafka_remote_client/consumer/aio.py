@@ -18,6 +18,7 @@ import confluent_kafka
 from confluent_kafka import aio
 
 from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["AIOConsumer", "AsyncDeserializingConsumer"]
 
@@ -39,11 +40,25 @@ def _where(function: _F, **names: object) -> _F:
 
 
 class _Metered:
+    """What Consumer has beside confluent_kafka's methods."""
+
     _consumer: confluent_kafka.Consumer
+    _closed: bool
 
     async def metrics(self) -> dict[str, float | int | dict[str, int]]:
         """As Consumer's."""
         return cast("Consumer", self._consumer).metrics()
+
+    async def tier(self, message: confluent_kafka.Message) -> Tier | None:
+        """As Consumer's."""
+        tier = cast("Consumer", self._consumer).tier
+        if self._closed:
+            return tier(message)
+        return cast("Tier | None", await cast("aio.AIOConsumer", self)._call(tier, message))  # noqa: SLF001 - our base class
+
+    async def set_remote_fetch(self, enabled: bool) -> None:
+        """As Consumer's."""
+        cast("Consumer", self._consumer).set_remote_fetch(enabled)
 
 
 class AIOConsumer(_Metered, aio.AIOConsumer):

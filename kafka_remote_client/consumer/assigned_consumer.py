@@ -25,6 +25,7 @@ from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from kafka_remote_client.consumer.tier_log import TierLogs
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.model import UNKNOWN_OFFSET
 
@@ -52,6 +53,7 @@ class AssignedConsumer(Consumer):
         self._behaviour = behaviour
         self._stores_offsets = behaviour.stores_offsets is True
         self._flows = SubscriptionState()
+        self._tiers = TierLogs()
         self._gathered: list[Message] = []
         self._handed_out = HandedOut(super(Consumer, self).store_offsets if self._stores_offsets else None)
         self._assigned_by_user = False
@@ -104,6 +106,7 @@ class AssignedConsumer(Consumer):
     def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
         def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
             # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
+            self._seal([flow for tp in partitions if (flow := self._flows.get(tp.topic, tp.partition)) is not None])
             for tp in partitions:
                 flow = self._flows.get(tp.topic, tp.partition)
                 if flow is not None:
@@ -123,6 +126,7 @@ class AssignedConsumer(Consumer):
         if not _are_partitions(partitions):
             super().assign(partitions)  # raises
         flows = self._resolve(partitions)
+        self._seal(self._flows)
         super().assign([flow.inner_start for flow in flows])
         self._forget(flow.key for flow in self._flows)
         for flow in flows:
@@ -139,13 +143,13 @@ class AssignedConsumer(Consumer):
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
-        self._settle()
+        self._seal(self._flows)
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
     def unassign(self) -> None:
         self._assigned_by_user = True
-        self._settle()
+        self._seal(self._flows)
         super().unassign()
         self._forget(flow.key for flow in self._flows)
 
@@ -154,7 +158,10 @@ class AssignedConsumer(Consumer):
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
         stored = self._committed_starts(asked) if asked else {}
         starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
-        flows = [PartitionFlow(start.topic, start.partition, start.offset, epoch_of(start.leader_epoch)) for start in starts]
+        flows = [
+            PartitionFlow(start.topic, start.partition, start.offset, epoch_of(start.leader_epoch), self._tiers)
+            for start in starts
+        ]
         for flow, given in zip(flows, partitions, strict=True):
             flow.assigned_at = given.offset
         self._routing.learn_offsets(flows)
@@ -183,9 +190,17 @@ class AssignedConsumer(Consumer):
                 found[tp.topic, tp.partition] = TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING)
         return found
 
+    def _seal(self, flows: Iterable[PartitionFlow]) -> None:
+        """Settles, and notes what was handed out of partitions whose place may be lost."""
+        self._settle()
+        asked = [flow.bare for flow in flows]
+        for tp in AssignedConsumer.position(self, asked) if asked else ():
+            self._tiers.seal((tp.topic, tp.partition), tp.offset)
+
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
         for flow in self._flows.remove(keys):
             self._take_back(flow)
+            self._tiers.leave(flow.key)
 
     def _take_back(self, flow: PartitionFlow) -> None:
         """Takes what was gathered of a partition out of the list; the first of it has to come again."""
@@ -224,6 +239,7 @@ class AssignedConsumer(Consumer):
         target.offsets = flow.offsets
         if not target.below_local:  # the local log's start never moves back, so what was below it still is
             self._routing.learn_offsets([target])
+        self._seal([flow])
         super().pause([partition])
         try:
             super().seek(target.here)
@@ -312,12 +328,18 @@ class AssignedConsumer(Consumer):
         """As confluent_kafka's; then all of direct fetch is stopped as well."""
         self._handed_out.store()
         try:
-            super().close()
+            self._close_inner()
         finally:
             self._forget(flow.key for flow in self._flows)
             self._gathered.clear()
             self._handed_out.close()
             self._engine.close()
+
+    def _close_inner(self) -> None:
+        try:
+            self._seal(self._flows)
+        finally:
+            super().close()
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None

@@ -18,6 +18,8 @@ import confluent_kafka
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.consumer.statistics import with_metrics_in_statistics
+from kafka_remote_client.consumer.tier_log import Tier
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.location.oauth_tokens import with_watched_oauth
 from kafka_remote_client.metrics import FetchMetrics
@@ -55,6 +57,26 @@ class Consumer(confluent_kafka.Consumer):
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         """The metrics of docs/metrics.md as plain numbers; all zero where direct fetch is off."""
         return self._metrics.snapshot()
+
+    def tier(self, message: confluent_kafka.Message) -> Tier | None:
+        """Which tier delivered a record to this consumer last: "remote", the store, or "broker", wherever that had it from.
+
+        ``None`` for an error, and where direct fetch is on for a record that this consumer did not deliver, or whose delivery
+        is forgotten: ranges of offsets are kept, the newest 64 of a partition (one more with each seek, rebalance or change
+        of tier).
+        """
+        return Tier.BROKER if message.error() is None else None
+
+    def set_remote_fetch(self, enabled: bool) -> None:
+        """Turns direct fetch off, or on again, for a consumer that was built with it; any thread may.
+
+        It takes effect in the next call of poll() or consume(), or in the one that waits. Off: all partitions go on by the
+        broker at the exact next offset, readers and their memory are given back, and what is assigned later stays with the
+        broker. On: those that lie below the broker's local log are read directly again. Raises ConfigurationError when it is
+        to be turned on where it was off, or could not work, when the consumer was built.
+        """
+        if enabled:
+            raise ConfigurationError("direct fetch was off, or could not work, when this consumer was built")
 
     def _start_direct(self, *parts: Any) -> None:
         """Overridden where direct fetch is on."""

@@ -17,7 +17,8 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
-from kafka_remote_client.consumer.messages import key_of
+from kafka_remote_client.consumer.messages import key_of, offset_of
+from kafka_remote_client.consumer.tiered_consumer import TieredConsumer
 
 __all__ = ["DirectConsumer"]
 
@@ -28,7 +29,7 @@ _INNER_SECONDS = 0.1
 """How long an inner call may last before routes are looked at again: a callback in it may have changed them."""
 
 
-class DirectConsumer(AssignedConsumer):
+class DirectConsumer(TieredConsumer):
     """See the module. What ``Consumer(config)`` becomes when ``fetch.remote.enabled`` is true."""
 
     def _start_direct(self, *parts: Any) -> None:
@@ -49,7 +50,7 @@ class DirectConsumer(AssignedConsumer):
             handed_out.last = next_one = handed_out.waiting.pop()
             return next_one
         self._settle()
-        self._routing.recheck()
+        self._recheck()
         # A message without a value is falsy, so only None means that there is none.
         message = self._poll_both() if self._gathered or self._flows.any_remote else None
         return self._wait_and_poll(timeout) if message is None else message
@@ -65,7 +66,7 @@ class DirectConsumer(AssignedConsumer):
                 message = self._poll_broker(left)
             if message is not None or (deadline is not None and deadline.expired()):
                 return message
-            self._routing.recheck()
+            self._recheck()
             left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
 
     def _poll_both(self) -> Message | None:
@@ -89,6 +90,8 @@ class DirectConsumer(AssignedConsumer):
             return None
         if message.error() is None:
             self._broker_records += 1
+            if self._tiers.unplaced:
+                self._tiers.place(key_of(message), offset_of(message))
             if self._stores_offsets:
                 super(AssignedConsumer, self).store_offsets(message=message)
         return message
@@ -117,7 +120,7 @@ class DirectConsumer(AssignedConsumer):
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
-            self._routing.recheck()
+            self._recheck()
             if self._flows.any_remote:
                 self._gather_both(num_messages)
             else:
@@ -182,6 +185,8 @@ class DirectConsumer(AssignedConsumer):
         else:
             self._gathered = []
             reached = self._reached() if batch else []
+        if self._tiers.unplaced:
+            self._place(batch)
         if self._stores_offsets and reached:
             super(AssignedConsumer, self).store_offsets(offsets=reached)
         return batch

@@ -69,7 +69,8 @@ class FetchEngine:
         self.metrics = metrics
         self.lock = threading.RLock()
         self._room = Room(config)
-        self.memory = self._room.memory
+        self.memory = memory = self._room.memory
+        self.metrics.watch_memory(lambda: memory.held)
         self._source = GuardedLocationSource(source)
         self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000)
         watch_caches(source, metrics)
@@ -277,7 +278,6 @@ class FetchEngine:
             read.lease = Lease(read.size, self._release)
             timeouts = self.config.read_timeout_ms + self.config.connect_timeout_ms
             self._flying[task] = now + timeouts / 1000 + _GRACE_SECONDS
-            self.metrics.set_buffer_bytes(self.memory.held)
         return True
 
     def _locate(self, task: LocateTask) -> None:
@@ -369,7 +369,6 @@ class FetchEngine:
             with self.lock:
                 self.read_ahead.decoded(read.size, started, self.now())
                 reader.end_decode(grant, read, blocks, error)
-                self.metrics.set_buffer_bytes(self.memory.held)
                 self._turns.add(reader)
                 self._work.notify()
                 self._ready.notify_all()

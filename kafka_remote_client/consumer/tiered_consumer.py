@@ -1,0 +1,64 @@
+"""What a consumer has beside confluent_kafka's methods: which tier delivered what, and direct fetch off and on again.
+
+Nothing here costs a record anything: tiers are noted where partitions change their route (tier_log.py), and whether direct
+fetch was turned off or on is looked at where routes are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Message, TopicPartition
+
+from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
+from kafka_remote_client.consumer.messages import key_of, offset_of
+from kafka_remote_client.consumer.tier_log import Tier
+
+__all__ = ["TieredConsumer"]
+
+
+class TieredConsumer(AssignedConsumer):
+    """See the module. It delivers nothing itself."""
+
+    def _start_direct(self, *parts: Any) -> None:
+        self._switched = False
+        super()._start_direct(*parts)
+
+    def tier(self, message: Message) -> Tier | None:
+        offset = message.offset()
+        if message.error() is not None or offset is None:
+            return None
+        key = key_of(message)
+        position = -1
+        if self._flows.get(*key) is not None:
+            last = self._handed_out.last
+            if last is not None and key_of(last) == key:  # what waits behind it need not be gathered anew for this
+                position = offset_of(last) + 1
+            else:
+                (tp,) = AssignedConsumer.position(self, [TopicPartition(*key)])
+                position = tp.offset
+        return self._tiers.tier(key, offset, position)
+
+    def set_remote_fetch(self, enabled: bool) -> None:
+        self._routing.on = enabled
+        self._switched = True
+        self._handed_out.due = True  # poll() hands out what it has gathered without a look at anything else
+
+    def _recheck(self) -> None:
+        """What poll() and consume() do before they look for records: routes follow what has changed."""
+        if self._switched:
+            self._switched = False
+            self._routing.switched(self._take_back)
+        self._routing.recheck()
+
+    def _place(self, batch: list[Message]) -> None:
+        """Notes where partitions begin that began nobody knew where, now that records are handed out."""
+        unplaced = [TopicPartition(*key) for key in self._tiers.unplaced]
+        begun = {(tp.topic, tp.partition) for tp in super(AssignedConsumer, self).position(unplaced) if tp.offset >= 0}
+        for message in batch:
+            if not begun:
+                return
+            key = key_of(message)
+            if key in begun and message.error() is None:
+                self._tiers.place(key, offset_of(message))
+                begun.discard(key)
