@@ -132,7 +132,7 @@ class StoreConnection(http.client.HTTPConnection):
     def request_range(self, resource: str, headers: dict[str, str], deadline: Deadline) -> http.client.HTTPResponse:
         """Sends the GET and reads the answer's head. Raises OSError and http.client.HTTPException."""
         assert self._wire is not None
-        self._wire.deadline = deadline
+        self.bound(deadline)
         self._wire.arm()
         self.used = True
         self.putrequest("GET", resource, skip_accept_encoding=True)
@@ -141,6 +141,11 @@ class StoreConnection(http.client.HTTPConnection):
         self.endheaders()
         self._answer = self.getresponse()
         return self._answer
+
+    def bound(self, deadline: Deadline) -> None:
+        """What is read from now on has to be there by ``deadline``."""
+        assert self._wire is not None
+        self._wire.deadline = deadline
 
     def close(self) -> None:
         """Closes the socket, and the answer that may still hold it."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from fetchers._allow_list import StoreTarget
+from fetchers._body_deadline import DEFAULT_FLOOR, BodyDeadline
 from fetchers._byte_range import WantedRange
 from fetchers._connections import ConnectionPool, Resolver, StoreConnection, system_resolver, tls_context
 from fetchers._http import ERROR_BODY_LIMIT, ErrorDocument, classify, partial_content_length
@@ -44,6 +45,7 @@ class RangeClient:
     ``remote.storage.fetcher.ssl.ca.location`` | null  | PEM file of CAs, in place of the system's
     ``fetch.remote.connect.timeout.ms``      | 1000    | DNS, connect and TLS together
     ``fetch.remote.read.timeout.ms``         | 5000    | one whole range, connect included
+    ``fetch.remote.min.bytes.per.second``    | 65536   | a body that flows more slowly after 2 s is a time-out; 0 = none is
     ``fetch.remote.max.in.flight``           | 16      | idle connections kept for each store
 
     Raises ConfigurationError for a value that it cannot accept.
@@ -54,6 +56,7 @@ class RangeClient:
     ) -> None:
         self._clock = clock
         self._read_timeout = int_setting(configs, "fetch.remote.read.timeout.ms", 5000, minimum=1) / 1000
+        self._floor = int_setting(configs, "fetch.remote.min.bytes.per.second", DEFAULT_FLOOR, minimum=0)
         self._pool = ConnectionPool(
             clock,
             connect_timeout=int_setting(configs, "fetch.remote.connect.timeout.ms", 1000, minimum=1) / 1000,
@@ -82,7 +85,9 @@ class RangeClient:
             self._pool.discard(connection)
             raise
         _log.debug("%s answers %s", connection.authority, wanted)
-        return HttpRangeStream(self._pool, connection, response, length)
+        body = BodyDeadline(self._clock, deadline, self._floor)
+        connection.bound(body)
+        return HttpRangeStream(self._pool, connection, response, length, body)
 
     def close(self) -> None:
         """Closes idle connections and cuts those in use."""

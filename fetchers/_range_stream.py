@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 
+from fetchers._body_deadline import BodyDeadline
 from fetchers._connections import ConnectionPool, StoreConnection
 from fetchers._transport_errors import guarded
 from kafka_remote_client.errors import (
@@ -21,7 +22,12 @@ class HttpRangeStream:
     """A ReadableStream of exactly ``length`` bytes. Gives its connection back as soon as the last one is read."""
 
     def __init__(
-        self, pool: ConnectionPool, connection: StoreConnection, response: http.client.HTTPResponse, length: int
+        self,
+        pool: ConnectionPool,
+        connection: StoreConnection,
+        response: http.client.HTTPResponse,
+        length: int,
+        deadline: BodyDeadline,
     ) -> None:
         self._pool = pool
         self._connection: StoreConnection | None = connection
@@ -29,6 +35,7 @@ class HttpRangeStream:
         self._response = response
         self._length = length
         self._remaining = length
+        self._deadline = deadline
         self._failure: RemoteStorageError | None = None
 
     def readinto(self, buffer: WritableBuffer, /) -> int:
@@ -60,6 +67,7 @@ class HttpRangeStream:
             self._pool.discard(connection)
 
     def _read_some(self, rest: memoryview) -> int:
+        self._deadline.waits()
         if self._response.chunked:  # readinto of http.client takes a short read of a chunk for its end
             data = guarded(self._host, self._response.read1, len(rest))
             rest[: len(data)] = data
@@ -68,6 +76,7 @@ class HttpRangeStream:
             count = guarded(self._host, self._response.readinto, rest)
         if count == 0:
             raise RemoteStorageUnavailableError(f"{self._host} ended its answer before the range of {self._length} bytes did")
+        self._deadline.received(count)
         return count
 
     def _finish(self) -> None:

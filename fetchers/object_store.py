@@ -7,7 +7,8 @@ setting                              | default                      | meaning
 others                               |                              | :mod:`fetchers._obstore`
 
 Each range is one request, which is not repeated here: that is the client's to decide. Its deadline holds for the whole body;
-fetching a credential first has one of its own, as long.
+fetching a credential first has one of its own, as long. obstore gives bytes by the piece, so
+``fetch.remote.min.bytes.per.second`` has no say here: a trickle ends with that deadline.
 
 Permissions: reading objects, and for the store listing them (GCS storage.objects.get and .list, Azure "Storage Blob Data
 Reader", S3 as :mod:`fetchers.s3_store`).

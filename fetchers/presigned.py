@@ -10,6 +10,7 @@ setting                                            | default | meaning
 ``remote.storage.fetcher.ssl.ca.location``         | null    | PEM file of CAs, in place of the system's
 ``fetch.remote.connect.timeout.ms``                | 1000    | DNS, connect and TLS together
 ``fetch.remote.read.timeout.ms``                   | 5000    | one whole range, connect included
+``fetch.remote.min.bytes.per.second``              | 65536   | a body that flows more slowly after 2 s is a time-out
 ``fetch.remote.max.in.flight``                     | 16      | idle connections kept for each store
 
 References: KIP-1254 "Authentication", reliability faults F01-F27, promises S01-S05 and S18.

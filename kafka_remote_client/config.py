@@ -42,6 +42,7 @@ class RemoteFetchConfig:
     fetcher_class_path: str | None = None
     connect_timeout_ms: int = 1000
     read_timeout_ms: int = 5000
+    min_bytes_per_second: int = 64 * 1024
     bootstrap_servers: str | None = None
     topics: str | None = None
     location_timeout_ms: int = 1000
@@ -75,6 +76,7 @@ class RemoteFetchConfig:
         shared = {
             "fetch.remote.connect.timeout.ms": self.connect_timeout_ms,
             "fetch.remote.read.timeout.ms": self.read_timeout_ms,
+            "fetch.remote.min.bytes.per.second": self.min_bytes_per_second,
             "fetch.remote.max.in.flight": self.max_in_flight,
         }
         store = {} if self.store_url is None else {"remote.storage.store.url": self.store_url}

@@ -117,7 +117,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         1000,
         "ms",
-        "Time to connect to the store. Higher waits longer on a dead store; lower gives up on a slow path.",
+        "Time to connect to the store, or to who is asked for locations. Higher waits longer on a dead one; lower gives up on "
+        "a slow path.",
         1,
         60_000,
     ),
@@ -129,6 +130,16 @@ SETTINGS: tuple[Setting, ...] = (
         "Time for one whole range, first byte to last. Higher tolerates slow stores; lower falls back to the broker sooner.",
         1,
         600_000,
+    ),
+    Setting(
+        "fetch.remote.min.bytes.per.second",
+        int,
+        64 * 1024,
+        "bytes/s",
+        "A range's body that flows more slowly than this after its first 2 s has timed out. Lower tolerates slow paths; higher "
+        "falls back to the broker sooner. 0: the read time-out alone counts, as with the fetcher object_store.",
+        0,
+        1024 * _MIB,
     ),
     Setting(
         "fetch.remote.bootstrap.servers",

@@ -42,6 +42,7 @@ def test_keys_of_the_fetcher_are_handed_to_it_with_the_shared_limits() -> None:
     assert remote.fetcher_configs() == {
         "fetch.remote.connect.timeout.ms": 1000,
         "fetch.remote.read.timeout.ms": 9,
+        "fetch.remote.min.bytes.per.second": 65536,
         "fetch.remote.max.in.flight": 8,
         "remote.storage.fetcher.anything": 7,
     }

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 from confluent_kafka import KafkaException
 
@@ -38,6 +39,16 @@ from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 __all__ = ["build_source", "configured_layout", "configured_store", "reads_the_store"]
 
 _KEYS = "remote.storage.store.encryption.keys"
+
+
+class _Connection(TypedDict):
+    """How brokers are reached, whoever asks them."""
+
+    client_id: str
+    clock: Clock
+    connect_timeout: float
+    ssl_context: ssl.SSLContext | None
+    sasl: Authenticator | None
 
 
 def reads_the_store(remote: RemoteFetchConfig) -> bool:
@@ -78,12 +89,16 @@ def build_source(
     bootstrap = remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
-    client_id = str(inner.get("client.id", "rdkafka"))
+    connection: _Connection = {
+        "client_id": str(inner.get("client.id", "rdkafka")),
+        "clock": clock,
+        "connect_timeout": remote.connect_timeout_ms / 1000,
+        "ssl_context": ssl_context,
+        "sasl": sasl,
+    }
     if store is None:
-        return BrokerLocationSource(
-            str(bootstrap), client_id=client_id, clock=clock, formats=formats, ssl_context=ssl_context, sasl=sasl
-        )
-    leaders = PartitionLeaders(str(bootstrap), client_id=client_id, clock=clock, ssl_context=ssl_context, sasl=sasl)
+        return BrokerLocationSource(str(bootstrap), formats=formats, **connection)
+    leaders = PartitionLeaders(str(bootstrap), **connection)
     layout = configured_layout(remote)
     try:
         tier = _tier(remote, {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}, store, layout, clock)

@@ -86,6 +86,13 @@ def test_a_listing_is_confirmed_by_the_leaders_unless_no_broker_is_wanted(built:
     assert isinstance(built(inner={}, location__source="listing", listing__broker=False), ListingLocationSource)
 
 
+@pytest.mark.parametrize("source", ["broker", "listing"])
+def test_connecting_to_who_is_asked_may_take_as_long_as_to_the_store(built: Built, source: str) -> None:
+    made = built(location__source=source, connect__timeout__ms=2500)
+    assert isinstance(made, BrokerLocationSource | TierLocationSource)
+    assert made._leaders._connection(("localhost", 1))._connect_timeout == 2.5
+
+
 def test_without_any_server_to_ask_it_is_a_configuration_error(built: Built) -> None:
     for source in ("broker", "metadata-topic", "listing"):
         with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):

@@ -285,6 +285,35 @@ def test_f23_f24_the_deadline_bounds_the_whole_range_however_it_trickles(
     origin.release()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(ending=Ending.STALL, at=500),
+        Answer(ending=Ending.STALL, at=500, chunked=True),
+        Answer(pace=Pace(1, 0.05)),
+        Answer(pace=Pace(10, 0.1), chunked=True),
+    ],
+    ids=["stall", "stall in chunks", "trickle", "trickle in chunks"],
+)
+def test_f24_f25_a_body_below_the_floor_is_cut_long_before_the_deadline(origin: ScriptedOrigin, answer: Answer) -> None:
+    patient = presigned_fetcher(origin.authority, **{"fetch.remote.read.timeout.ms": 600_000})
+    origin.script(answer)
+    with pytest.raises(RemoteStorageTimeoutError) as caught:
+        fetch(patient, origin)
+    assert CANARY not in "".join(texts_of(caught.value))
+    origin.release()
+    patient.close()
+
+
+def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin) -> None:
+    patient = presigned_fetcher(
+        origin.authority, **{"fetch.remote.read.timeout.ms": 600_000, "fetch.remote.min.bytes.per.second": 0}
+    )
+    origin.script(Answer(pace=Pace(300, 0.7)))  # 2.8 s
+    assert fetch(patient, origin) == DATA[:1000]
+    patient.close()
+
+
 def test_a_trickling_head_meets_the_deadline_too(quick: PresignedFetcher) -> None:
     def trickle(connection: object) -> None:
         while not stop.wait(0.02):

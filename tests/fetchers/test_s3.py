@@ -277,6 +277,11 @@ def test_a_trickle_does_not_outlast_the_deadline(impatient: Misbehaving) -> None
     assert isinstance(impatient.fails(), RemoteStorageTimeoutError)
 
 
+def test_a_body_below_the_floor_is_cut_long_before_the_deadline(misbehaving: Misbehaving) -> None:
+    misbehaving.origin.otherwise = Answer(pace=Pace(1, 0.02))
+    assert isinstance(misbehaving.fails(), RemoteStorageTimeoutError)
+
+
 def test_silence_does_not_outlast_the_deadline(impatient: Misbehaving) -> None:
     impatient.origin.otherwise = Answer(silent=True)
     assert isinstance(impatient.fails(), RemoteStorageTimeoutError)
