@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.faults.promises import PROMISES
 from tests.faults.registry import FAULTS
@@ -16,27 +17,69 @@ __all__ = ["PAGE", "marked", "tables", "with_tables"]
 TESTS = Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs" / "reliability.md"
 _IN_A_NAME = re.compile(r"def test_\w*[fs]\d\d_")
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- /(?P=name) -->\n)", re.DOTALL)
 
 
-def marked() -> dict[str, list[str]]:
-    """The numbers that tests name with the marker, or in their own names (``test_s01_…``), and the files of these tests."""
+def marked(tests: Path = TESTS) -> dict[str, list[str]]:
+    """The numbers that tests name with the marker, or in their own names (``test_s01_…``), and the files of these tests.
+
+    Raises AssertionError where something that is no test has a number.
+    """
     found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.rglob("test_*.py")):
+    for path in sorted(tests.rglob("test_*.py")):
         text = path.read_text()
         if "mark.fault(" not in text and not _IN_A_NAME.search(text):
             continue
-        numbers: set[str] = set()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                numbers |= {part for part in node.name.upper().split("_") if part in FAULTS or part in PROMISES}
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fault":
-                for number in node.args:
-                    assert isinstance(number, ast.Constant), f"{path}: a fault's number is written out"
-                    numbers.add(str(number.value))
-        for number in numbers:
-            found.setdefault(number, []).append(str(path.relative_to(TESTS)))
+        for number in sorted(_numbers(ast.parse(text), str(path.relative_to(tests)))):
+            found.setdefault(number, []).append(str(path.relative_to(tests)))
     return found
+
+
+def _numbers(module: ast.Module, where: str) -> set[str]:
+    """What tests of a module name. A test that is skipped, may fail, or does nothing has no number."""
+    numbers: set[str] = set()
+    on_tests: set[ast.Call] = set()
+    for test in _tests(module):
+        marks = {mark: [one for one in test.decorator_list if _is_mark(one, mark)] for mark in ("fault", "skip", "xfail")}
+        given = [one for one in marks["fault"] if isinstance(one, ast.Call)]
+        on_tests |= set(given)
+        if marks["skip"] or marks["xfail"] or _does_nothing(test):
+            continue
+        numbers |= {part for part in test.name.upper().split("_") if part in FAULTS or part in PROMISES}
+        for number in (one for call in given for one in call.args):
+            assert isinstance(number, ast.Constant), f"{where}: a fault's number is written out"
+            numbers.add(str(number.value))
+    elsewhere = [
+        one for one in ast.walk(module) if isinstance(one, ast.Call) and _is_mark(one, "fault") and one not in on_tests
+    ]
+    assert not elsewhere, f"{where}, line {elsewhere[0].lineno}: a fault's number stands at a test"
+    return numbers
+
+
+def _tests(module: ast.Module) -> Iterator[_Function]:
+    """The functions that pytest collects."""
+    for node in module.body:
+        inside = node.body if isinstance(node, ast.ClassDef) and node.name.startswith("Test") else [node]
+        for one in inside:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name.startswith("test_"):
+                yield one
+
+
+def _is_mark(node: ast.expr, name: str) -> bool:
+    """Whether it is ``pytest.mark.name``, called or not."""
+    marked_with = node.func if isinstance(node, ast.Call) else node
+    return (
+        isinstance(marked_with, ast.Attribute)
+        and marked_with.attr == name
+        and isinstance(marked_with.value, ast.Attribute)
+        and marked_with.value.attr == "mark"
+    )
+
+
+def _does_nothing(test: _Function) -> bool:
+    """Whether the body has neither a call nor an assertion."""
+    return not any(isinstance(node, ast.Call | ast.Assert) for line in test.body for node in ast.walk(line))
 
 
 def _tests_of(number: str, files: Mapping[str, list[str]]) -> str:

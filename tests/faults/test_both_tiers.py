@@ -26,8 +26,6 @@ from tests.support.embedded_topics import (
     row,
 )
 
-pytestmark = pytest.mark.fault("F30", "F44")
-
 _TOPIC = "damaged"
 _SEGMENT, _BATCH = 1, 0
 
@@ -58,6 +56,7 @@ def until_error(consumer: Consumer, take: Take) -> tuple[list[Row], Message]:
     raise AssertionError(f"no error after {len(rows)} records")
 
 
+@pytest.mark.fault("F30", "F44")
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_stops_with_topic_partition_offset_and_segment(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.faults.page import PAGE, marked, with_tables
 from tests.faults.promises import PROMISES
 from tests.faults.registry import FAULTS
@@ -36,3 +40,42 @@ def test_the_page_on_reliability_has_the_tables_as_they_are() -> None:
     page = PAGE.read_text()
     assert page == with_tables(page), "python -m tests.faults.page writes them"
     assert all(f"| {number} |" in page for number in [*FAULTS, *PROMISES])
+
+
+_MARKED = '@pytest.mark.fault("F01")\n'
+_NAMED = {
+    "a marker": (_MARKED + "def test_it():\n    assert done()", ["F01"]),
+    "several": (
+        '@pytest.mark.fault("F01", "F02")\n@pytest.mark.fault("S01")\nasync def test_it():\n    check()',
+        ["F01", "F02", "S01"],
+    ),
+    "a name": ("def test_s01_holds():\n    assert done()", ["S01"]),
+    "in a class": (f"class TestAll:\n    {_MARKED}    def test_it(self):\n        assert done()", ["F01"]),
+    "a test that is skipped": (_MARKED + "@pytest.mark.skip\ndef test_it():\n    assert done()", []),
+    "a test that may fail": (_MARKED + '@pytest.mark.xfail(reason="?")\ndef test_it():\n    assert done()', []),
+    "a test that does nothing": (_MARKED + 'def test_it():\n    """What it would show."""\n    done = 1', []),
+    "a marker in a comment": ('# pytest.mark.fault("F01")\ndef test_it():\n    assert done()', []),
+    "a function in a test": ("def test_all():\n    check()\n\n    def test_f01_it():\n        check()", []),
+}
+
+
+@pytest.mark.parametrize("name", _NAMED)
+def test_only_tests_that_can_fail_name_a_fault(tmp_path: Path, name: str) -> None:
+    text, numbers = _NAMED[name]
+    (tmp_path / "test_one.py").write_text(text)
+    assert marked(tmp_path) == {number: ["test_one.py"] for number in numbers}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _MARKED + "def helper():\n    check()",
+        'pytestmark = pytest.mark.fault("F01")',
+        "@pytest.mark.fault(FAULT)\ndef test_it():\n    check()",
+        f"def helper():\n    {_MARKED}    def test_it():\n        check()",
+    ],
+)
+def test_a_number_that_stands_at_no_test_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "test_one.py").write_text(text)
+    with pytest.raises(AssertionError, match=r"test_one.py.* a fault's number"):
+        marked(tmp_path)

@@ -141,6 +141,9 @@ SOUND: dict[str, Callable[[], Written]] = {
         Written(start=0).note(Committed, seen=True, **commit(9)).poll(0).note(Committed, seen=True, **commit(9))
     ),
     "commit-while-handing-out": lambda: Written().note(Committed, **commit(1)).poll(0),
+    "commit-past-a-marker": lambda: (
+        Written().poll(*range(HOLE)).note(Positioned, **commit(HOLE + 1)).note(Committed, **commit(HOLE + 1))
+    ),
     "position-at-the-start": lambda: Written(start=4).note(Positioned, **commit(4)),
     "log-start-moves": lambda: Written(reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5),
     "cut-back": lambda: Written().give(record(0), record(1, value=b"of the old leader")).note(Moved, "", key=TP, end=1),
@@ -208,6 +211,8 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     "before-the-seek": ("I7", lambda: Written().poll(0).note(Sought, place=Place(*TP, 5)).poll(1)),
     "position-ahead": ("I8", lambda: Written().poll(0).note(Positioned, **commit(2))),
     "commit-ahead": ("I8", lambda: Written().poll(0).note(Committed, **commit(2))),
+    "commit-past-a-record-behind-a-marker": ("I8", lambda: Written().poll(*range(HOLE)).note(Committed, **commit(HOLE + 2))),
+    "position-past-the-end": ("I8", lambda: Written(start=11).poll(11).note(Positioned, **commit(END + 1))),
     "commit-seen-ahead": ("I8", lambda: Written().poll(0).note(Committed, seen=True, **commit(2))),
     "commit-without-epoch": ("I8", lambda: Written().poll(0).note(Committed, places=(Place(*TP, 1),))),
     "position-of-other-epoch": ("I8", lambda: Written().poll(0).note(Positioned, **commit(1, 2))),
@@ -299,6 +304,8 @@ def test_an_oracle_is_what_a_recorded_consumer_got() -> None:
     assert (made.ends, len(made), made.errors) == ({TP: END}, 11, {TP: [KafkaError.TOPIC_AUTHORIZATION_FAILED]})
     assert made.get(TP, 3) == record(3)
     assert (made.next_offset(TP, HOLE), made.next_offset(TP, END)) == (8, None)
+    assert [made.reach(TP, offset) for offset in (6, HOLE, END, END + 3)] == [6, HOLE + 1, END, END + 3]
+    assert Oracle({TP: [record(0)]}, {TP: 4}).reach(TP, 1) == 4, "markers up to the end are no records"
     rows = [(*record(n)[2:7], [("a", b"1")]) for n in range(3)]
     from_rows = Oracle.of_rows(*TP, rows)
     assert from_rows.get(TP, 1) == record(1, headers=(("a", b"1"),))

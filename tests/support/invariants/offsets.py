@@ -14,10 +14,12 @@ __all__ = ["ahead", "untold"]
 
 
 def ahead(history: History, oracle: Oracle) -> list[Violation]:
-    """I8: a position, or a commit, is never past the last record handed out; its leader epoch is that record's.
+    """I8: a position, or a commit, never passes a record that was not handed out; its leader epoch is that of the last one.
 
-    A position is held against the consumer's own span, a commit against all that any consumer of the group was handed. Offsets
-    that the application itself stored or sought, or that had been committed before, are no more than it asked for.
+    librdkafka moves over markers and aborted records as soon as it has read them, so a place may lie at the next record of the
+    oracle, or at the oracle's end. A position is held against the consumer's own span, a commit against all that any consumer
+    of the group was handed. Offsets that the application itself stored or sought, or that had been committed before, are no
+    more than it asked for.
     """
     groups = {event.consumer: event.group for event in history.of(Opened)}
     spans = walk(history).spans
@@ -26,7 +28,7 @@ def ahead(history: History, oracle: Oracle) -> list[Violation]:
     for event in history:
         if isinstance(event, Positioned):
             for place in event.places:
-                found += _position(event, place, spans)
+                found += _position(event, place, spans, oracle)
         elif isinstance(event, Committed):
             for place in event.places:
                 group = groups.get(event.consumer)
@@ -38,11 +40,11 @@ def ahead(history: History, oracle: Oracle) -> list[Violation]:
                     for stored in other.places
                     if stored.key == place.key
                 ]
-                found += _commit(history, event, place, mine, asked)
+                found += _commit(history, event, place, mine, asked, oracle)
     return found
 
 
-def _position(event: Positioned, place: Place, spans: list[Span]) -> list[Violation]:
+def _position(event: Positioned, place: Place, spans: list[Span], oracle: Oracle) -> list[Violation]:
     if place.offset < 0:
         return []
     mine = [s for s in spans if (s.consumer, s.key) == (event.consumer, place.key) and _covers(s, event)]
@@ -51,13 +53,15 @@ def _position(event: Positioned, place: Place, spans: list[Span]) -> list[Violat
     span = mine[-1]
     handed = [d.record for d in span.deliveries if d.event.number < event.number]
     limit = handed[-1].offset + 1 if handed else span.start
-    if limit is not None and place.offset > max(limit, span.floor):
+    if limit is not None and place.offset > oracle.reach(place.key, max(limit, span.floor)):
         text = f"the position is {place.offset}, but only what lies below {limit} was handed out"
         return [violation("I8", text, span.began, event, key=place.key, offsets=[place.offset])]
     return _epoch(event, place, {record.offset + 1: record.leader_epoch for record in handed[-1:]}, "position")
 
 
-def _commit(history: History, event: Committed, place: Place, spans: list[Span], asked: list[int]) -> list[Violation]:
+def _commit(
+    history: History, event: Committed, place: Place, spans: list[Span], asked: list[int], oracle: Oracle
+) -> list[Violation]:
     handed: dict[int, int | None] = {}
     limit = max(asked, default=-1)
     for span in spans:
@@ -67,7 +71,7 @@ def _commit(history: History, event: Committed, place: Place, spans: list[Span],
     if limit < 0 and not handed:
         return []  # what was committed before this history began
     limit = max([limit, *handed])
-    if place.offset > limit and not _in_progress(history, event):
+    if place.offset > oracle.reach(place.key, limit) and not _in_progress(history, event):
         text = f"{place.offset} is committed, but only what lies below {limit} was handed out"
         return [violation("I8", text, event, key=place.key, offsets=[place.offset])]
     return _epoch(event, place, handed, "commit")

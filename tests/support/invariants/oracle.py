@@ -74,6 +74,11 @@ class Oracle:
         index = bisect_left(found, offset)
         return found[index] if index < len(found) else None
 
+    def reach(self, key: Key, offset: int) -> int:
+        """How far a place at ``offset`` may move without passing a record: over markers and what was aborted, up to the end."""
+        following = self.next_offset(key, offset)
+        return max(offset, self.ends.get(key, offset)) if following is None else following
+
     def get(self, key: Key, offset: int) -> Record | None:
         """The record at ``offset``."""
         return self._by_offset.get(key, {}).get(offset)
