@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_remote_client.config import SETTINGS, Setting
 from kafka_remote_client.fetch.policy import POLICY
-from kafka_remote_client.metrics import METRICS
+from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION, COUNTERS, METRICS
 from kafka_remote_client.spark import java_options, security
 from kafka_remote_client.spark.option_table import OPTIONS, Option
 
@@ -41,13 +41,25 @@ def metrics() -> str:
     lines = [
         "# Metrics",
         "",
-        "`Consumer.metrics()` gives these as plain numbers; errors and fallbacks as a mapping from cause to count. Made from",
-        "`kafka_remote_client/metrics.py`.",
+        "`Consumer.metrics()` gives these as plain numbers. Those that are told by cause are a mapping from cause to count,",
+        "those by partition one from `topic-number` to a number, for the partitions that are assigned now and of which it is",
+        "known. On the broker path the lag is that of the last look (`fetch.remote.recheck.interval.ms`). Counters only grow.",
         "",
-        "| name | meaning |",
-        "|---|---|",
+        "The statistics that `stats_cb` gets have all of them under the key `remote_fetch`. Prometheus has them as",
+        "`kafka_remote_fetch_request_total` and so on, with the labels `client` and `cause` (empty where nothing is told by",
+        "cause), or `client`, `topic` and `partition`; OpenTelemetry as `kafka.remote-fetch-request-total`, with attributes of",
+        "these names. Made from `kafka_remote_client/metrics.py`.",
+        "",
+        "| name | kind | by | meaning |",
+        "|---|---|---|---|",
     ]
-    return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())]) + "\n"
+    return "\n".join([*lines, *(_metric_row(name, meaning) for name, meaning in METRICS.items())]) + "\n"
+
+
+def _metric_row(name: str, meaning: str) -> str:
+    kind = "counter" if name in COUNTERS else "gauge"
+    by = "cause" if name in BY_CAUSE else "partition" if name in BY_PARTITION else ""
+    return f"| `{name}` | {kind} | {by} | {meaning} |"
 
 
 _YES_NO = {True: "yes", False: "no"}

@@ -18,10 +18,20 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 
-__all__ = ["CACHES", "METRICS", "CacheStatistics", "FetchMetrics", "HasMetrics", "Snapshot"]
+__all__ = [
+    "BY_CAUSE",
+    "BY_PARTITION",
+    "CACHES",
+    "COUNTERS",
+    "METRICS",
+    "CacheStatistics",
+    "FetchMetrics",
+    "HasMetrics",
+    "Snapshot",
+]
 
 Snapshot: TypeAlias = Mapping[str, float | int | Mapping[str, int]]
-"""Numbers by names of :data:`METRICS`; errors and fallbacks are mappings from cause to count."""
+"""Numbers by names of :data:`METRICS`; those of :data:`BY_CAUSE` and :data:`BY_PARTITION` are mappings to numbers."""
 
 CACHES: dict[str, str] = {
     "index": "indexes, checkpoints and snapshots of segments, where this process reads them itself",
@@ -51,6 +61,8 @@ METRICS: dict[str, str] = {
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held at this moment.",
     "broker-fetch-records-total": "Records delivered by the broker path.",
+    "remote-fetch-partition-tier": "The tier that a partition is read from: 1 the store, 0 the broker.",
+    "remote-fetch-partition-local-log-start-lag": "Offsets from a partition's next record to the broker's local log: 0 there.",
     **{
         f"remote-fetch-{cache}-cache-{name}": f"{meaning}: {what}."
         for cache, what in CACHES.items()
@@ -63,6 +75,13 @@ METRICS: dict[str, str] = {
     },
     "remote-fetch-chunk-cache-damaged-total": "Ranges on this host's disk that were not what was written; read from the store.",
 }
+
+COUNTERS = frozenset(name for name in METRICS if name.endswith("-total"))
+"""The metrics that only grow; all others are gauges."""
+
+BY_CAUSE = frozenset({"remote-fetch-errors-total", "remote-fetch-fallbacks-total"})
+BY_PARTITION = frozenset(name for name in METRICS if name.startswith("remote-fetch-partition-"))
+"""Those that are mappings: from causes, and from partitions as ``topic-number`` (those assigned now), to numbers."""
 
 
 class HasMetrics(Protocol):
@@ -158,12 +177,12 @@ class FetchMetrics:
             self._memories.append(held)
 
     def snapshot(self) -> dict[str, float | int | dict[str, int]]:
-        """All of :data:`METRICS`; errors and fallbacks as mappings from cause to count. Times in milliseconds."""
+        """All of :data:`METRICS`; times in milliseconds. Of partitions nothing is known here: their mappings are empty."""
         caches = self._cache_numbers()
         with self._lock:
             requests = self._totals["remote-fetch-request-total"]
             elapsed = 0.0 if self._started is None else max(1e-9, self._clock.monotonic() - self._started)
-            out: dict[str, float | int | dict[str, int]] = {}
+            out: dict[str, float | int | dict[str, int]] = {name: {} for name in BY_PARTITION}
             for name in METRICS:
                 if name.endswith("-total"):
                     out[name] = self._totals[name]

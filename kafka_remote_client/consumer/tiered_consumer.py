@@ -12,6 +12,7 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
 from kafka_remote_client.consumer.messages import key_of, offset_of
+from kafka_remote_client.consumer.partition_metrics import partition_metrics
 from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["TieredConsumer"]
@@ -23,6 +24,9 @@ class TieredConsumer(AssignedConsumer):
     def _start_direct(self, *parts: Any) -> None:
         self._switched = False
         super()._start_direct(*parts)
+
+    def metrics(self) -> dict[str, float | int | dict[str, int]]:
+        return super().metrics() | partition_metrics(self._flows)
 
     def tier(self, message: Message) -> Tier | None:
         offset = message.offset()

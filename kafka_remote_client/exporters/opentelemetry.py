@@ -1,7 +1,8 @@
 """Metrics for OpenTelemetry: observable instruments of a meter, which ask a consumer when they are read.
 
 A metric ``remote-fetch-request-total`` becomes the instrument ``kafka.remote-fetch-request-total``; where it is counted by
-cause, its observations have the attribute ``cause``. A consumer that the application drops is observed no longer.
+cause, its observations have the attribute ``cause``, and where it is told by partition, ``topic`` and ``partition``. A consumer
+that the application drops is observed no longer.
 
 References: docs/metrics.md, https://opentelemetry.io/docs/specs/otel/metrics/api/.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from weakref import ref
 
-from kafka_remote_client.exporters.readings import COUNTERS, readings
-from kafka_remote_client.metrics import METRICS, HasMetrics
+from kafka_remote_client.exporters.readings import readings
+from kafka_remote_client.metrics import COUNTERS, METRICS, HasMetrics
 from kafka_remote_client.registry import MissingExtraError
 
 try:
@@ -44,8 +45,7 @@ def _callback(
         consumer = weakly()
         if consumer is not None:
             for reading in readings({name: consumer.metrics()[name]}):
-                cause = {"cause": reading.cause} if reading.cause else {}
-                yield Observation(reading.value, attributes | cause)
+                yield Observation(reading.value, {**attributes, **reading.labels})
 
     return observations
 

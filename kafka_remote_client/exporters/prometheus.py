@@ -1,7 +1,8 @@
 """Metrics for Prometheus: a collector to be registered once, to which consumers are added.
 
-A metric ``remote-fetch-request-total`` becomes ``kafka_remote_fetch_request_total``, with the label ``client`` and, where it is
-counted by cause, ``cause``. A consumer that the application drops is forgotten with it.
+A metric ``remote-fetch-request-total`` becomes ``kafka_remote_fetch_request_total``, with the label ``client``, and ``cause``,
+which is empty but where it is counted by cause. Those by partition have ``client``, ``topic`` and ``partition``. A consumer
+that the application drops is forgotten with it.
 
 References: docs/metrics.md, https://prometheus.io/docs/instrumenting/writing_clientlibs/.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
-from kafka_remote_client.exporters.readings import COUNTERS, readings
-from kafka_remote_client.metrics import METRICS, HasMetrics
+from kafka_remote_client.exporters.readings import readings
+from kafka_remote_client.metrics import BY_PARTITION, COUNTERS, METRICS, HasMetrics
 from kafka_remote_client.registry import MissingExtraError
 
 try:
@@ -25,6 +26,7 @@ __all__ = ["FetchCollector"]
 
 _PREFIX = "kafka_"
 _LABELS = ("client", "cause")
+_PARTITION_LABELS = ("client", "topic", "partition")
 
 
 class FetchCollector(Collector):
@@ -46,14 +48,19 @@ class FetchCollector(Collector):
         families = _families()
         for consumer, client in list(self._clients.items()):
             for reading in readings(consumer.metrics()):
-                families[reading.name].add_metric((client, reading.cause), reading.value)
+                labels = {"client": client, **reading.labels}
+                families[reading.name].add_metric([labels.get(label, "") for label in _labels(reading.name)], reading.value)
         yield from families.values()
 
 
 def _families() -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
     return {
         name: (CounterMetricFamily if name in COUNTERS else GaugeMetricFamily)(
-            _PREFIX + name.replace("-", "_"), meaning, labels=_LABELS
+            _PREFIX + name.replace("-", "_"), meaning, labels=_labels(name)
         )
         for name, meaning in METRICS.items()
     }
+
+
+def _labels(name: str) -> tuple[str, ...]:
+    return _PARTITION_LABELS if name in BY_PARTITION else _LABELS

@@ -1,4 +1,4 @@
-"""The metrics of docs/metrics.md as readings: a name, a kind, a number, and a cause where they are counted by cause. Pure."""
+"""The metrics of docs/metrics.md as readings: a name, a number, and labels where it is one of many. Pure."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from kafka_remote_client.metrics import METRICS, Snapshot
+from kafka_remote_client.metrics import BY_PARTITION, Snapshot
 
-__all__ = ["COUNTERS", "Reading", "readings"]
-
-COUNTERS = frozenset(name for name in METRICS if name.endswith("-total"))
-"""The metrics that only grow; all others are gauges."""
+__all__ = ["Reading", "readings"]
 
 
 @attrs.frozen
 class Reading:
-    """One number. ``cause`` is empty where a metric is not counted by cause."""
+    """One number. ``labels``: ``cause`` where a metric is counted by cause, ``topic`` and ``partition`` where by partition."""
 
     name: str
     value: float
-    cause: str = ""
+    labels: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def readings(snapshot: Snapshot) -> Iterator[Reading]:
     """All numbers of a snapshot."""
     for name, value in snapshot.items():
         if isinstance(value, Mapping):
-            yield from (Reading(name, count, cause) for cause, count in value.items())
+            labels = _partition if name in BY_PARTITION else _cause
+            yield from (Reading(name, number, labels(key)) for key, number in value.items())
         else:
             yield Reading(name, value)
+
+
+def _cause(key: str) -> dict[str, str]:
+    return {"cause": key}
+
+
+def _partition(key: str) -> dict[str, str]:
+    topic, _, number = key.rpartition("-")
+    return {"topic": topic, "partition": number}

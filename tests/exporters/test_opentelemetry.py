@@ -21,9 +21,14 @@ def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
     data = reader.get_metrics_data()
     metrics = [] if data is None else data.resource_metrics[0].scope_metrics[0].metrics
     return {
-        metric.name: (metric.unit, {point.attributes.get("cause"): point.value for point in metric.data.data_points})
+        metric.name: (metric.unit, {_told_by(point.attributes): point.value for point in metric.data.data_points})
         for metric in metrics
     }
+
+
+def _told_by(attributes: Any) -> str | None:
+    assert attributes["client"] == "one"
+    return attributes.get("cause") or (attributes["topic"] + "/" + attributes["partition"] if "topic" in attributes else None)
 
 
 def test_the_instruments_show_what_the_consumer_shows_and_no_longer_than_it_lives() -> None:
@@ -33,11 +38,14 @@ def test_the_instruments_show_what_the_consumer_shows_and_no_longer_than_it_live
     observe(provider.get_meter("tests"), client, {"client": "one"})
     client.counted.range_done(4096, 0.25)
     client.counted.fallback("timeout")
+    client.tiers = {"orders-3": 1}
     found = observed(reader)
+    assert found["kafka.remote-fetch-partition-tier"] == ("1", {"orders/3": 1})
     assert found["kafka.remote-fetch-bytes-total"] == ("By", {None: 4096})
     assert found["kafka.remote-fetch-latency-avg"] == ("ms", {None: 250.0})
     assert found["kafka.remote-fetch-fallbacks-total"] == ("1", {"timeout": 1})
-    assert found.keys() == {f"kafka.{name}" for name in METRICS} - {"kafka.remote-fetch-errors-total"}
+    untold = {"remote-fetch-errors-total", "remote-fetch-partition-local-log-start-lag"}
+    assert found.keys() == {f"kafka.{name}" for name in METRICS.keys() - untold}
     del client
     gc.collect()
     assert not any(points for _, points in observed(reader).values())

@@ -25,7 +25,10 @@ def test_consumers_are_told_apart_and_causes_are_labels() -> None:
     collector.add(second, "two")
     first.counted.range_done(4096, 0.25)
     second.counted.fallback("timeout")
+    first.tiers = {"eu-orders-0": 1, "eu-orders-1": 0}
     shown = text_of(registry)
+    assert 'kafka_remote_fetch_partition_tier{client="one",partition="0",topic="eu-orders"} 1.0' in shown
+    assert 'kafka_remote_fetch_partition_tier{client="one",partition="1",topic="eu-orders"} 0.0' in shown
     assert 'kafka_remote_fetch_bytes_total{cause="",client="one"} 4096.0' in shown
     assert 'kafka_remote_fetch_bytes_total{cause="",client="two"} 0.0' in shown
     assert 'kafka_remote_fetch_fallbacks_total{cause="timeout",client="two"} 1.0' in shown

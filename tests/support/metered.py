@@ -13,6 +13,7 @@ class MeteredClient:
 
     def __init__(self) -> None:
         self.counted = FetchMetrics(SystemClock())
+        self.tiers: dict[str, int] = {}
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        return self.counted.snapshot()
+        return self.counted.snapshot() | {"remote-fetch-partition-tier": self.tiers}
