@@ -286,15 +286,13 @@ class AssignedConsumer(Consumer):
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         self._settle()
         answered = super().position(partitions)
-        waiting = {key_of(message): offset_of(message) for message in reversed(self._gathered) if message.error() is None}
+        waiting = {key_of(message) for message in self._gathered if message.error() is None}
         for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is None or tp.error is not None:
                 continue
-            if flow.route is Route.REMOTE or flow.moved or tp.offset < 0:
+            if flow.route is Route.REMOTE or flow.moved or tp.offset < 0 or flow.key in waiting:
                 answered[index] = flow.handed
-            elif flow.key in waiting:
-                tp.offset = waiting[flow.key]
         return answered
 
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
@@ -318,8 +316,10 @@ class AssignedConsumer(Consumer):
         return super().commit(*args, **kwargs)
 
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
-        """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on."""
-        if self._stores_offsets:
+        """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on, unless the arguments are none."""
+        message, offsets = _both("message", "offsets", args, kwargs)
+        named = (message is None) != (offsets is None) and (type(message) is Message or _are_partitions(offsets))
+        if self._stores_offsets and named:
             code = KafkaError._INVALID_ARG
             raise KafkaException(KafkaError(code, "StoreOffsets failed: enable.auto.offset.store is true"))
         super().store_offsets(*args, **kwargs)
@@ -345,6 +345,11 @@ class AssignedConsumer(Consumer):
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Two arguments that may come in their order or by their names."""
+    return kwargs.get(first, args[0] if args else None), kwargs.get(second, args[1] if len(args) > 1 else None)
 
 
 def _are_partitions(partitions: object) -> bool:

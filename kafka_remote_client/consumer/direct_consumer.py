@@ -197,12 +197,12 @@ class DirectConsumer(TieredConsumer):
         for flow in flows:
             flow.handed_out()
         reached = [flow.handed for flow in flows]
-        by_broker = self._flows.by_broker
-        return (
-            reached + [tp for tp in super(AssignedConsumer, self).position(by_broker) if tp.offset >= 0]
-            if by_broker
-            else reached
-        )
+        for tp in super(AssignedConsumer, self).position(self._flows.by_broker):
+            known = self._flows.get(tp.topic, tp.partition)
+            if known is not None and tp.offset >= 0:
+                known.stands_at(tp)
+                reached.append(tp)
+        return reached
 
     def _reached_in(self, batch: list[Message]) -> list[TopicPartition]:
         """The places after the last record of each partition in ``batch``."""

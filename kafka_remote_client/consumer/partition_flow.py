@@ -21,6 +21,7 @@ from enum import Enum, auto
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage
+from kafka_remote_client.consumer.messages import epoch_of
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
@@ -203,6 +204,10 @@ class PartitionFlow:
         self.next_offset = self.reached = offset
         self.leader_epoch = self.reached_epoch = leader_epoch
 
+    def stands_at(self, place: TopicPartition) -> None:
+        """The inner consumer gave the application everything before ``place``."""
+        self.position, self.position_epoch = place.offset, epoch_of(place.leader_epoch)
+
     def handed_out(self) -> None:
         """All that was gathered was given to the application."""
         self.position = self.reached
@@ -210,8 +215,6 @@ class PartitionFlow:
 
     def take_back(self, offset: int) -> None:
         """What was gathered from ``offset`` on was not handed out, and has to come again."""
-        if self.route is Route.BROKER:  # The inner consumer counted it as delivered, and its position was the one that counts.
-            self.position, self.position_epoch = offset, UNKNOWN_EPOCH
         self.moved = True
         self.next_offset = offset
         self.leader_epoch = self.position_epoch

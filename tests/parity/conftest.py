@@ -1,0 +1,42 @@
+"""Topics that the scenarios on the real broker read, written once per run, and a shim beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.parity.stage import Stage
+from tests.parity.topics import write_topics
+from tests.support.artifacts import file_lock
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS
+from tests.support.scenario import TransactionalTopic
+
+
+@pytest.fixture(scope="session")
+def parity_topics(running_broker: KafkaBroker, transactional_topic: TransactionalTopic) -> dict[str, Any]:
+    """See ``tests.parity.topics``."""
+    run = Path(os.environ["KAFKA_REMOTE_TEST_RUN"])
+    facts = run / "parity-topics.json"
+    with file_lock(run / "parity-topics.lock"):
+        if not facts.exists():
+            with file_lock(run / "restart.lock", shared=True):
+                facts.write_text(json.dumps(write_topics(running_broker, transactional_topic)))
+    return dict(json.loads(facts.read_text()))
+
+
+@pytest.fixture
+def broker_stage(kafka_broker: KafkaBroker, parity_topics: dict[str, Any]) -> Iterator[Stage]:
+    """The real broker and a shim before it."""
+    with Shim(ShimConfig(bootstrap_servers=kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as shim:
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        origin = shim.origin_url
+        assert origin is not None
+        yield Stage(shim.bootstrap_servers, kafka_broker.bootstrap_servers, origin.partition("//")[2], parity_topics)

@@ -1,0 +1,172 @@
+"""A consumer of any class, and all that its application sees of it, in order, as values that can be compared.
+
+A scenario calls the consumer's own methods on a :class:`Recording`; what each answers or raises is an event, and so is each
+message and each callback with its arguments and the call that served it. ``read`` and ``read_to_ends`` deliver: how many calls
+that takes is nobody's promise, so the calls are no events there. Nothing is left out of a message; of errors everything but
+their text is kept, in which names and addresses stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_remote_client.clock import Deadline, SystemClock
+
+__all__ = ["PATIENCE_SECONDS", "Event", "Recording", "plain_value"]
+
+PATIENCE_SECONDS = 60.0
+
+Event: TypeAlias = tuple[Any, ...]
+Make: TypeAlias = Callable[[dict[str, Any]], confluent_kafka.Consumer]
+Take: TypeAlias = Callable[[confluent_kafka.Consumer, int], list[Message]]
+
+_MANY = 500
+_CALLBACKS = ("error_cb", "throttle_cb", "on_commit")
+
+
+def plain_value(value: Any) -> Any:
+    """What can be seen of an answer, an argument or an error, as values that compare."""
+    if isinstance(value, Message):
+        return _message(value)
+    if isinstance(value, TopicPartition):
+        error = plain_value(value.error)
+        return (value.topic, value.partition, value.offset, value.leader_epoch, value.metadata, error)
+    if isinstance(value, KafkaError):
+        return ("KafkaError", value.code(), value.name(), value.retriable(), value.fatal(), value.txn_requires_abort())
+    if isinstance(value, KafkaException):
+        return (type(value).__name__, *map(plain_value, value.args))
+    if isinstance(value, BaseException):
+        return (type(value).__name__, str(value))
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    return value
+
+
+def _message(message: Message) -> Event:
+    error = message.error()
+    place = (message.topic(), message.partition(), message.offset(), message.leader_epoch())
+    if error is not None:
+        kind = "end" if error.code() == KafkaError._PARTITION_EOF else "error"
+        return (kind, *place, plain_value(error))
+    content = (message.key(), message.value(), message.headers(), message.timestamp())
+    return ("record", *place, *content, message.latency(), len(message), type(message).__name__)
+
+
+def by_poll(consumer: confluent_kafka.Consumer, _: int) -> list[Message]:
+    message = consumer.poll(0.2)
+    return [] if message is None else [message]
+
+
+def by_consume(consumer: confluent_kafka.Consumer, limit: int) -> list[Message]:
+    return consumer.consume(limit, 0.1)
+
+
+class Recording:
+    """See the module. ``inner`` is the consumer itself; what is called on it goes by unseen."""
+
+    def __init__(self, make: Make, settings: dict[str, Any], events: list[Event], take: Take = by_poll) -> None:
+        self.events = events
+        self._take = take
+        self._during = "__init__"
+        callbacks = {name: self._callback(name, settings.get(name)) for name in _CALLBACKS if name in settings}
+        self.inner = make({**settings, **callbacks})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The consumer's method of that name; what it answers is an event."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            answer = self._called(name, *args, **kwargs)
+            self.events.append((name, plain_value(answer)))
+            return answer
+
+        return call
+
+    def refuses(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Calls a method that has to raise; the error is an event."""
+        try:
+            answer = self._called(name, *args, **kwargs)
+        except Exception as error:
+            self.events.append((f"{name} raised", plain_value(error)))
+        else:
+            raise AssertionError(f"{name}{args} answered {plain_value(answer)!r}")
+
+    def attempts(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Calls a method that may raise; its answer or its error is an event."""
+        try:
+            self.__getattr__(name)(*args, **kwargs)
+        except Exception as error:
+            self.events.append((f"{name} raised", plain_value(error)))
+
+    def _called(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        outer, self._during = self._during, name
+        try:
+            return getattr(self.inner, name)(*args, **kwargs)
+        finally:
+            self._during = outer
+
+    def subscribe(self, topics: list[str], **callbacks: Callable[..., object] | None) -> None:
+        """As the consumer's; each callback is an event, before the given one is called with this recording."""
+        made = {name: self._callback(name, callbacks.get(name)) for name in ("on_assign", "on_revoke", "on_lost")}
+        self._called("subscribe", topics, **made)
+        self.events.append(("subscribe", None))
+
+    def _callback(self, name: str, given: Any) -> Callable[..., Any]:
+        def seen(*args: Any) -> None:
+            told = [sorted(map(plain_value, arg)) if isinstance(arg, list) else plain_value(arg) for arg in args]
+            if told and args[0] is self.inner:
+                told[0] = "this consumer"
+            during = "delivery" if self._during in ("poll", "consume") else self._during
+            self.events.append((name, *told, f"during {during}"))
+            if callable(given):
+                given(*(self if arg is self.inner else arg for arg in args))
+
+        return seen
+
+    # -- delivery ----------------------------------------------------------------------------------------------------------
+
+    def read(self, count: int) -> list[Message]:
+        """The next ``count`` messages, whatever they tell."""
+        return self._until(lambda messages: len(messages) >= count, lambda messages: count - len(messages))
+
+    def read_to_ends(self, partitions: int = 1) -> list[Message]:
+        """Everything until so many ends of partitions were told."""
+        return self._until(lambda messages: sum(map(is_end, messages)) >= partitions)
+
+    def read_until(self, done: Callable[[], bool]) -> list[Message]:
+        """Everything until ``done``."""
+        return self._until(lambda _: done())
+
+    def _until(
+        self, done: Callable[[list[Message]], bool], limit: Callable[[list[Message]], int] = lambda _: _MANY
+    ) -> list[Message]:
+        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        messages: list[Message] = []
+        outer, self._during = self._during, "poll"
+        try:
+            while not done(messages):
+                if deadline.expired():
+                    raise AssertionError(
+                        f"{len(messages)} messages in {PATIENCE_SECONDS} s, the last events: {self.events[-3:]}"
+                    )
+                for message in self._take(self.inner, limit(messages)):
+                    messages.append(message)
+                    self.events.append(plain_value(message))
+        finally:
+            self._during = outer
+        return messages
+
+    def hears_nothing(self, calls: int = 2) -> None:
+        """A few calls that deliver must give nothing."""
+        for _ in range(calls):
+            for message in self._take(self.inner, 10):
+                self.events.append(("uncalled-for", plain_value(message)))
+
+
+def is_end(message: Message) -> bool:
+    """Whether a message says that its partition is at its end."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF

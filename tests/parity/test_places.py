@@ -1,0 +1,318 @@
+"""Seeks, pauses, positions, ends and what a partition is asked for, on both tiers and across their border."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaError, TopicPartition
+
+from tests.parity.recording import PATIENCE_SECONDS, Recording, plain_value
+from tests.parity.stage import Run, Stage, play
+from tests.parity.topics import FIRST_TIMESTAMP
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+def at(run: Run, offset: int = OFFSET_INVALID, topic: str = "mixed", partition: int = 0) -> TopicPartition:
+    return TopicPartition(run.topics[topic]["name"], partition, offset)
+
+
+def test_seeks_between_and_within_tiers(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        local = run.topics["mixed"]["local"]
+        consumer = run.open()
+        consumer.assign([at(run, 10)])
+        consumer.read(3)
+        for place in (100, 100, 50, local + 2, 20, local - 1, local, local + 3, 0):
+            consumer.position([at(run)])
+            consumer.seek(at(run, place))
+            consumer.position([at(run)])
+            consumer.read(4)
+        consumer.position([at(run)])
+        consumer.assignment()
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+@pytest.mark.parametrize("first", [10, "local", None])
+@pytest.mark.parametrize("place", [OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID, 10_000])
+def test_seeks_to_logical_places_and_beyond(broker_stage: Stage, first: int | str | None, place: int) -> None:
+    """``first``: where the partition was read before the seek, if it was."""
+
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        local = run.topics["mixed"]["local"]
+        consumer.assign([at(run, local if first == "local" else first or 10)])
+        if first is not None:
+            consumer.read(2)
+        consumer.attempts("seek", at(run, place))
+        consumer.position([at(run)])
+        if place == OFFSET_STORED:  # refused, and librdkafka has stopped fetching before it says so
+            consumer.seek(at(run, 30))
+        consumer.read(1)
+        consumer.position([at(run)])
+
+    play(broker_stage, scenario, reads_the_tier=None)
+
+
+def test_a_seek_carries_its_leader_epoch(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        facts = run.topics["transactional"]
+        consumer = run.open()
+        consumer.assign([TopicPartition(facts["name"], 0, OFFSET_BEGINNING)])
+        (first,) = consumer.read(1)
+        consumer.read(30)
+        consumer.seek(TopicPartition(facts["name"], 0, first.offset() + 2, leader_epoch=first.leader_epoch()))
+        consumer.read(5)
+        consumer.position([TopicPartition(facts["name"], 0)])
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_seeks_that_are_refused_change_nothing(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        consumer.refuses("seek", at(run, 5))
+        consumer.assign([at(run, 10)])
+        consumer.read(2)
+        for wrong in (at(run, 5, partition=77), TopicPartition("no-such-topic", 0, 5), at(run, 5, partition=-1)):
+            consumer.refuses("seek", wrong)
+        for wrong in (None, 5, "mixed", [at(run, 5)]):
+            consumer.refuses("seek", wrong)
+        consumer.position([at(run)])
+        consumer.read(2)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_the_end_is_told_each_time_it_is_reached(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        end, local = run.topics["mixed"]["end"], run.topics["mixed"]["local"]
+        consumer = run.open()
+        consumer.assign([at(run, local - 5)])
+        consumer.read_to_ends()
+        consumer.hears_nothing(2)
+        consumer.seek(at(run, end - 3))
+        consumer.read_to_ends()
+        consumer.seek(at(run, end))
+        consumer.read_to_ends()
+        consumer.seek(at(run, local - 2))
+        consumer.read_to_ends()
+        consumer.pause([at(run)])
+        consumer.hears_nothing(1)
+        consumer.resume([at(run)])
+        consumer.read_to_ends()
+        consumer.seek(at(run, OFFSET_END))
+        consumer.read_to_ends()
+        consumer.assign([at(run, local - 1)])
+        consumer.read_to_ends()
+        consumer.position([at(run)])
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_no_end_is_told_where_none_is_asked_for(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open(enable_partition_eof=False)
+        facts = run.topics["mixed"]
+        consumer.assign([at(run, facts["local"] - 5)])
+        consumer.read(facts["end"] - facts["local"] + 5)
+        consumer.hears_nothing(2)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+@pytest.mark.parametrize("place", ["tier", "local", "before the border"])
+def test_pauses(broker_stage: Stage, place: str) -> None:
+    def scenario(run: Run) -> None:
+        local = run.topics["mixed"]["local"]
+        consumer = run.open()
+        consumer.assign([at(run, {"tier": 10, "local": local, "before the border": local - 3}[place])])
+        consumer.read(3)
+        consumer.pause([at(run)])
+        consumer.hears_nothing(2)
+        consumer.position([at(run)])
+        consumer.pause([at(run)])
+        consumer.resume([at(run)])
+        consumer.read(3)
+        consumer.resume([at(run)])
+        consumer.read(3)
+        consumer.position([at(run)])
+        consumer.pause([at(run)])
+        consumer.seek(at(run, 5))
+        consumer.hears_nothing(2)
+        consumer.position([at(run)])
+        consumer.resume([at(run)])
+        consumer.read(3)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_pauses_of_what_is_not_assigned_and_of_what_is_none(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        consumer.assign([at(run, 10)])
+        for call in ("pause", "resume"):
+            consumer.__getattr__(call)([at(run, partition=55)])
+            consumer.__getattr__(call)([TopicPartition("no-such-topic", 0)])
+            consumer.__getattr__(call)([])
+            for wrong in (None, at(run), "mixed", [1]):
+                consumer.refuses(call, wrong)
+        consumer.read(3)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_a_pause_outlives_the_assignment(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        consumer.assign([at(run, 10)])
+        consumer.read(2)
+        consumer.pause([at(run)])
+        consumer.unassign()
+        consumer.assign([at(run, 20)])
+        consumer.hears_nothing(2)
+        consumer.position([at(run)])
+        consumer.resume([at(run)])
+        consumer.read(2)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_positions(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        consumer.position([at(run)])
+        consumer.position([])
+        consumer.assign([at(run, 10)])
+        consumer.position([at(run), at(run, partition=7), TopicPartition("no-such-topic", 3, 5)])
+        consumer.read(1)
+        consumer.position([at(run)])
+        consumer.read(99)
+        consumer.position([at(run, 3)])
+        consumer.pause([at(run)])
+        consumer.position([at(run)])
+        consumer.resume([at(run)])
+        consumer.position([at(run)])
+        consumer.read_to_ends()
+        consumer.position([at(run)])
+        consumer.seek(at(run, 40))
+        consumer.position([at(run)])
+        consumer.read(1)
+        consumer.unassign()
+        consumer.position([at(run)])
+        consumer.assign([at(run, 50)])
+        consumer.position([at(run)])
+        for wrong in (None, "mixed", [1]):
+            consumer.refuses("position", wrong)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_watermarks(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        for topic in ("mixed", "transactional"):
+            consumer.get_watermark_offsets(at(run, topic=topic), timeout=30)
+        consumer.assign([at(run, 10)])
+        consumer.get_watermark_offsets(at(run), timeout=30, cached=False)
+        consumer.read(5)
+        run.note("cached high", consumer.inner.get_watermark_offsets(at(run), cached=True)[1])
+        consumer.read_to_ends()
+        run.note("cached high", consumer.inner.get_watermark_offsets(at(run), cached=True)[1])
+        consumer.get_watermark_offsets(at(run), 30)
+        consumer.refuses("get_watermark_offsets", at(run, partition=77), timeout=30)
+        consumer.refuses("get_watermark_offsets", TopicPartition("no-such-topic", 0), timeout=30)
+        for wrong in (None, [at(run)]):
+            consumer.refuses("get_watermark_offsets", wrong)
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def answered(consumer: Recording, times: list[TopicPartition]) -> None:
+    """Asks for offsets by times until the broker has looked in its tier in time, which a busy one puts off."""
+
+    def answer() -> list[TopicPartition]:
+        found = consumer.inner.offsets_for_times(times, timeout=30)
+        late = any(tp.error is not None and tp.error.code() == KafkaError.REQUEST_TIMED_OUT for tp in found)
+        return [] if late else found
+
+    found = wait_until(answer, "offsets for times", seconds=PATIENCE_SECONDS)
+    consumer.events.append(("offsets_for_times", plain_value(found)))
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_offsets_for_times_in_the_tier_and_past_the_end(broker_stage: Stage, assigned: bool) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        if assigned:
+            consumer.assign([at(run, 10)])
+            consumer.read(5)
+        facts = run.topics["mixed"]
+        times = [0, FIRST_TIMESTAMP, FIRST_TIMESTAMP + 1]
+        times += [FIRST_TIMESTAMP + 1000 * n for n in (50, 133, facts["local"] - 1, facts["local"], facts["end"] - 1)]
+        times += [FIRST_TIMESTAMP + 1000 * facts["end"] + 1, 4_000_000_000_000]
+        for time in times:
+            answered(consumer, [at(run, time)])
+        three = run.topics["three"]["name"]
+        asked = [TopicPartition(three, n, FIRST_TIMESTAMP + 1000 * (1000 * n + 20)) for n in range(3)]
+        answered(consumer, asked)
+        answered(consumer, [at(run, FIRST_TIMESTAMP, topic="transactional")])
+        for wrong in (None, "mixed", [1]):
+            consumer.refuses("offsets_for_times", wrong)
+
+    play(broker_stage, scenario, reads_the_tier=assigned)
+
+
+def test_several_partitions_each_in_order_and_each_to_its_end(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        parts = [at(run, OFFSET_BEGINNING, "three", n) for n in range(3)]
+        consumer.assign(parts)
+        consumer.read_to_ends(3)
+        consumer.position(parts)
+        consumer.seek(at(run, 5, "three", 1))
+        consumer.read_to_ends(1)
+        consumer.pause([parts[0]])
+        consumer.seek(at(run, 5, "three", 0))
+        consumer.seek(at(run, 7, "three", 2))
+        consumer.read_to_ends(1)
+        consumer.resume([parts[0]])
+        consumer.read_to_ends(1)
+        consumer.position(parts)
+
+    play(broker_stage, scenario, reads_the_tier=True, in_order=False)
+
+
+def test_partitions_come_and_go(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        consumer.incremental_assign([at(run, 5, "three", 0)])
+        consumer.read(3)
+        consumer.refuses("incremental_assign", [at(run, 5, "three", 0)])
+        consumer.incremental_assign([at(run, 120, "three", 1)])
+        consumer.incremental_unassign([at(run, topic="three")])
+        consumer.refuses("incremental_unassign", [at(run, topic="three")])
+        consumer.read(3)
+        run.note("assigned", sorted((tp.partition, tp.offset) for tp in consumer.inner.assignment()))
+        consumer.position([at(run, topic="three", partition=n) for n in range(3)])
+        consumer.incremental_assign([at(run, 5, "three", 0)])
+        consumer.incremental_unassign([at(run, topic="three", partition=1)])
+        consumer.read(3)
+        consumer.unassign()
+        consumer.assignment()
+        consumer.hears_nothing(1)
+        consumer.assign([])
+        consumer.assignment()
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_an_unknown_partition_gives_nothing_and_holds_up_nobody(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = run.open()
+        consumer.assign([at(run, 5, partition=7), TopicPartition("no-such-topic", 0, 5), at(run, 10)])
+        consumer.read(3)
+        consumer.position([at(run, partition=7), TopicPartition("no-such-topic", 0)])
+
+    play(broker_stage, scenario, reads_the_tier=True)
