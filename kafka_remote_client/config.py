@@ -9,7 +9,7 @@ References: KIP-1254, "New Consumer Configs".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -59,6 +59,8 @@ class RemoteFetchConfig:
     breaker_failures: int = 5
     breaker_reset_ms: int = 10_000
     slow_bytes_per_second: int = 1 * _MIB
+    progress_cb: Callable[..., object] | None = None
+    progress_interval_ms: int = 1000
     max_decompressed_bytes: int = 128 * _MIB
     allow_offset_gaps: bool = False
     allow_class_path: bool = False

@@ -9,6 +9,7 @@ References: KIP-1254, "New Consumer Configs".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import attrs
@@ -88,7 +89,18 @@ def _parse_str(setting: Setting, value: object) -> str:
     raise ConfigurationError(f"{setting.name} must be a string")
 
 
-_PARSERS: Mapping[type, Callable[[Setting, object], Any]] = {bool: _parse_bool, int: _parse_int, str: _parse_str}
+def _parse_function(setting: Setting, value: object) -> Callable[..., object]:
+    if callable(value):
+        return value
+    raise ConfigurationError(f"{setting.name} must be callable")
+
+
+_PARSERS: Mapping[type, Callable[[Setting, object], Any]] = {
+    bool: _parse_bool,
+    int: _parse_int,
+    str: _parse_str,
+    FunctionType: _parse_function,
+}
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -280,6 +292,23 @@ SETTINGS: tuple[Setting, ...] = (
         "2 s, and goes on so for a while where that is more than twice as fast. 0: never. Higher favours the broker.",
         0,
         1024 * 1024 * _MIB,
+    ),
+    Setting(
+        "fetch.remote.progress.cb",
+        FunctionType,
+        None,
+        "",
+        "Called by poll and consume with a Progress of each partition that is read directly (docs/consumer.md). Any callable; "
+        "a consumer's alone.",
+    ),
+    Setting(
+        "fetch.remote.progress.interval.ms",
+        int,
+        1000,
+        "ms",
+        "How often that is called for a partition at most. Lower costs calls.",
+        100,
+        3_600_000,
     ),
     Setting(
         "fetch.remote.max.decompressed.bytes",

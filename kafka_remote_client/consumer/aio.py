@@ -9,6 +9,7 @@ References: confluent_kafka.aio.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from types import FunctionType, SimpleNamespace
@@ -21,6 +22,8 @@ from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["AIOConsumer", "AsyncDeserializingConsumer"]
+
+_PROGRESS = "fetch.remote.progress.cb"
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -65,6 +68,9 @@ class AIOConsumer(_Metered, aio.AIOConsumer):
     """As confluent_kafka.aio's, with direct fetch where the configuration turns it on."""
 
     def __init__(self, consumer_conf: dict[str, Any], max_workers: int = 100, executor: Executor | None = None) -> None:
+        told = consumer_conf.get(_PROGRESS)
+        if callable(told):  # as upstream does with callbacks that it knows
+            consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), told)}  # noqa: SLF001 - upstream's own way to call a coroutine
         _begin(self, consumer_conf, max_workers, executor)
 
 

@@ -1,7 +1,7 @@
-"""What a consumer has beside confluent_kafka's methods: which tier delivered what, and direct fetch off and on again.
+"""What a consumer has beside confluent_kafka's methods: which tier delivered what, direct fetch off and on again, progress.
 
-Nothing here costs a record anything: tiers are noted where partitions change their route (tier_log.py), and whether direct
-fetch was turned off or on is looked at where routes are.
+Nothing here costs a record anything: tiers are noted where partitions change their route (tier_log.py), and the rest is looked
+at where routes are.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
+from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
 from kafka_remote_client.consumer.messages import key_of, offset_of
 from kafka_remote_client.consumer.partition_metrics import partition_metrics
+from kafka_remote_client.consumer.progress import ProgressCallback, ProgressReports
 from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["TieredConsumer"]
@@ -22,7 +24,11 @@ class TieredConsumer(AssignedConsumer):
     """See the module. It delivers nothing itself."""
 
     def _start_direct(self, *parts: Any) -> None:
+        remote: RemoteFetchConfig
+        _, remote, *_ = parts
         self._switched = False
+        self._progress_cb: ProgressCallback | None = remote.progress_cb
+        self._progress = ProgressReports(remote.progress_interval_ms / 1000)
         super()._start_direct(*parts)
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
@@ -53,7 +59,10 @@ class TieredConsumer(AssignedConsumer):
         if self._switched:
             self._switched = False
             self._routing.switched(self._take_back)
-        self._routing.recheck()
+        if self._routing.recheck() and self._progress_cb is not None:
+            for progress in self._progress.due(self._clock.monotonic(), self._flows):
+                if self._flows.get(progress.topic, progress.partition) is not None:  # the callback may take any away
+                    self._progress_cb(progress)
 
     def _place(self, batch: list[Message]) -> None:
         """Notes where partitions begin that began nobody knew where, now that records are handed out."""

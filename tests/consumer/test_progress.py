@@ -1,0 +1,182 @@
+"""What an application is told of partitions that are read directly, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+
+from kafka_remote_client import AIOConsumer, Consumer
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.progress import Pace, Progress, ProgressReports
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    by_consume,
+    by_poll,
+    direct_settings,
+    fill_topic,
+    plain_rows,
+    read_to_ends,
+    rows_of,
+    small_cluster,
+    take,
+    tiers,
+)
+
+BOUNDS = PartitionOffsets(log_start=0, earliest_local=100, latest_tiered=99, high_watermark=150)
+
+
+def remote_flow(offset: int = 0, partition: int = 0) -> PartitionFlow:
+    flow = PartitionFlow("orders", partition, offset)
+    flow.route, flow.offsets = Route.REMOTE, BOUNDS
+    return flow
+
+
+def test_the_time_left_is_that_of_the_pace_so_far() -> None:
+    pace = Pace()
+    assert pace.seconds_left(10.0, 20, 100) is None
+    assert pace.seconds_left(11.0, 20, 100) is None, "it stands still"
+    assert pace.seconds_left(12.0, 60, 100) == pytest.approx(2.0)
+    assert pace.seconds_left(13.0, 100, 100) == 0.0
+
+
+def test_old_reports_do_not_count_for_ever() -> None:
+    pace = Pace()
+    for second in range(20):
+        pace.seconds_left(float(second), second, 10_000)
+    for second in range(20, 29):
+        left = pace.seconds_left(float(second), 19 + 100 * (second - 19), 10_000)
+    assert left == pytest.approx((10_000 - 919) / 100)
+
+
+def test_a_seek_back_begins_a_new_pace() -> None:
+    pace = Pace()
+    pace.seconds_left(0.0, 50, 100)
+    pace.seconds_left(1.0, 60, 100)
+    assert pace.seconds_left(2.0, 10, 100) is None
+
+
+def test_each_partition_is_told_of_once_an_interval() -> None:
+    reports = ProgressReports(5.0)
+    flows = [remote_flow(), remote_flow(40, partition=1)]
+    assert [(told.partition, told.offset, told.end_offset) for told in reports.due(1.0, flows)] == [(0, 0, 100), (1, 40, 100)]
+    assert reports.due(5.9, flows) == []
+    flows[0].next_offset, flows[0].record_bytes = 50, 1234
+    assert reports.due(6.0, flows)[0] == Progress("orders", 0, 50, 100, 1234, 5.0)
+
+
+def test_a_partition_that_leaves_the_store_is_told_of_once_more() -> None:
+    reports = ProgressReports(1.0)
+    flow = remote_flow()
+    reports.due(1.0, [flow])
+    flow.route, flow.next_offset = Route.BROKER, 100
+    assert [(told.offset, told.end_offset, told.seconds_left) for told in reports.due(2.0, [flow])] == [(100, 100, 0.0)]
+    assert reports.due(3.0, [flow]) == []
+    assert reports.due(4.0, []) == []
+
+
+def test_what_is_paused_or_not_known_or_read_from_the_broker_is_not_told_of() -> None:
+    paused, unknown, by_broker = remote_flow(), remote_flow(), remote_flow()
+    paused.paused = True
+    unknown.offsets = PartitionOffsets()
+    by_broker.route = Route.BROKER
+    assert ProgressReports(1.0).due(1.0, [paused, unknown, by_broker]) == []
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, "orders", 400)
+        yield made
+
+
+class TestConsumer:
+    pytestmark = pytest.mark.embedded
+
+    @pytest.mark.parametrize("one", [by_poll, by_consume])
+    def test_an_application_sees_a_read_move_to_where_the_broker_takes_over(self, cluster: EmbeddedCluster, one: Any) -> None:
+        told: list[Progress] = []
+        settings = direct_settings(cluster, fetch_remote_progress_cb=told.append, fetch_remote_progress_interval_ms=100)
+        with Consumer(settings) as consumer:
+            consumer.assign([TopicPartition("orders", 0, 0)])
+            assert told == [], "it is called by poll() and consume() alone"
+            rows = take(consumer, 1, one)
+            rows += read_to_ends(consumer, one)["orders", 0]
+            while told[-1].seconds_left != 0.0:
+                one(consumer)
+        assert rows == plain_rows(cluster, "orders")
+        local_start = tiers(cluster, "orders").earliest_local
+        assert {(report.topic, report.partition, report.end_offset) for report in told} == {("orders", 0, local_start)}
+        assert [report.offset for report in told] == sorted(report.offset for report in told)
+        assert told[-1].offset == local_start
+        assert told[-1].record_bytes > 0
+
+    @pytest.mark.parametrize("one", [by_poll, by_consume])
+    def test_an_exception_in_it_comes_out_of_the_call_and_costs_no_record(self, cluster: EmbeddedCluster, one: Any) -> None:
+        failures = iter(range(3))
+
+        def fail(_: Progress) -> None:
+            if next(failures, None) is not None:
+                raise ZeroDivisionError("mine")
+
+        settings = direct_settings(cluster, fetch_remote_progress_cb=fail, fetch_remote_progress_interval_ms=100)
+        rows, raised = [], 0
+        with Consumer(settings) as consumer:
+            consumer.assign([TopicPartition("orders", 0, 0)])
+            while raised < 3 or len(rows) < 300:
+                try:
+                    rows += rows_of(one(consumer))
+                except ZeroDivisionError:
+                    raised += 1
+                if len(rows) >= 300 and raised < 3:
+                    consumer.seek(TopicPartition("orders", 0, 100))
+                    del rows[100:]
+        assert rows == plain_rows(cluster, "orders")[: len(rows)]
+
+    def test_it_may_seek_and_close(self, cluster: EmbeddedCluster) -> None:
+        def end(report: Progress) -> None:
+            told.append(report)
+            if len(told) == 1:
+                consumer.seek(TopicPartition("orders", 0, 200))
+            elif came:
+                consumer.close()
+
+        told: list[Progress] = []
+        came: list[Message] = []
+        settings = direct_settings(cluster, fetch_remote_progress_cb=end, fetch_remote_progress_interval_ms=100)
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        first = consumer.poll(PATIENCE_SECONDS)
+        assert first is not None
+        assert first.offset() == 200
+        came.append(first)
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            deque(iter(lambda: consumer.poll(0.05), told), maxlen=0)
+        assert told[0].offset == 0
+
+    def test_coroutines_may_be_told_too(self, cluster: EmbeddedCluster) -> None:
+        told: list[Progress] = []
+
+        async def tell(report: Progress) -> None:
+            await asyncio.sleep(0)
+            told.append(report)
+
+        async def scenario() -> None:
+            settings = direct_settings(cluster, fetch_remote_progress_cb=tell, fetch_remote_progress_interval_ms=100)
+            async with AIOConsumer(settings) as consumer:
+                await consumer.assign([TopicPartition("orders", 0, 0)])
+                assert await consumer.poll(PATIENCE_SECONDS) is not None
+
+        asyncio.run(scenario())
+        assert told
+
+    def test_what_cannot_be_called_is_refused(self, cluster: EmbeddedCluster) -> None:
+        with pytest.raises(ConfigurationError, match=r"fetch\.remote\.progress\.cb must be callable"):
+            Consumer(direct_settings(cluster, fetch_remote_progress_cb="hush"))
