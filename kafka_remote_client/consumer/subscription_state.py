@@ -17,13 +17,13 @@ _Key = tuple[str, int]
 class SubscriptionState:
     """Assigned partitions by (topic, partition), the turns of those that are read directly, and who has paused what.
 
-    librdkafka remembers pauses of partitions that it once knew, also while they are assigned to nobody, so this does too:
+    librdkafka remembers pauses of partitions of all topics that it once knew, assigned or not, so this does too:
     ``parked`` are those that were paused inside for a direct read and not resumed since.
     """
 
     def __init__(self) -> None:
         self._flows: dict[_Key, PartitionFlow] = {}
-        self._known: set[_Key] = set()
+        self._topics: set[str] = set()
         self._paused: set[_Key] = set()
         self._turns: deque[PartitionFlow] = deque()
         self._last: PartitionFlow | None = None
@@ -46,7 +46,7 @@ class SubscriptionState:
     def add(self, flow: PartitionFlow) -> None:
         """Adds a partition; one that the application had paused before still is."""
         flow.paused = flow.key in self._paused
-        self._known.add(flow.key)
+        self._topics.add(flow.topic)
         self._flows[flow.key] = flow
         self.reroute()
 
@@ -64,7 +64,7 @@ class SubscriptionState:
 
     def set_paused(self, key: _Key, paused: bool) -> PartitionFlow | None:
         """Notes that the application paused or resumed a partition; its flow, where it has one."""
-        if paused and key in self._known:
+        if paused and key[0] in self._topics:
             self._paused.add(key)
         elif not paused:
             self._paused.discard(key)

@@ -51,15 +51,17 @@ def test_paused_flows_have_no_turn() -> None:
     assert len(list(flows.remote_flows())) == 2
 
 
-def test_a_pause_outlives_the_assignment_of_a_partition_that_was_known() -> None:
+def test_a_pause_outlives_the_assignment_of_a_partition_whose_topic_was_known() -> None:
     flows, _ = state(Route.REMOTE)
     flows.set_paused(("t", 0), True)
+    assert flows.set_paused(("t", 7), True) is None
     assert flows.set_paused(("never", 0), True) is None
     flows.remove([("t", 0)])
-    again, never = PartitionFlow("t", 0, 0), PartitionFlow("never", 0, 0)
+    again, later, never = PartitionFlow("t", 0, 0), PartitionFlow("t", 7, 0), PartitionFlow("never", 0, 0)
     flows.add(again)
+    flows.add(later)
     flows.add(never)
-    assert (again.paused, never.paused) == (True, False)
+    assert (again.paused, later.paused, never.paused) == (True, True, False)
     flows.set_paused(("t", 0), False)
     flows.remove([("t", 0)])
     flows.add(again)
