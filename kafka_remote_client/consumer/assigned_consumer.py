@@ -217,8 +217,8 @@ class AssignedConsumer(Consumer):
 
     def _settle(self) -> None:
         """Before anything that could tell: what poll() handed out counts, and what waits behind it is gathered again."""
-        last, waiting = self._handed_out.settle()
-        if last is not None:
+        lasts, waiting = self._handed_out.settle()
+        for last in lasts:
             self._note_handed_out(last)
         self._gathered[:0] = waiting
 

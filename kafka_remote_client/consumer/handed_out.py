@@ -1,8 +1,8 @@
-"""Records that ``poll`` hands out one by one from a slice of one partition, and their offsets, which are stored a moment later.
+"""Messages that ``poll`` hands out one by one from a slice, and their offsets, which are stored a moment later.
 
-To store an offset costs several times what handing out a record does, so ``poll`` only remembers the last one. Its offset is
+To store an offset costs several times what handing out a record does, so ``poll`` only counts. Offsets of the last records are
 stored before anything that could tell: a commit, a position, a seek, a callback, the end. Where the application does nothing
-more, a thread stores it within hundredths of a second, so that a record which takes long to process is committed in time. The
+more, a thread stores them within hundredths of a second, so that a record which takes long to process is committed in time. The
 same thread says ten times a second that the inner consumer needs a look, because only that counts for ``max.poll.interval.ms``.
 """
 
@@ -15,6 +15,8 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException, Message
 
+from kafka_remote_client.consumer.messages import key_of
+from kafka_remote_client.records import MessageSlice
 from kafka_remote_client.threads import start_thread
 
 __all__ = ["HandedOut"]
@@ -24,55 +26,79 @@ _TICKS_UNTIL_DUE = 10
 _TICKS_UNTIL_IDLE = 100
 
 
-class HandedOut:
+class HandedOut(MessageSlice):
     """The slice that is being handed out. ``store``: stores a record's offset; ``None`` where the application does it itself.
 
-    ``waiting`` is in reverse order: its last record is the next one. ``last`` is the record handed out last. ``poll`` looks at
-    ``due``, pops the one and sets the other; everything else goes through methods.
+    ``poll`` takes messages while nobody is ``due``; everything else goes through methods.
     """
 
     def __init__(self, store: Callable[[Message], None] | None) -> None:
-        self.waiting: list[Message] = []
-        self.last: Message | None = None
-        self.due = False
+        super().__init__()
         self._store = store
-        self._stored: Message | None = None
+        self._of_one_partition = True
+        self._looked_at = 0
+        self._lasts: dict[tuple[str, int], Message] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
-    def begin(self, records: list[Message]) -> Message:
-        """Takes a slice that is not empty, gives its first record, and lets the thread watch from now on."""
-        records.reverse()
-        self.waiting = records
-        self.last = message = records.pop()
+    @property
+    def waiting(self) -> list[Message]:
+        """What is not handed out yet."""
+        return self.messages[self.taken :]
+
+    @property
+    def last(self) -> Message | None:
+        """The record handed out last from this slice."""
+        handed = self.messages[: self.taken]
+        return next((message for message in reversed(handed) if message.error() is None), None)
+
+    def hand_out(self, messages: list[Message], *, of_one_partition: bool) -> Message | None:
+        """Begins a slice and gives its first message, and lets the thread watch from now on.
+
+        ``None`` only where another thread was faster. The slice before it is settled.
+        """
         with self._lock:
             self.due = False
+            self._of_one_partition = of_one_partition
+            self.begin(messages)
             if self._thread is None:
                 self._thread = start_thread("kafka-remote-offsets", _watch, weakref.ref(self), self._stopped)
                 self.due = self._thread is None  # with nobody to watch, each poll() does what the thread would have done
-        return message
+        return self.take()
 
     def store(self) -> bool:
-        """Stores the offset of the last record. False when it was stored before."""
+        """Stores the offsets of the last records. False when they were stored before."""
         with self._lock:
-            last = self.last
-            if last is self._stored:
+            taken = self.taken
+            if taken == self._looked_at:
                 return False
-            self._stored = last
-            if last is not None and self._store is not None:
-                with suppress(KafkaException):  # its partition was lost meanwhile, and lost partitions store nothing
-                    self._store(last)
+            lasts = self._last_of_each(self.messages[self._looked_at : taken])
+            self._looked_at = taken
+            self._lasts |= lasts
+            if self._store is not None:
+                for last in lasts.values():
+                    with suppress(KafkaException):  # its partition was lost meanwhile, and lost partitions store nothing
+                        self._store(last)
             return True
 
-    def settle(self) -> tuple[Message | None, list[Message]]:
-        """Stores what is not stored; gives the last record and, in their order, those that wait, and forgets both."""
+    def _last_of_each(self, handed: list[Message]) -> dict[tuple[str, int], Message]:
+        """The last record of each partition in ``handed``."""
+        if not self._of_one_partition:
+            return {key_of(message): message for message in handed if message.error() is None}
+        last = next((message for message in reversed(handed) if message.error() is None), None)
+        return {} if last is None else {key_of(last): last}
+
+    def settle(self) -> tuple[list[Message], list[Message]]:
+        """Stores what is not stored; gives each partition's last record and, in their order, those that wait; forgets both."""
+        with self._lock:
+            waiting = self.stop()
         self.store()
         with self._lock:
-            last, self.last, self._stored = self.last, None, None
-        waiting, self.waiting = self.waiting, []
-        waiting.reverse()
-        return last, waiting
+            lasts, self._lasts = list(self._lasts.values()), {}
+            self._looked_at = 0
+            self.begin([])
+        return lasts, waiting
 
     def close(self) -> None:
         """Ends the thread; what is not stored by now never is."""

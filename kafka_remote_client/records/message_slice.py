@@ -6,6 +6,7 @@ so there is a compiled one, with nothing but this in it.
 
 from __future__ import annotations
 
+import threading
 from typing import Protocol
 
 from confluent_kafka import Message
@@ -23,6 +24,7 @@ class MessageSlice:
         self.messages: list[Message] = []
         self.due = False
         self._waiting: list[Message] = []
+        self._step = threading.Lock()
 
     @property
     def taken(self) -> int:
@@ -31,29 +33,27 @@ class MessageSlice:
 
     def begin(self, messages: list[Message]) -> None:
         """Replaces the slice. The list must not change from now on."""
-        self._waiting = []
-        self.messages = messages
-        self._waiting = messages[::-1]
+        with self._step:
+            self.messages, self._waiting = messages, messages[::-1]
 
     def take(self) -> Message | None:
         """The next message; ``None`` where there is none left."""
-        try:
-            return self._waiting.pop()
-        except IndexError:
-            return None
+        with self._step:
+            return self._waiting.pop() if self._waiting else None
 
     def stop(self) -> list[Message]:
         """Gives the messages that wait, in their order; from now on the slice is as if it had ended before them."""
-        waiting, self._waiting = self._waiting, []
-        waiting.reverse()
-        self.messages = self.messages[: len(self.messages) - len(waiting)]
-        return waiting
+        with self._step:
+            waiting = self._waiting[::-1]
+            self.messages, self._waiting = self.messages[: self.taken], []
+            return waiting
 
 
 class SlicePoller(Protocol):
     """What has :func:`poll` as a method."""
 
-    _handed_out: MessageSlice
+    @property
+    def _handed_out(self) -> MessageSlice: ...
 
     def _poll_slowly(self, timeout: float) -> Message | None: ...
 

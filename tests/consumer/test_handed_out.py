@@ -38,13 +38,20 @@ def handed_out(store: Store) -> Iterator[HandedOut]:
     made.close()
 
 
-def messages(count: int) -> list[Message]:
-    return [Message(value=b"%d" % number) for number in range(count)]
+def messages(count: int, partition: int = 0) -> list[Message]:
+    return [Message(topic="t", partition=partition, offset=number, value=b"%d" % number) for number in range(count)]
+
+
+def begin(handed_out: HandedOut, given: list[Message], *, of_one_partition: bool = True) -> Message:
+    message = handed_out.hand_out(list(given), of_one_partition=of_one_partition)
+    assert message is not None
+    return message
 
 
 def hand_out(handed_out: HandedOut) -> Message:
     """What poll() does."""
-    handed_out.last = message = handed_out.waiting.pop()
+    message = handed_out.take()
+    assert message is not None
     return message
 
 
@@ -54,20 +61,20 @@ def watcher() -> list[threading.Thread]:
 
 def test_records_come_in_order_and_the_rest_is_given_back_in_order(handed_out: HandedOut, store: Store) -> None:
     one, two, three, four = given = messages(4)
-    assert handed_out.begin(list(given)) is one
+    assert begin(handed_out, given) is one
     assert hand_out(handed_out) is two
-    last, waiting = handed_out.settle()
-    assert last is two
-    assert waiting == [three, four]
+    assert handed_out.last is two
+    assert handed_out.settle() == ([two], [three, four])
     assert store.stored[-1] is two
     assert handed_out.waiting == []
-    assert handed_out.settle() == (None, [])
+    assert handed_out.last is None
+    assert handed_out.settle() == ([], [])
     assert store.stored[-1] is two
 
 
 def test_the_last_record_is_stored_though_nobody_calls(handed_out: HandedOut, store: Store) -> None:
     given = messages(3)
-    handed_out.begin(list(given))
+    begin(handed_out, given)
     wait_until(lambda: store.stored == [given[0]], "the first to be stored")
     hand_out(handed_out)
     hand_out(handed_out)
@@ -75,7 +82,7 @@ def test_the_last_record_is_stored_though_nobody_calls(handed_out: HandedOut, st
 
 
 def test_each_record_is_stored_once(handed_out: HandedOut, store: Store) -> None:
-    handed_out.begin(messages(1))
+    begin(handed_out, messages(1))
     handed_out.store()
     assert not handed_out.store()
     handed_out.settle()
@@ -84,29 +91,29 @@ def test_each_record_is_stored_once(handed_out: HandedOut, store: Store) -> None
 
 def test_a_refused_offset_is_nobodys_error(handed_out: HandedOut, store: Store) -> None:
     store.refuses = True
-    handed_out.begin(messages(2))
+    begin(handed_out, messages(2))
     handed_out.settle()
     assert len(store.stored) == 1
 
 
 def test_says_that_the_inner_consumer_is_due_and_begins_anew(handed_out: HandedOut) -> None:
-    handed_out.begin(messages(2))
+    begin(handed_out, messages(2))
     wait_until(lambda: handed_out.due, "the inner consumer to be due")
-    handed_out.begin(handed_out.settle()[1])
+    begin(handed_out, handed_out.settle()[1])
     wait_until(lambda: handed_out.due, "the inner consumer to be due again")
 
 
 def test_the_thread_ends_when_nothing_is_handed_out_and_comes_back(handed_out: HandedOut, store: Store) -> None:
-    handed_out.begin(messages(3))
+    begin(handed_out, messages(3))
     wait_until(lambda: handed_out._thread is None, "the thread to rest")
     assert handed_out.due
-    handed_out.begin(handed_out.settle()[1])
+    begin(handed_out, handed_out.settle()[1])
     last = hand_out(handed_out)
     wait_until(lambda: store.stored[-1] is last, "the thread to be back")
 
 
 def test_the_thread_goes_on_when_a_slice_was_begun_just_before_it_would_rest(handed_out: HandedOut) -> None:
-    handed_out.begin(messages(1))
+    begin(handed_out, messages(1))
     handed_out.due = False
     assert not handed_out.rest()
     assert handed_out._thread is not None
@@ -115,17 +122,17 @@ def test_the_thread_goes_on_when_a_slice_was_begun_just_before_it_would_rest(han
 def test_where_the_application_stores_for_itself_nothing_is_stored() -> None:
     handed_out = HandedOut(None)
     (one,) = given = messages(1)
-    handed_out.begin(list(given))
+    begin(handed_out, given)
     wait_until(lambda: handed_out.due, "the inner consumer to be due")
-    assert handed_out.settle() == (one, [])
+    assert handed_out.settle() == ([one], [])
     handed_out.close()
 
 
 def test_closing_ends_the_thread_and_so_does_dropping_the_last_reference() -> None:
     before = set(watcher())
     closed, dropped = HandedOut(None), HandedOut(None)
-    closed.begin(messages(1))
-    dropped.begin(messages(1))
+    begin(closed, messages(1))
+    begin(dropped, messages(1))
     closed.close()
     assert len(set(watcher()) - before) == 1
     del dropped
@@ -139,10 +146,39 @@ def test_without_a_thread_each_poll_settles_and_no_record_is_lost(
     one, two, three = given = messages(3)
     with monkeypatch.context() as refused:
         refused.setattr("kafka_remote_client.consumer.handed_out.start_thread", lambda *_: None)
-        assert handed_out.begin(list(given)) is one
+        assert begin(handed_out, given) is one
         assert handed_out.due
-        assert handed_out.settle() == (one, [two, three])
-    assert handed_out.begin([two, three]) is two
+        assert handed_out.settle() == ([one], [two, three])
+    assert begin(handed_out, [two, three]) is two
     assert not handed_out.due
     assert len(watcher()) == 1
     assert store.stored == [one]
+
+
+@pytest.mark.parametrize("of_one_partition", [False, True])
+def test_an_end_is_no_record_to_store(handed_out: HandedOut, store: Store, of_one_partition: bool) -> None:
+    (record,) = messages(1)
+    end = Message(topic="t", partition=0, offset=1, error=KafkaError(KafkaError._PARTITION_EOF))
+    begin(handed_out, [end, record, end], of_one_partition=of_one_partition)
+    assert handed_out.last is None
+    handed_out.store()
+    assert store.stored == []
+    hand_out(handed_out)
+    hand_out(handed_out)
+    assert handed_out.last is record
+    assert handed_out.settle() == ([record], [])
+    assert store.stored == [record]
+
+
+def test_of_a_slice_of_several_partitions_each_ones_last_is_stored(handed_out: HandedOut, store: Store) -> None:
+    a, b = messages(3), messages(2, partition=1)
+    begin(handed_out, [a[0], b[0], a[1], b[1], a[2]], of_one_partition=False)
+    hand_out(handed_out)
+    hand_out(handed_out)
+    handed_out.store()
+    assert {(m.partition(), m.offset()) for m in store.stored[-2:]} == {(0, 1), (1, 0)}
+    hand_out(handed_out)
+    lasts, waiting = handed_out.settle()
+    assert lasts == [a[1], b[1]]
+    assert waiting == [a[2]]
+    assert store.stored[-1] is b[1]
