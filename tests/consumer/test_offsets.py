@@ -149,6 +149,18 @@ def test_an_application_may_store_for_itself(cluster: EmbeddedCluster, group: st
     assert committed(cluster, group) == 11
 
 
+def test_records_of_a_partition_that_librdkafka_has_taken_away_meanwhile_are_handed_out_and_not_stored(
+    cluster: EmbeddedCluster,
+) -> None:
+    """A static member that is fenced off has nothing assigned any more, and hears of it only by the error that comes next."""
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        assert len(take(consumer, 10)) == 10
+        confluent_kafka.Consumer.unassign(consumer)
+        assert [message.offset() for message in consumer.consume(5, PATIENCE_SECONDS)] == [*range(10, 15)]
+        confluent_kafka.Consumer.assign(consumer, [])
+
+
 def test_a_value_that_librdkafka_refuses_is_refused_by_it(cluster: EmbeddedCluster) -> None:
     with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store"):
         Consumer(direct_settings(cluster, enable_auto_offset_store="perhaps"))

@@ -1,0 +1,143 @@
+"""Static members (``group.instance.id``) on a real broker, while bytes of the tier are on their way to them.
+
+Who leaves keeps its place in the group: another process with its name goes on where it committed, and nobody else is disturbed.
+Who shares a name with another is fenced off. Both as with confluent's own consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.history import Assigned, Fired, History, Revoked
+from tests.support.invariants.checker import check
+from tests.support.invariants.oracle import Oracle
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, total
+from tests.support.recorder import RecordedConsumer, recorded
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS = range(2)
+COUNT = 300
+_PATIENCE_SECONDS = 2 * PATIENCE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def topic(running_broker: KafkaBroker) -> str:
+    """Two partitions, tiered but for their last segment."""
+    name = f"static-{uuid4().hex[:8]}"
+    running_broker.create_topic(name, partitions=len(PARTITIONS), segment_bytes=7_000)
+    producer = Producer(
+        {"bootstrap.servers": running_broker.bootstrap_servers, "log_level": 0, "batch.num.messages": 10, "linger.ms": 2}
+    )
+    for number in range(COUNT):
+        for partition in PARTITIONS:
+            producer.produce(name, b"%d of %d " % (number, partition) * 5, b"%d" % number, partition)
+        if number % 10 == 9:
+            assert producer.flush(PATIENCE_SECONDS) == 0
+    running_broker.wait_until_tiered(name, *PARTITIONS)
+    return name
+
+
+@pytest.fixture(scope="module")
+def shim(running_broker: KafkaBroker) -> Iterator[Shim]:
+    with Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
+
+
+def static(group: str, name: str) -> dict[str, Any]:
+    return {"group.id": group, "group.instance.id": name, "session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
+
+
+def until(done: Callable[[], bool], *members: RecordedConsumer) -> None:
+    """All members poll side by side, a record at a time."""
+    deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
+    with ThreadPoolExecutor(len(members)) as pool:
+        while not done():
+            assert not deadline.expired(), [member.assignment() for member in members]
+            list(pool.map(lambda member: member.consume(1, 0.1), members))
+
+
+def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
+    truth = History()
+    with recorded(confluent_kafka.Consumer, settings(broker.bootstrap_servers, "read_committed"), truth) as plain:
+        plain.assign([TopicPartition(topic, partition, 0) for partition in PARTITIONS])
+        until(lambda: len(Oracle.of(truth)) == len(PARTITIONS) * COUNT, plain)
+    return Oracle.of(truth)
+
+
+@pytest.mark.fault("F66")
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_f66_a_static_member_that_comes_back_goes_on_from_its_commit_and_disturbs_nobody(
+    kafka_broker: KafkaBroker, topic: str, shim: Shim, strategy: str
+) -> None:
+    group, history = f"group-{uuid4()}", History()
+
+    def member(name: str, life: int) -> RecordedConsumer:
+        more = {**static(group, name), "partition.assignment.strategy": strategy}
+        made = recorded(Consumer, direct(shim, "read_committed", **more), history, f"{name}-{life}")
+        made.subscribe([topic])
+        return made
+
+    def taken(one: RecordedConsumer) -> int:
+        return total(one.inner.metrics(), "remote-fetch-records-total")
+
+    with ExitStack() as stack:
+        stays, leaves = (stack.enter_context(member(name, 0)) for name in ("stays", "leaves"))
+        until(lambda: all(len(one.assignment()) == 1 and taken(one) > 3 for one in (stays, leaves)), stays, leaves)
+        place = leaves.assignment()
+        moves = len(history.of(Assigned, stays.name) + history.of(Revoked, stays.name))
+        leaves.commit(asynchronous=False)
+        leaves.consume(2, PATIENCE_SECONDS)  # not committed: comes again
+        leaves.close()
+        history.add(Fired, fault="F66")
+        back = stack.enter_context(member("leaves", 1))
+        until(lambda: bool(back.assignment()) and taken(back) > 10, stays, back)
+        assert [(tp.topic, tp.partition) for tp in back.assignment()] == [(tp.topic, tp.partition) for tp in place]
+        assert len(history.of(Assigned, stays.name) + history.of(Revoked, stays.name)) == moves, "nobody else was disturbed"
+    check(history, oracle_of(kafka_broker, topic))
+
+
+@pytest.mark.fault("F66")
+def test_f66_of_two_members_with_one_name_the_first_is_fenced_off_as_a_plain_one_is(
+    kafka_broker: KafkaBroker, topic: str, shim: Shim
+) -> None:
+    def code_of_the_first(make: Callable[[dict[str, Any]], confluent_kafka.Consumer]) -> int:
+        group = f"group-{uuid4()}"
+        deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
+        with make(static(group, "twin")) as first, make(static(group, "twin")) as second:
+            first.subscribe([topic])
+            while not first.consume(1, 0.1):
+                assert not deadline.expired()
+            second.subscribe([topic])
+            codes: list[int] = []
+            while not codes:
+                assert not deadline.expired()
+                second.consume(1, 0.1)
+                try:
+                    codes = [error.code() for message in first.consume(1, 0.1) if (error := message.error()) is not None]
+                except KafkaException as refused:
+                    codes = [refused.args[0].code()]
+        return codes[0]
+
+    makers: list[Callable[[dict[str, Any]], confluent_kafka.Consumer]] = [
+        lambda more: confluent_kafka.Consumer(settings(kafka_broker.bootstrap_servers, "read_committed", **more)),
+        lambda more: Consumer(direct(shim, "read_committed", **more)),
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        theirs, ours = pool.map(code_of_the_first, makers)
+    assert ours == theirs
+    assert ours in {KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
