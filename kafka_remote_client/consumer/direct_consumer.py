@@ -3,7 +3,8 @@
 Every call that delivers also polls the inner consumer, because only that counts for ``max.poll.interval.ms`` and serves
 callbacks. Records are gathered from both tiers into one list and handed out when the call returns. A callback that runs in
 between may seek, pause or revoke; what was gathered of that partition is then taken back. What is left in the list when a
-callback raises belongs to the next call. What poll() gathers ahead waits in handed_out.py.
+callback raises belongs to the next call. What poll() gathers ahead, from either tier, waits in handed_out.py: nearly all of its
+calls take the next message of that and do nothing else.
 
 What is stored and where the inner consumer stands is its own affair here, so those calls go past AssignedConsumer's overrides,
 which are for the application.
@@ -18,12 +19,17 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
-from kafka_remote_client.consumer.messages import key_of, offset_of
+from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.tiered_consumer import TieredConsumer
+from kafka_remote_client.records import poll
 
 __all__ = ["DirectConsumer"]
 
 _AHEAD = 500
+_AHEAD_BYTES = 4 * 1024 * 1024
+_SAMPLE = 8
+"""How many messages poll() gathers at most, of how many bytes of values, as some of the last ones tell."""
+
 _MOST_MESSAGES = 1_000_000
 _WAKE_SECONDS = 0.01
 _INNER_SECONDS = 0.1
@@ -37,6 +43,7 @@ class DirectConsumer(TieredConsumer):
         self._broker_turn = False
         self._serve_at = 0.0
         self._of_one_partition = False
+        self._ahead = _AHEAD // _SAMPLE
         self._broker_records = 0
         super()._start_direct(*parts)
 
@@ -44,73 +51,62 @@ class DirectConsumer(TieredConsumer):
         self._metrics.set_total("broker-fetch-records-total", self._broker_records)
         return super().metrics()
 
-    def poll(self, timeout: float = -1) -> Message | None:
-        """As confluent_kafka's, from both tiers in turn."""
-        handed_out = self._handed_out
-        if handed_out.waiting and not handed_out.due:
-            handed_out.last = next_one = handed_out.waiting.pop()
-            return next_one
-        self._settle()
-        self._recheck()
-        # A message without a value is falsy, so only None means that there is none.
-        message = self._poll_both() if self._gathered or self._flows.any_remote else None
-        return self._wait_and_poll(timeout) if message is None else message
+    poll = poll
 
-    def _wait_and_poll(self, timeout: float) -> Message | None:
+    def _poll_slowly(self, timeout: float) -> Message | None:
+        """What poll() does where nothing waits, or the inner consumer: gathers a slice and gives its first message."""
+        if self._handed_out.due:
+            self._serve_at = 0.0
+        self._settle()
+        self._of_one_partition = False
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
-        left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
+        left = 0.0
         while True:
-            if self._flows.any_remote:
-                self._engine.wait(min(left, _WAKE_SECONDS))
-                message = self._poll_both()
-            else:
-                message = self._poll_broker(left)
+            self._recheck()
+            self._gather_slice(left)
+            message = self._begin_slice() if self._gathered else None
             if message is not None or (deadline is not None and deadline.expired()):
                 return message
-            self._recheck()
             left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
 
-    def _poll_both(self) -> Message | None:
-        """What is there at once: the tiers in turn, or where the broker delivers nothing, its callbacks now and then."""
+    def _begin_slice(self) -> Message | None:
+        messages, self._gathered = self._gathered, []
+        if self._tiers.unplaced:
+            self._place(messages)
+        largest = max(map(len, messages[:: len(messages) // _SAMPLE + 1]))
+        self._ahead = max(1, min(2 * self._ahead, _AHEAD, _AHEAD_BYTES // (largest + 1)))
+        return self._handed_out.hand_out(messages, of_one_partition=self._of_one_partition or len(self._flows) == 1)
+
+    def _gather_slice(self, seconds: float) -> None:
+        """Gathers what poll() hands out next, unless something waits; serves the inner consumer ten times a second."""
+        if seconds and self._flows.any_remote:
+            self._engine.wait(min(seconds, _WAKE_SECONDS))
         now = self._clock.monotonic()
-        if self._broker_turn or now >= self._serve_at:
+        serves = now >= self._serve_at
+        if self._gathered:
+            if serves:
+                self._serve_at = now + _INNER_SECONDS
+                self._gather_broker(len(self._gathered) + 1, 0)
+        elif self._flows.any_remote:
+            self._gather_in_turn(now, serves=serves)
+        else:
+            self._gather_broker(1 if seconds else self._ahead, seconds)
+
+    def _gather_in_turn(self, now: float, *, serves: bool) -> None:
+        """What is there at once: the tiers in turn, or where the broker delivers nothing, its callbacks now and then."""
+        asks_broker = self._broker_turn or serves
+        if asks_broker:
             self._broker_turn = False
             self._serve_at = now + _INNER_SECONDS
-            message = self._poll_broker(0)
-            if message is not None:
-                return message
+            self._gather_broker(self._ahead if self._flows.by_broker else 1, 0)
+            if self._gathered:
+                return
         self._broker_turn = bool(self._flows.by_broker)
-        message = self._poll_remote()
-        return self._poll_broker(0) if message is None else message
-
-    def _poll_broker(self, timeout: float) -> Message | None:
-        message = super().poll(timeout)
-        if message is not None and self._flows.redirected:
-            message = self._heeded(message)
-        if message is None:
-            return None
-        if message.error() is None:
-            self._broker_records += 1
-            if self._tiers.unplaced:
-                self._tiers.place(key_of(message), offset_of(message))
-            if self._stores_offsets:
-                super(AssignedConsumer, self).store_offsets(message=message)
-        return message
-
-    def _poll_remote(self) -> Message | None:
-        if not self._gathered:
-            taken = self._routing.take(_AHEAD)
-            if taken is None:
-                return None
+        taken = self._routing.take(self._ahead)
+        if taken is not None:
             self._gathered, self._of_one_partition = taken, True
-        if self._of_one_partition and not self._flows.by_broker:
-            records, self._gathered = self._gathered, []
-            return self._handed_out.begin(records)
-        message = self._gathered.pop(0)
-        self._note_handed_out(message)
-        if self._stores_offsets and message.error() is None:
-            super(AssignedConsumer, self).store_offsets(message=message)
-        return message
+        elif not asks_broker:
+            self._gather_broker(self._ahead, 0)
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
