@@ -29,6 +29,7 @@ from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
 from kafka_remote_client.fetch.memory import BufferPool, Lease
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
+from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.fetch.room import Room
@@ -269,7 +270,10 @@ class FetchEngine:
     def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
         refusal = self._admission.refusal(task, now)
         if refusal is not None:
-            task.reader.refuse(refusal)
+            if refusal == SLOWER_THAN_BROKER:
+                task.reader.leave(refusal)
+            else:
+                task.reader.refuse(refusal)
             self._ready.notify_all()
             return False
         if isinstance(task, RangeTask):

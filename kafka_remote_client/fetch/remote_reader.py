@@ -76,6 +76,7 @@ class RemoteReader(RecordForms):
         self._after: NotRemote | None = None
         self._ahead_failed = False
         self._relocated = False
+        self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
         self._ready: deque[ReadyBlock] = deque()
         self._taken: ReadyBlock | None = None
@@ -135,7 +136,7 @@ class RemoteReader(RecordForms):
         """What to do next for this partition; ``None`` when it has to wait."""
         if self.state is ReaderState.LOCATING and not self._locating and self._locate_at <= now:
             return LocateTask(self, self.next_offset, self.leader_epoch, ahead=False)
-        if self.state is not ReaderState.READING:
+        if self.state is not ReaderState.READING or self._leaves_for is not None:
             return None
         for grant in self._grants:
             read = grant.waiting(now)
@@ -243,6 +244,18 @@ class RemoteReader(RecordForms):
         """The engine will not go on with this reader's store."""
         self._finish(reason)
 
+    def leave(self, reason: str) -> None:
+        """Nothing more is asked of the store; reading ends once what is on its way has come and was decoded."""
+        self._leaves_for = reason
+        self._end_where_drained()
+
+    def _end_where_drained(self) -> None:
+        if self._leaves_for is None or self._decoding is not None or self.state is ReaderState.ENDING:
+            return
+        head = self._grants[0].head if self._grants else None
+        if head is None or head.status is RangeStatus.WAITING:  # what landed behind it cannot be decoded without it
+            self._finish(self._leaves_for)
+
     def landed(self, task: RangeTask, transfer: Transfer | None, error: DirectFetchError | None) -> None:
         """A range's attempt is over. Its turn to be decoded, or its failure to be acted on, comes in position order."""
         task.read.filled = transfer.filled if transfer else task.read.verified
@@ -275,6 +288,7 @@ class RemoteReader(RecordForms):
             self._range_done(grant, read)
         else:
             self._range_failed(read, failure, damaged=error is not None)
+        self._end_where_drained()
         self._engine.announce(self)
 
     def _held(self, block: RecordBlock, read: RangeRead) -> ReadyBlock:

@@ -10,14 +10,16 @@ import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import LocationError
+from kafka_remote_client.errors import LocationError, LocationExpiredError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch import engine as engines
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel
-from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
+from kafka_remote_client.plugin import ReadableStream
+from kafka_remote_client.records import read_batches
+from tests.support.golden_tier import STORE_ROOT, GoldenTierSource, ScriptedFetcher, golden_path
 
 TOPIC, TIERED_END = "codec-none-rdk", 4200
 
@@ -115,3 +117,57 @@ def test_a_fetcher_that_cannot_be_closed_leaves_nothing_else_open(caplog: pytest
     assert not any(thread.is_alive() for thread in threads)
     assert source.closed == 1
     assert "closing the fetcher failed" in caplog.text
+
+
+class HeldFetcher(ScriptedFetcher):
+    """Gives no range before it is told to."""
+
+    def __init__(self, faults: dict[int, list[Any]] | None = None) -> None:
+        super().__init__(faults)
+        self.released = threading.Event()
+
+    def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        assert self.released.wait(60.0)
+        return super().fetch_log_segment(metadata, start, end)
+
+
+RANGES = [(0, 20_203), (20_203, 47_067), (47_067, 71_526)]  # of whole batches
+
+
+@pytest.mark.parametrize(
+    ("fault", "delivered"),
+    [(None, 71_526), (RemoteStorageUnavailableError("cut"), 20_203), (LocationExpiredError("old"), 20_203)],
+    ids=["all come", "one would be tried again", "a location would be asked for"],
+)
+def test_a_slow_store_is_left_once_what_it_was_asked_for_has_come(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception | None, delivered: int
+) -> None:
+    clock, fetcher = SystemClock(), HeldFetcher({20_203: [fault]} if fault else None)
+    bounds = PartitionOffsets(log_start=0, earliest_local=TIERED_END, high_watermark=TIERED_END)
+    source, metrics = GoldenTierSource(bounds), FetchMetrics(clock)
+    made = FetchEngine(source, fetcher, RemoteFetchConfig(enabled=True), clock=clock, metrics=metrics)
+    asked: list[object] = []
+
+    def leaves(*args: object) -> bool:
+        asked.append(args)
+        if len(asked) == 4:
+            fetcher.released.set()
+        return len(asked) == 4
+
+    monkeypatch.setattr(made.preference, "leaves", leaves)
+    reader = made.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED, stop_at_local=True)
+    items = list(reader.blocks(60.0))
+    made.close(60.0)
+    end = items.pop()
+    assert isinstance(end, ReadEnd)
+    assert end.reason == "slower-than-broker"
+    assert sorted(fetcher.fetched) == RANGES
+    (log,) = golden_path(STORE_ROOT).rglob(f"{TOPIC}-0-*/00000000000000000000-*.log")
+    whole = read_batches(log.read_bytes()[:delivered])
+    assert [offset for block in items for offset in offsets_of(block)] == offsets_of(whole)
+    assert end.next_offset == len(offsets_of(whole))
+    assert made.memory.held == 0
+
+
+def offsets_of(block: Any) -> list[int]:
+    return [block.offset(index) for index in range(len(block))]
