@@ -320,6 +320,7 @@ class AssignedConsumer(Consumer):
         message, offsets = _both("message", "offsets", args, kwargs)
         named = (message is None) != (offsets is None) and (type(message) is Message or _are_partitions(offsets))
         if self._stores_offsets and named:
+            super().assignment()  # raises where the consumer is closed
             code = KafkaError._INVALID_ARG
             raise KafkaException(KafkaError(code, "StoreOffsets failed: enable.auto.offset.store is true"))
         super().store_offsets(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Topics that the scenarios on the real broker read, written once per run, and a shim beside it."""
+"""The stages: the real broker with topics that are written once per run and a shim before it, and the embedded cluster."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.parity.stage import Stage
 from tests.parity.topics import write_topics
 from tests.support.artifacts import file_lock
+from tests.support.embedded_topics import fill_topic, small_cluster, tiers
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS
 from tests.support.scenario import TransactionalTopic
@@ -40,3 +41,15 @@ def broker_stage(kafka_broker: KafkaBroker, parity_topics: dict[str, Any]) -> It
         origin = shim.origin_url
         assert origin is not None
         yield Stage(shim.bootstrap_servers, kafka_broker.bootstrap_servers, origin.partition("//")[2], parity_topics)
+
+
+@pytest.fixture(scope="module")
+def embedded_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The embedded cluster: one topic, ``mixed``, of four partitions, the first of which is tiered in part."""
+    with small_cluster(tmp_path_factory.mktemp("tier")) as cluster:
+        topic = fill_topic(cluster, "parity", 200)
+        bounds = tiers(cluster, topic)
+        facts = {"name": topic, "start": 0, "local": bounds.earliest_local, "end": bounds.high_watermark}
+        origin = cluster.origin_url.partition("//")[2]
+        beside = {"fetch.remote.topics": "none-of-these"}
+        yield Stage(cluster.bootstrap_servers, cluster.bootstrap_servers, origin, {"mixed": facts}, beside)

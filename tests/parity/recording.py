@@ -39,8 +39,12 @@ def plain_value(value: Any) -> Any:
         return ("KafkaError", value.code(), value.name(), value.retriable(), value.fatal(), value.txn_requires_abort())
     if isinstance(value, KafkaException):
         return (type(value).__name__, *map(plain_value, value.args))
+    if isinstance(value, (TypeError, AttributeError)):
+        return type(value).__name__  # Python's own text names functions and classes
     if isinstance(value, BaseException):
         return (type(value).__name__, str(value))
+    if isinstance(value, confluent_kafka.Consumer):
+        return "a consumer"
     if isinstance(value, list):
         return [plain_value(item) for item in value]
     return value

@@ -16,7 +16,7 @@ import attrs
 import confluent_kafka
 
 from kafka_remote_client import Consumer
-from tests.parity.recording import Event, Make, Recording, Take, by_consume, by_poll
+from tests.parity.recording import Event, Recording, Take, by_consume, by_poll, plain_value
 from tests.support.reading import PATIENT
 
 __all__ = ["WAYS", "Run", "Scenario", "Stage", "play"]
@@ -69,7 +69,7 @@ class Way:
 
     like: str
     take: Take
-    make: Make
+    make: Callable[..., confluent_kafka.Consumer]
     settings: Callable[[Stage], dict[str, Any]]
 
 
@@ -119,6 +119,17 @@ class Run:
         recording = Recording(self._way.make, made, self.events, self._way.take)
         self._opened.append(recording)
         return recording
+
+    def refuses_to_open(self, *wrong: Any, **settings: Any) -> None:
+        """A consumer that cannot be made; the error is an event. ``wrong``: arguments in place of a configuration."""
+        more = {name.replace("_", "."): value for name, value in settings.items()}
+        try:
+            made = self._way.make(*wrong) if wrong else self._way.make({**self._way.settings(self._stage), **more})
+        except Exception as error:
+            self.events.append(("refused", plain_value(error)))
+        else:
+            made.close()
+            raise AssertionError(f"{settings} were taken")
 
     def note(self, *what: Any) -> None:
         """An event of the scenario's own."""
