@@ -4,6 +4,7 @@ The tree::
 
     DirectFetchError
     ├── ConfigurationError            stop: a setting is unknown, out of bounds or contradictory
+    ├── ForkedConsumerError           stop: a consumer of the parent process was called in a forked child
     ├── RemoteStorageError            raised by fetchers, and by nothing else
     │   ├── RemoteStorageTimeoutError     broker
     │   ├── RemoteStorageUnavailableError retry (connection refused or cut, 5xx)
@@ -47,6 +48,7 @@ __all__ = [
     "DataKeyError",
     "DirectFetchError",
     "ForbiddenLocationError",
+    "ForkedConsumerError",
     "InvalidStorageResponseError",
     "LocationError",
     "LocationExpiredError",
@@ -92,6 +94,16 @@ class ConfigurationError(DirectFetchError, ValueError):
 
     action = Action.STOP
     cause = "configuration"
+
+
+class ForkedConsumerError(DirectFetchError, RuntimeError):
+    """A consumer was called in a forked child. librdkafka's threads, which do its work, are in the parent only."""
+
+    action = Action.STOP
+    cause = "forked"
+
+    def __init__(self) -> None:
+        super().__init__("a consumer of the parent process does not work in a forked child: make one there")
 
 
 class RemoteStorageError(DirectFetchError):

@@ -18,7 +18,9 @@ from typing import Any, TypeVar, cast
 import confluent_kafka
 from confluent_kafka import aio
 
+from kafka_remote_client.consumer.call_gate import CallGate
 from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["AIOConsumer", "AsyncDeserializingConsumer"]
@@ -72,6 +74,8 @@ class AIOConsumer(_Metered, aio.AIOConsumer):
         if callable(told):  # as upstream does with callbacks that it knows
             consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), told)}  # noqa: SLF001 - upstream's own way to call a coroutine
         _begin(self, consumer_conf, max_workers, executor)
+        if isinstance(self._consumer, DirectConsumer):
+            self._consumer._gate = CallGate(aio._common.ReentryContext.current_id)  # noqa: SLF001 - named by upstream's gate
 
 
 _begin = _where(aio.AIOConsumer.__init__, confluent_kafka=SimpleNamespace(Consumer=Consumer))

@@ -8,6 +8,7 @@ librdkafka refuses ``store_offsets`` otherwise; where the application left it on
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -19,10 +20,12 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, Kaf
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.forked import refuse_after_fork
 from kafka_remote_client.consumer.handed_out import HandedOut
 from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.tier_log import TierLogs
@@ -47,6 +50,8 @@ class AssignedConsumer(Consumer):
         clock: Clock
         engine, remote, inner, clock = parts
         behaviour = InnerBehaviour.of(inner)
+        self._gate: Gate = threading.RLock()
+        self._closing = False
         self._clock = clock
         self._settings = inner
         self._engine = engine
@@ -68,7 +73,8 @@ class AssignedConsumer(Consumer):
         )
         stores = {} if behaviour.stores_offsets is None else {"enable.auto.offset.store": False}
         super(Consumer, self).__init__({**inner, **stores})
-        weakref.finalize(self, engine.close)  # for an application that drops its consumer without closing it
+        finalizer = weakref.finalize(self, engine.close)  # for an application that drops its consumer without closing it
+        refuse_after_fork(self, finalizer.detach)
 
     # -- subscription and assignment ---------------------------------------------------------------------------------------
 
@@ -120,6 +126,7 @@ class AssignedConsumer(Consumer):
 
         return on_revoke
 
+    @gated
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         self._settle()
@@ -132,6 +139,7 @@ class AssignedConsumer(Consumer):
         for flow in flows:
             self._routing.adopt(flow)
 
+    @gated
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         if not _are_partitions(partitions):
@@ -141,12 +149,14 @@ class AssignedConsumer(Consumer):
         for flow in flows:
             self._routing.adopt(flow)
 
+    @gated
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
+    @gated
     def unassign(self) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
@@ -163,16 +173,17 @@ class AssignedConsumer(Consumer):
             for start in starts
         ]
         for flow, given in zip(flows, partitions, strict=True):
-            flow.assigned_at = given.offset
+            flow.assigned_at = OFFSET_STORED if given.offset == OFFSET_INVALID else given.offset  # as librdkafka's says it
         self._routing.learn_offsets(flows)
         return flows
 
+    @gated
     def assignment(self) -> list[TopicPartition]:
         answered = super().assignment()
-        for tp in answered:
+        for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is not None:
-                tp.offset = flow.assigned_at
+                answered[index] = topic_partition(tp.topic, tp.partition, flow.assigned_at, flow.assigned_epoch)
         return answered
 
     def _committed_starts(self, asked: list[TopicPartition]) -> dict[tuple[str, int], TopicPartition]:
@@ -229,6 +240,7 @@ class AssignedConsumer(Consumer):
 
     # -- position and flow control -----------------------------------------------------------------------------------------
 
+    @gated
     def seek(self, partition: TopicPartition) -> None:
         flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
         if flow is None:
@@ -256,9 +268,18 @@ class AssignedConsumer(Consumer):
             self._flows.parked.discard(flow.key)
             if not flow.paused:
                 super().resume([partition])
-                super().seek(flow.here)
+                self._seek_resumed(flow)
         self._flows.reroute()
 
+    def _seek_resumed(self, flow: PartitionFlow) -> None:
+        """Seeks once more, so that the resumed fetcher does not sleep; where the first seek led to an error, that is the one."""
+        try:
+            super().seek(flow.here)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise
+
+    @gated
     def pause(self, partitions: list[TopicPartition]) -> None:
         super().pause(partitions)
         for tp in partitions:
@@ -267,6 +288,7 @@ class AssignedConsumer(Consumer):
                 flow.detach()
                 self._take_back(flow)
 
+    @gated
     def resume(self, partitions: list[TopicPartition]) -> None:
         if not _are_partitions(partitions):
             super().resume(partitions)  # raises
@@ -283,6 +305,7 @@ class AssignedConsumer(Consumer):
                 self._routing.go_remote(flow)
         super().resume(inner)
 
+    @gated
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         self._settle()
         answered = super().position(partitions)
@@ -295,6 +318,7 @@ class AssignedConsumer(Consumer):
                 answered[index] = flow.handed
         return answered
 
+    @gated
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """As confluent_kafka's; the cached ones of a partition that is read directly are those that were last learnt."""
         cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
@@ -305,16 +329,19 @@ class AssignedConsumer(Consumer):
 
     # -- offsets and the end -----------------------------------------------------------------------------------------------
 
+    @gated
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """As confluent_kafka's; connections that ask for locations use them from their next authentication on."""
         super().set_sasl_credentials(username, password)
         self._settings |= {"sasl.username": username, "sasl.password": password}
 
+    @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         """As confluent_kafka's."""
         self._handed_out.store()
         return super().commit(*args, **kwargs)
 
+    @gated
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on, unless the arguments are none."""
         message, offsets = _both("message", "offsets", args, kwargs)
@@ -326,15 +353,17 @@ class AssignedConsumer(Consumer):
         super().store_offsets(*args, **kwargs)
 
     def close(self) -> None:
-        """As confluent_kafka's; then all of direct fetch is stopped as well."""
-        self._handed_out.store()
-        try:
-            self._close_inner()
-        finally:
-            self._forget(flow.key for flow in self._flows)
-            self._gathered.clear()
-            self._handed_out.close()
-            self._engine.close()
+        """As confluent_kafka's; then all of direct fetch is stopped as well. Another thread's call that waits ends first."""
+        self._closing = True
+        with self._gate:
+            self._handed_out.store()
+            try:
+                self._close_inner()
+            finally:
+                self._forget(flow.key for flow in self._flows)
+                self._gathered.clear()
+                self._handed_out.close()
+                self._engine.close()
 
     def _close_inner(self) -> None:
         try:

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
+from kafka_remote_client.consumer.call_gate import gated
 from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.tiered_consumer import TieredConsumer
 from kafka_remote_client.records import poll
@@ -55,19 +56,20 @@ class DirectConsumer(TieredConsumer):
 
     def _poll_slowly(self, timeout: float) -> Message | None:
         """What poll() does where nothing waits, or the inner consumer: gathers a slice and gives its first message."""
-        if self._handed_out.due:
-            self._serve_at = 0.0
-        self._settle()
-        self._of_one_partition = False
-        deadline = None if timeout < 0 else Deadline(self._clock, timeout)
-        left = 0.0
-        while True:
-            self._recheck()
-            self._gather_slice(left)
-            message = self._begin_slice() if self._gathered else None
-            if message is not None or (deadline is not None and deadline.expired()):
-                return message
-            left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
+        with self._gate:
+            if self._handed_out.due:
+                self._serve_at = 0.0
+            self._settle()
+            self._of_one_partition = False
+            deadline = None if timeout < 0 else Deadline(self._clock, timeout)
+            left = 0.0
+            while True:
+                self._recheck()
+                self._gather_slice(left)
+                message = self._begin_slice() if self._gathered else None
+                if message is not None or self._ends(deadline):
+                    return message
+                left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
 
     def _begin_slice(self) -> Message | None:
         messages, self._gathered = self._gathered, []
@@ -108,6 +110,7 @@ class DirectConsumer(TieredConsumer):
         elif not asks_broker:
             self._gather_broker(self._ahead, 0)
 
+    @gated
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
         if not 0 < num_messages <= _MOST_MESSAGES:
@@ -122,11 +125,17 @@ class DirectConsumer(TieredConsumer):
                 self._gather_both(num_messages)
             else:
                 self._gather_broker(num_messages, left)
-            if len(self._gathered) >= num_messages or (deadline is not None and deadline.expired()):
+            if len(self._gathered) >= num_messages or self._ends(deadline):
                 return self._hand_out(num_messages)
             left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
             if self._flows.any_remote:
                 self._engine.wait(min(left, _WAKE_SECONDS))
+
+    def _ends(self, deadline: Deadline | None) -> bool:
+        """Whether a call that waits returns with what it has. Raises where it has no end but another thread closes."""
+        if deadline is None and self._closing:
+            raise RuntimeError("Consumer closed")
+        return deadline is not None and (self._closing or deadline.expired())
 
     def _gather_both(self, wanted: int) -> None:
         """What is there at once: up to half from the broker, then from the tier, then what the broker has for the rest."""

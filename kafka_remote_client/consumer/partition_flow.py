@@ -63,7 +63,7 @@ class PartitionFlow:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self.assigned_at = next_offset
+        self.assigned_at, self.assigned_epoch = next_offset, leader_epoch
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
         self.reached = self.position = OFFSET_INVALID

@@ -1,0 +1,60 @@
+"""What becomes of a consumer in a forked child: every call raises, and nothing of the parent's is touched.
+
+librdkafka's threads are not there in a child. What calls into it waits for them for ever, and destroying its handle aborts
+the process. So in a child the class of each consumer with direct fetch is replaced by one that refuses, and the object is
+kept for ever: its handle, sockets and buffers are the parent's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import confluent_kafka
+
+from kafka_remote_client.errors import ForkedConsumerError
+
+__all__ = ["refuse_after_fork"]
+
+_UPSTREAM_AND_OURS = frozenset({"cimpl", "confluent_kafka", "kafka_remote_client"})
+_parents: dict[int, tuple[weakref.ref[Any], Callable[[], object]]] = {}
+
+
+def refuse_after_fork(consumer: confluent_kafka.Consumer, before_refusal: Callable[[], object]) -> None:
+    """From now on ``consumer`` refuses every call in a child of this process. ``before_refusal``: called there once."""
+    key = id(consumer)
+    _parents[key] = weakref.ref(consumer, lambda _: _parents.pop(key, None)), before_refusal
+
+
+def _refuse_all() -> None:
+    for reference, before_refusal in list(_parents.values()):
+        consumer = reference()
+        if consumer is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(consumer))
+            before_refusal()
+            consumer.__class__ = _refusing(type(consumer))
+    _parents.clear()
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise ForkedConsumerError
+
+
+class _Refusing:
+    """Goes before a consumer's own class. Leaving a ``with`` block raises nothing, so that what ends the block is seen."""
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to close here."""
+
+
+def _refusing(cls: type[Any]) -> type[Any]:
+    """``cls``, where every public method of confluent_kafka's and ours raises; what an application added may find that out."""
+    methods = {name for base in cls.__mro__ if base.__module__.partition(".")[0] in _UPSTREAM_AND_OURS for name in vars(base)}
+    refused = dict.fromkeys([name for name in methods if not name.startswith("_")] + ["__enter__"], _refuse)
+    return type(cls.__name__, (_Refusing, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__, **refused})
+
+
+os.register_at_fork(after_in_child=_refuse_all)
