@@ -164,7 +164,7 @@ class Routing:
             elif flow.route is Route.REMOTE:
                 flow.detach()
                 take_back(flow)
-                self._metrics.fallback(TURNED_OFF)
+                self._fell_back(flow, TURNED_OFF)
                 self._leave(flow)
 
     def _leave(self, flow: PartitionFlow) -> None:
@@ -266,11 +266,14 @@ class Routing:
             flow.failures = 0
             flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         else:
-            self._metrics.fallback(end.reason)
             if end.reason == SLOWER_THAN_BROKER:
                 pause = self._engine.preference.left(flow.key, flow.next_offset, now)
             else:
                 pause = flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
             flow.recheck_at = now + pause
-            _log.info("%s-%d goes on by the broker from offset %d: %s", *flow.key, flow.next_offset, end.reason)
+            self._fell_back(flow, end.reason)
         self.go_broker(flow)
+
+    def _fell_back(self, flow: PartitionFlow, reason: str) -> None:
+        self._metrics.fallback(reason)
+        _log.info("%s-%d goes on by the broker from offset %d: %s", *flow.key, flow.next_offset, reason)
