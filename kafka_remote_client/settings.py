@@ -270,7 +270,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         5,
         "",
-        "Failures of one store within 10 s that stop direct fetch from it for a while. Higher costs more time-outs.",
+        "Failures of one store within 10 s, with no range that came in between, that stop direct fetch from it for a while. "
+        "Higher costs more time-outs.",
         1,
         1000,
     ),
@@ -279,7 +280,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         10_000,
         "ms",
-        "How long a store that failed is left alone before one range tries it again.",
+        "How long a store that failed is left alone before one range tries it again. A store that asks for more than 2 s "
+        "(Retry-After) is left alone for as long as it asked, at most 30 s.",
         100,
         600_000,
     ),

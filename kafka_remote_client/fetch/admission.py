@@ -4,7 +4,8 @@
 wanted                                 is refused while                                                as
 =====================================  ==============================================================  ======================
 a location                             the breaker of the host that was asked last is open             ``breaker-open``
-a range                                the breaker of its host is open                                 ``breaker-open``
+a range                                the breaker of its host is open; a store opens it by asking     ``breaker-open``
+                                       to be left alone for longer than 2 s (Retry-After)
 a range, where the owner goes on by    the broker is the faster one (fetch/preference.py)              ``slower-than-broker``
 the broker
 =====================================  ==============================================================  ======================
@@ -62,6 +63,9 @@ class Admission:
             return
         if policy.is_store_failure(error):
             health.failed(now)
+        pause = policy.store_pause(error)
+        if pause:
+            health.left_alone(now + pause)
         if isinstance(error, RemoteStorageTimeoutError):
             self._room.sizer.timed_out()
 

@@ -4,6 +4,8 @@ Theory of operation of the breaker. CLOSED lets everything through and counts fa
 OPEN lets nothing through, so that a dead store does not cost every poll a time-out. After the reset time one range may try
 (HALF_OPEN); its success closes the breaker, its failure opens it again.
 
+A store that asks to be left alone (Retry-After) opens its breaker at once, for as long as it asked.
+
 The retry budget is a token bucket: a retry costs 5 tokens, a success gives 1 back, so retries cannot multiply the load on a
 store that is already failing. A time-out is not retried at all (KIP-1254).
 
@@ -39,24 +41,22 @@ class StoreHealth:
         self._reset = reset_seconds
         self._failures: deque[float] = deque()
         self._tokens = _BUCKET
-        self._opened_at = 0.0
+        self._next_try = 0.0
+        """When one may try, while it is not CLOSED."""
         self.state = BreakerState.CLOSED
 
     def allows(self, now: float) -> bool:
         """Whether a range may be asked of this store. In HALF_OPEN exactly one asker is told yes."""
-        if self.state is BreakerState.OPEN and now - self._opened_at >= self._reset:
+        if self.state is not BreakerState.CLOSED and now >= self._next_try:
+            # Also where one was let through that never reported back (its reader was stopped): another one may try.
             self.state = BreakerState.HALF_OPEN
-            self._opened_at = now
-            return True
-        if self.state is BreakerState.HALF_OPEN and now - self._opened_at >= self._reset:
-            # The one that was let through never reported back (its reader was stopped): let another one try.
-            self._opened_at = now
+            self._next_try = now + self._reset
             return True
         return self.state is BreakerState.CLOSED
 
     def is_open(self, now: float) -> bool:
         """Whether asking would be pointless at this moment; unlike :meth:`allows` it promises nothing."""
-        return self.state is not BreakerState.CLOSED and now - self._opened_at < self._reset
+        return self.state is not BreakerState.CLOSED and now < self._next_try
 
     def succeeded(self) -> None:
         """A range arrived. One that was asked for before the breaker opened says nothing about the store by now."""
@@ -67,13 +67,18 @@ class StoreHealth:
 
     def failed(self, now: float) -> None:
         if self.state is BreakerState.HALF_OPEN:
-            self._open(now)
+            self._open(now + self._reset)
             return
         self._failures.append(now)
         while self._failures[0] < now - _FAILURE_WINDOW_SECONDS:
             self._failures.popleft()
         if self.state is BreakerState.CLOSED and len(self._failures) >= self._limit:
-            self._open(now)
+            self._open(now + self._reset)
+
+    def left_alone(self, until: float) -> None:
+        """The store asked for it. One that is left alone for longer already stays so."""
+        if self.state is not BreakerState.OPEN or until > self._next_try:
+            self._open(until)
 
     def take_retry(self) -> bool:
         """Takes the tokens of one retry; False when the budget is used up."""
@@ -82,9 +87,9 @@ class StoreHealth:
         self._tokens -= _RETRY_COST
         return True
 
-    def _open(self, now: float) -> None:
+    def _open(self, until: float) -> None:
         self.state = BreakerState.OPEN
-        self._opened_at = now
+        self._next_try = until
         self._failures.clear()
 
 

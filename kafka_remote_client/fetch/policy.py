@@ -38,7 +38,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.fetch.breaker import StoreHealth
 
-__all__ = ["POLICY", "Budget", "Rule", "decide", "is_store_failure", "location_pause", "retry_pause", "rule_for"]
+__all__ = ["POLICY", "Budget", "Rule", "decide", "is_store_failure", "location_pause", "retry_pause", "rule_for", "store_pause"]
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -121,7 +121,7 @@ def decide(
         Budget.ONCE: corrupt <= 1,
         Budget.ONCE_BETWEEN: not relocated,
     }[rule.budget]
-    if not allowed or (error.action is Action.RETRY and not health.take_retry()):
+    if not allowed or store_pause(error) > 0 or (error.action is Action.RETRY and not health.take_retry()):
         return Action.BROKER
     return error.action
 
@@ -129,9 +129,19 @@ def decide(
 def retry_pause(error: DirectFetchError, attempts: int, jitter: float) -> float:
     """Seconds before the next attempt: what the store asked for, else doubling from 50 ms with full jitter, at most 2 s."""
     if isinstance(error, RemoteStorageThrottledError) and error.retry_after is not None:
-        return min(error.retry_after, _LONGEST_PAUSE_SECONDS)
+        return error.retry_after
     ceiling = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * float(2 ** max(0, attempts - 1)))
     return ceiling * jitter
+
+
+def store_pause(error: DirectFetchError) -> float:
+    """Seconds for which nothing is asked of a store that wants to be left alone for longer than a range can wait; 0 = none.
+
+    At most 30 s, so that a store that is well again is read again soon, whatever it said.
+    """
+    if not isinstance(error, RemoteStorageThrottledError) or (error.retry_after or 0.0) <= _LONGEST_PAUSE_SECONDS:
+        return 0.0
+    return min(error.retry_after or 0.0, _LONGEST_THROTTLE_SECONDS)
 
 
 def location_pause(answer: object) -> float:

@@ -8,7 +8,13 @@ from typing import Any, cast
 import pytest
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import Action, RemoteStorageTimeoutError, RemoteStorageUnavailableError, SegmentNotFoundError
+from kafka_remote_client.errors import (
+    Action,
+    RemoteStorageThrottledError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+)
 from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.reader_values import LocateTask, RangeTask
@@ -59,6 +65,15 @@ def test_only_what_speaks_against_the_store_opens_its_breaker() -> None:
     for _ in range(9):
         stores.landed(task(), 1.0, SegmentNotFoundError("gone"), in_flight=1, now=100.0)
     assert stores.refusal(task(), 100.0) is None
+
+
+def test_a_store_that_asks_for_a_long_pause_is_left_alone_by_all_until_it_is_over() -> None:
+    stores = admission()
+    stores.landed(task("a"), 0.1, RemoteStorageThrottledError("slow down", retry_after=7.0), in_flight=1, now=100.0)
+    assert stores.refusal(task("a"), 106.9) == "breaker-open"
+    assert stores.refusal(LOCATE, 106.9) == "breaker-open"
+    assert stores.refusal(task("b"), 106.9) is None
+    assert stores.refusal(task("a"), 107.0) is None
 
 
 def test_ranges_grow_as_they_come_and_shrink_as_they_time_out() -> None:

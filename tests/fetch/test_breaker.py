@@ -34,6 +34,26 @@ def test_a_success_clears_the_count() -> None:
     assert health.state is BreakerState.CLOSED
 
 
+def test_a_store_that_asks_to_be_left_alone_is_until_then() -> None:
+    health = StoreHealth(failures=3, reset_seconds=10.0)
+    health.left_alone(5.0)
+    assert not health.allows(4.9)
+    assert health.is_open(4.9)
+    assert health.allows(5.0)
+    assert not health.allows(5.1)
+    health.succeeded()
+    assert health.allows(5.2)
+
+
+def test_who_asks_for_less_than_the_breaker_gives_already_changes_nothing() -> None:
+    health = opened()
+    health.left_alone(5.0)
+    assert not health.allows(9.9)
+    health.left_alone(20.0)
+    assert not health.allows(19.9)
+    assert health.allows(20.0)
+
+
 def test_lets_exactly_one_through_after_the_reset_time() -> None:
     health = opened()
     assert not health.allows(9.9)

@@ -27,6 +27,7 @@ from kafka_remote_client.fetch.policy import (
     location_pause,
     retry_pause,
     rule_for,
+    store_pause,
 )
 
 CORRUPT = CorruptRecordError("x")
@@ -85,9 +86,24 @@ def test_pauses_double_with_jitter_up_to_two_seconds(attempts: int, expected: fl
     assert retry_pause(RemoteStorageUnavailableError("x"), attempts, 0.5) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(0.3, 0.3), (60.0, 2.0)])
-def test_the_stores_own_pause_is_kept_within_bounds(asked: float, expected: float) -> None:
-    assert retry_pause(RemoteStorageThrottledError("x", retry_after=asked), 1, 0.5) == expected
+@pytest.mark.parametrize("asked", [0.0, 0.3, 2.0])
+def test_a_short_pause_that_the_store_asks_for_is_kept(asked: float) -> None:
+    error = RemoteStorageThrottledError("x", retry_after=asked)
+    assert decision(error) is Action.RETRY
+    assert retry_pause(error, 1, 0.5) == asked
+    assert store_pause(error) == 0.0
+
+
+@pytest.mark.parametrize(("asked", "pause"), [(2.1, 2.1), (30.0, 30.0), (3600.0, 30.0)])
+def test_a_store_that_asks_for_a_long_pause_is_asked_for_nothing_meanwhile(asked: float, pause: float) -> None:
+    error = RemoteStorageThrottledError("x", retry_after=asked)
+    assert decision(error) is Action.BROKER
+    assert store_pause(error) == pause
+
+
+@pytest.mark.parametrize("error", [RemoteStorageThrottledError("x"), RemoteStorageError("x")], ids=["not told", "other"])
+def test_a_store_that_asks_for_no_pause_gets_none(error: RemoteStorageError) -> None:
+    assert store_pause(error) == 0.0
 
 
 def every_kind(kind: type[DirectFetchError] = DirectFetchError) -> list[type[DirectFetchError]]:

@@ -140,6 +140,14 @@ def test_a_fetcher_that_keeps_nothing_has_nothing_to_forget() -> None:
     discard_range(Fetcher(ValueError()), location(), GrantedRange(ByteRange(10, 20)))
 
 
+def test_a_plugin_that_means_something_else_by_discarding_harms_nobody() -> None:
+    class Other(Fetcher):
+        def discard(self) -> None:
+            raise AssertionError("never reached: the arguments are others")
+
+    discard_range(Other(ValueError()), location(), GrantedRange(ByteRange(10, 20)))
+
+
 def test_an_attempt_tells_what_arrived_and_why_not_more() -> None:
     grant, buffer = location(ranges=(GrantedRange(ByteRange(0, 100), b"mine"),)), bytearray(128)
     granted, deadline = grant.ranges[0], Deadline(ManualClock(), 5.0)
