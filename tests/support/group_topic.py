@@ -17,9 +17,9 @@ _BATCH = 20
 _PATIENCE_SECONDS = 120
 
 
-def write_group_topic(broker: KafkaBroker, topic: str) -> None:
+def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITIONS) -> None:
     """Creates ``topic`` and waits until all full segments are in the tier and nowhere else."""
-    broker.create_topic(topic, partitions=PARTITIONS, segment_bytes=7_000)
+    broker.create_topic(topic, partitions=partitions, segment_bytes=7_000)
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -31,7 +31,7 @@ def write_group_topic(broker: KafkaBroker, topic: str) -> None:
     )
     for first in range(0, COUNT, _BATCH):
         for number in range(first, first + _BATCH):
-            for partition in range(PARTITIONS):
+            for partition in range(partitions):
                 producer.produce(
                     topic,
                     b"%d of partition %d " % (number, partition) * 3,
@@ -40,4 +40,4 @@ def write_group_topic(broker: KafkaBroker, topic: str) -> None:
                     timestamp=FIRST_TIMESTAMP + number * STEP_MS,
                 )
         assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
-    broker.wait_until_tiered(topic, *range(PARTITIONS))
+    broker.wait_until_tiered(topic, *range(partitions))

@@ -60,6 +60,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.max.timeout.ms=3600000
 group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
 group.consumer.min.session.timeout.ms=6000
 group.consumer.min.heartbeat.interval.ms=200
 group.consumer.heartbeat.interval.ms=500
