@@ -240,10 +240,22 @@ class FetchEngine:
                     task = self._next_task()
                 if self._turns:
                     self._work.notify()  # there may be more to do than this thread does
-            if isinstance(task, LocateTask):
-                self._locate(task)
-            else:
-                self._read(task)
+            try:
+                if isinstance(task, LocateTask):
+                    self._locate(task)
+                else:
+                    self._read(task)
+            except Exception:  # noqa: BLE001 - a defect of ours must cost speed, never a partition or a thread
+                _log.exception("reading %s-%d failed; the broker takes over", task.reader.topic, task.reader.partition)
+                self._failed(task)
+
+    def _failed(self, task: LocateTask | RangeTask) -> None:
+        with self.lock:
+            if isinstance(task, RangeTask):
+                self._flying.pop(task, None)
+                task.read.drop()
+            task.reader.fail(DirectFetchError("reading failed"))
+            self._ready.notify_all()
 
     def _next_task(self) -> LocateTask | RangeTask | None:
         """The next task that budgets allow, readers in turn."""

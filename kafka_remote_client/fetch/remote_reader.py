@@ -244,6 +244,11 @@ class RemoteReader(RecordForms):
         """The engine will not go on with this reader's store."""
         self._finish(reason)
 
+    def fail(self, error: DirectFetchError) -> None:
+        """Something broke that nobody expected to: the broker goes on, unless the end was reached already."""
+        if self.state in (ReaderState.LOCATING, ReaderState.READING):
+            self._finish(error.cause, error)
+
     def leave(self, reason: str) -> None:
         """Nothing more is asked of the store; reading ends once what is on its way has come and was decoded."""
         self._leaves_for = reason

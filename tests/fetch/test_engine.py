@@ -14,7 +14,7 @@ from kafka_remote_client.errors import LocationError, LocationExpiredError, Remo
 from kafka_remote_client.fetch import engine as engines
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.memory import BufferPool
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import ReadableStream
@@ -171,3 +171,29 @@ def test_a_slow_store_is_left_once_what_it_was_asked_for_has_come(
 
 def offsets_of(block: Any) -> list[int]:
     return [block.offset(index) for index in range(len(block))]
+
+
+@pytest.mark.parametrize("broken", ["located", "begin_decode", "end_decode"])
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
+    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str, after: int
+) -> None:
+    calls: list[object] = []
+    method = getattr(RemoteReader, broken)
+
+    def breaks(self: RemoteReader, *args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        due = len(calls) == after + 1
+        result = None if due and broken == "begin_decode" else method(self, *args, **kwargs)
+        if due:
+            raise KeyError("defect")
+        return result
+
+    monkeypatch.setattr(RemoteReader, broken, breaks)
+    count, end = read(engine)
+    assert (count, end.reason) == (end.next_offset, "error")
+    assert "the broker takes over" in caplog.text
+    threads = [thread for thread in engine._threads if thread.is_alive()]
+    assert len(threads) == len(engine._threads)
+    count, end = read(engine)
+    assert (count, end.next_offset) == (TIERED_END, TIERED_END)
