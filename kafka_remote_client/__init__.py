@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
     from kafka_remote_client.consumer.consumer import Consumer
     from kafka_remote_client.consumer.deserializing import DeserializingConsumer
+    from kafka_remote_client.consumer.progress import Progress
+    from kafka_remote_client.consumer.tier_log import Tier
     from kafka_remote_client.fetch.open_reader import open_reader
     from kafka_remote_client.fetch.remote_reader import RemoteReader
     from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
@@ -24,8 +26,10 @@ __all__ = [
     "AsyncDeserializingConsumer",
     "Consumer",
     "DeserializingConsumer",
+    "Progress",
     "RemoteReader",
     "RemoteStorageFetcher",
+    "Tier",
     "TierReader",
     "errors",
     "open_reader",
@@ -37,8 +41,10 @@ _HOMES = {
     "AsyncDeserializingConsumer": "kafka_remote_client.consumer.aio",
     "Consumer": "kafka_remote_client.consumer.consumer",
     "DeserializingConsumer": "kafka_remote_client.consumer.deserializing",
+    "Progress": "kafka_remote_client.consumer.progress",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",
+    "Tier": "kafka_remote_client.consumer.tier_log",
     "TierReader": "kafka_remote_client.fetch.tier_reader",
     "open_reader": "kafka_remote_client.fetch.open_reader",
     "open_tier": "kafka_remote_client.fetch.tier_reader",
