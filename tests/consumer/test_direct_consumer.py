@@ -10,7 +10,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import SystemClock
@@ -432,11 +432,40 @@ def test_partitions_come_and_go_one_by_one(consumer: Consumer, expected: list[Ro
 def test_an_assignment_says_where_partitions_were_assigned(cluster: EmbeddedCluster, consumer: Consumer) -> None:
     plain = confluent_kafka.Consumer(plain_settings(cluster))
     for one in (plain, consumer):
-        one.assign([at(7), at(3, 1)])
-    assert [(tp.partition, tp.offset) for tp in consumer.assignment()] == [
-        (tp.partition, tp.offset) for tp in plain.assignment()
+        one.commit(offsets=[TopicPartition(TOPIC, 2, 9, leader_epoch=0)], asynchronous=False)
+        one.assign([at(7), TopicPartition(TOPIC, 1, 3, leader_epoch=0), at(OFFSET_INVALID, 2), at(OFFSET_BEGINNING, 3)])
+    assert [(tp.partition, tp.offset, tp.leader_epoch) for tp in consumer.assignment()] == [
+        (tp.partition, tp.offset, tp.leader_epoch) for tp in plain.assignment()
     ]
     plain.close()
+
+
+def test_a_seek_to_no_offset_is_an_error_of_a_poll_where_the_policy_is_error(cluster: EmbeddedCluster) -> None:
+    asked: dict[str, object] = {"auto_offset_reset": "error"}
+    for one in (confluent_kafka.Consumer(plain_settings(cluster, **asked)), Consumer(direct_settings(cluster, **asked))):
+        one.assign([at(COUNT - 5)])
+        take(one, 5)
+        one.seek(at(OFFSET_INVALID))
+        while (message := one.poll(PATIENCE_SECONDS)) is not None and is_end(message):
+            pass
+        assert message is not None
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaError._AUTO_OFFSET_RESET
+        one.close()
+
+
+def test_a_pause_holds_for_a_partition_of_a_known_topic_that_is_assigned_later(cluster: EmbeddedCluster) -> None:
+    for one in (confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))):
+        one.assign([at(0)])
+        take(one, 1)
+        one.pause([at(0, 1)])
+        one.incremental_assign([at(0, 1)])
+        assert {r[1] for r in take(one, COUNT - 1)} == {0}
+        assert not [message for message in one.consume(1, 0.3) if not is_end(message)]
+        one.resume([at(0, 1)])
+        assert {r[1] for r in take(one, 10)} == {1}
+        one.close()
 
 
 def test_positions_are_those_of_confluent_kafka(cluster: EmbeddedCluster, consumer: Consumer) -> None:
