@@ -23,6 +23,7 @@ from tests.support.azure_server import AzureServer
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.run_summary import summary
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
 from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
@@ -55,6 +56,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         KafkaBroker(run / "broker").destroy()
         shutil.rmtree(run, ignore_errors=True)
         del os.environ[RUN_VARIABLE]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the tests counted: see tests/support/run_summary.py."""
+    told = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
+    for line in summary(report for report in told if report.when == "call"):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(tryfirst=True)

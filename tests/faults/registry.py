@@ -20,7 +20,7 @@ __all__ = ["FAULTS", "Fault"]
 _SAME = "the same records; that range comes later"
 _BROKER = "the same records, from the broker"
 _RELOCATED = "the same records, from a fresh location, else from the broker"
-_SLOWLY = "the same records, as fast as the store gives them; a range that takes too long comes from the broker"
+_SLOWLY = "the same records, from the broker while that is more than twice as fast; then the store is tried again"
 _HALTED = "the same records; that range comes later. Damaged at the broker too: one error that says where, and nothing past it"
 _AT_ONCE = "at once"
 _RETRIES = "2 more attempts and their pauses, within read each"
@@ -74,7 +74,7 @@ _ROWS = (
     ("F26", "RST in the body", _SAME, _RETRIES),
     ("F27", "the body ends early", _SAME, _RETRIES),
     ("F28", "the body is cut at any byte", "what came whole before the cut is not asked for in vain; the rest later", _RETRIES),
-    ("F29", "the store answers more slowly than the broker", _SLOWLY, "read"),
+    ("F29", "the store answers more slowly than the broker", _SLOWLY, "4 ranges and 2 s of them"),
     # -- the bytes --------------------------------------------------------------------------------------------------------
     ("F30", "bits flip where the checksum covers them", _HALTED, _ONE_MORE),
     ("F31", "bits flip in bytes 0-16 of a batch, which no checksum covers", _SAME, _ONE_MORE),

@@ -29,6 +29,7 @@ from kafka_remote_client.records.batch import BatchHeader
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from tests.support.golden import read_jsonl
 from tests.support.golden_tier import CutStream, GoldenTierSource, ScriptedFetcher, golden_path
+from tests.support.run_summary import RecordProperty
 
 TOPIC, START, END = "txn", 15, 241
 INSIDE_A_BATCH = 10_000
@@ -204,12 +205,14 @@ def _read(engine: FetchEngine, isolation: str) -> tuple[list[tuple[Any, ...]], R
 
 @pytest.mark.fault("F28")
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_a_segment_that_is_cut_at_any_byte_gives_what_kafka_gave(shard: int) -> None:
+def test_a_segment_that_is_cut_at_any_byte_gives_what_kafka_gave(shard: int, record_property: RecordProperty) -> None:
     """Isolation levels take turns."""
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     assert 0 < len(truth["read_committed"]) < len(truth["read_uncommitted"]), "some transactions were aborted"
     size, reads = segment_file().stat().st_size, Reads(retries=1, in_flight=3)
-    for cut, isolation, rows, end in reads.cuts(range(shard * size // SHARDS, (shard + 1) * size // SHARDS)):
+    places = range(shard * size // SHARDS, (shard + 1) * size // SHARDS)
+    record_property("cuts", len(places))
+    for cut, isolation, rows, end in reads.cuts(places):
         assert end.reason == "end", (cut, end)
         assert rows == truth[isolation], cut
         assert len(reads.fetched) == 4, "the range that was cut, and no other, is asked for again"

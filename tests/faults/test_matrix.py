@@ -25,6 +25,7 @@ from tests.support.embedded_topics import by_consume, by_poll, direct_settings, 
 from tests.support.history import Fired, History
 from tests.support.invariants.checker import check
 from tests.support.recorder import recorded
+from tests.support.run_summary import RecordProperty
 
 ISOLATION = ("read_committed", "read_uncommitted")
 ATTEMPTS = 3
@@ -78,8 +79,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_the_records_are_the_oracles(cell: Cell, bench: Bench) -> None:
+def test_the_records_are_the_oracles(cell: Cell, bench: Bench, record_property: RecordProperty) -> None:
     scenario = cell.scenario
+    record_property("cells", 1)
+    record_property("faults", list(scenario.faults))
     oracle = bench.oracle(scenario.stream, cell.isolation)
     # Nobody sees what is read of a file; there it is the fallback, and its cause, that proves the fault.
     must_fall_back = cell.kind == "local" and not scenario.heals and not scenario.may

@@ -11,6 +11,7 @@ from tests.faults.bugs import BUGS, Bug
 from tests.faults.stage import PATIENCE_SECONDS, Stage
 from tests.support.invariants.checker import INVARIANTS
 from tests.support.planting import NoSuchPlaceError, planted
+from tests.support.run_summary import RecordProperty
 
 pytestmark = pytest.mark.embedded
 
@@ -36,7 +37,8 @@ def test_nothing_is_caught_where_no_bug_is(stage: Stage, name: str) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
-def test_a_planted_bug_is_caught(stage: Stage, bug: Bug) -> None:
+def test_a_planted_bug_is_caught(stage: Stage, bug: Bug, record_property: RecordProperty) -> None:
+    record_property("caught", 1)
     with planted(bug.place, bug.make) as plant:
         evidence = SCENARIOS[bug.scenario](stage, bug.patience)
     found = evidence.all()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.stage import Stage
 from tests.faults.torture import SEAMS, WAYS, Torture, run, tortured
+from tests.support.run_summary import RecordProperty
 
 pytestmark = pytest.mark.embedded
 
@@ -22,8 +23,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.mark.parametrize("share", range(_SHARES))
 @pytest.mark.parametrize("way", WAYS)
-def test_no_call_that_fails_breaks_anything(stage: Stage, way: str, share: int) -> None:
+def test_no_call_that_fails_breaks_anything(stage: Stage, way: str, share: int, record_property: RecordProperty) -> None:
     fired, breaches = run(stage, [way], share, _SHARES)
+    record_property("failed_calls", fired.total())
     assert breaches == []
     assert fired
 

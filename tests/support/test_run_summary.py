@@ -1,0 +1,48 @@
+"""The lines at the end of a run say what its tests counted, and nothing that failed counts as held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tests.support.run_summary import summary
+
+
+@attrs.frozen
+class Told:
+    passed: bool = True
+    user_properties: list[tuple[str, Any]] = attrs.field(factory=list)
+    capstdout: str = ""
+
+
+def cell(*faults: str, passed: bool = True) -> Told:
+    return Told(passed, [("cells", 1), ("faults", list(faults))])
+
+
+def test_says_nothing_where_nothing_was_counted() -> None:
+    assert summary([Told(), Told(capstdout="any text\n")]) == []
+
+
+def test_counts_cells_and_the_faults_that_fired_in_those_that_held() -> None:
+    told = [cell("F01", "F02"), cell("F02"), cell(), cell("F03", passed=False)]
+    assert summary(told) == ["faults: cells=4 fired=2 numbers=2/49 violations=1"]
+
+
+def test_counts_torture_bugs_and_cuts() -> None:
+    told = [
+        Told(True, [("failed_calls", 20)]),
+        Told(False, [("failed_calls", 3)]),
+        Told(True, [("caught", 1)]),
+        Told(True, [("cuts", 9)]),
+    ]
+    assert summary(told) == [
+        "torture: failed_calls=20 violations=3",
+        "planted bugs: caught=1 violations=0",
+        "cuts of a segment: cuts=9 violations=0",
+    ]
+
+
+def test_passes_on_lines_of_the_ledger() -> None:
+    line = "2026-11-21T03:05:26Z oracle commit=a26aeb3 records=525000 differences=0"
+    assert summary([Told(capstdout=f"before\n{line}\nafter\n")]) == [line]
