@@ -205,6 +205,12 @@ class PartitionOffsets:
     latest_tiered: int = UNKNOWN_OFFSET
     high_watermark: int = UNKNOWN_OFFSET
 
+    def told_by(self, location: SegmentLocation) -> PartitionOffsets:
+        """These with what a newer grant says of the log."""
+        if UNKNOWN_OFFSET in (location.log_start_offset, location.high_watermark):
+            return self
+        return attrs.evolve(self, log_start=location.log_start_offset, high_watermark=location.high_watermark)
+
 
 @attrs.frozen
 class SegmentLocation:

@@ -248,7 +248,7 @@ class AssignedConsumer(Consumer):
             return
         self._settle()
         target = PartitionFlow(partition.topic, partition.partition, partition.offset, epoch_of(partition.leader_epoch))
-        target.offsets = flow.offsets
+        target.offsets = flow.bounds
         if not target.below_local:  # the local log's start never moves back, so what was below it still is
             self._routing.learn_offsets([target])
         self._seal([flow])
@@ -323,8 +323,8 @@ class AssignedConsumer(Consumer):
         """As confluent_kafka's; the cached ones of a partition that is read directly are those that were last learnt."""
         cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
         flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
-        if cached and flow is not None and flow.route is Route.REMOTE and flow.offsets.log_start != UNKNOWN_OFFSET:
-            return flow.offsets.log_start, flow.offsets.high_watermark
+        if cached and flow is not None and flow.route is Route.REMOTE and flow.bounds.log_start != UNKNOWN_OFFSET:
+            return flow.bounds.log_start, flow.bounds.high_watermark
         return super().get_watermark_offsets(partition, *args, **kwargs)
 
     # -- offsets and the end -----------------------------------------------------------------------------------------------

@@ -128,6 +128,12 @@ class PartitionFlow:
             self.next_offset = offsets.log_start
 
     @property
+    def bounds(self) -> PartitionOffsets:
+        """The newest that is known of the tiers' bounds. Any thread may ask."""
+        reader = self.reader
+        return self.offsets if reader is None or reader.offsets.high_watermark == UNKNOWN_OFFSET else reader.offsets
+
+    @property
     def may_be_tiered(self) -> bool:
         """Whether the next offset names a place in the log's past."""
         return self.next_offset >= 0 or self.next_offset == OFFSET_BEGINNING
@@ -167,6 +173,7 @@ class PartitionFlow:
     def detach(self) -> None:
         """Stops reading; nothing that was read ahead is delivered any more."""
         if self.reader is not None:
+            self.offsets = self.bounds
             self.reader.stop()
         self.reader = None
         self._block = None

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.model import UNKNOWN_OFFSET
 
-__all__ = ["local_log_start", "partition_metrics"]
+__all__ = ["partition_metrics"]
 
 
 def partition_metrics(flows: Iterable[PartitionFlow]) -> dict[str, dict[str, int]]:
@@ -21,14 +21,7 @@ def partition_metrics(flows: Iterable[PartitionFlow]) -> dict[str, dict[str, int
     for flow in flows:
         name = f"{flow.topic}-{flow.partition}"
         tiers[name] = int(flow.route is Route.REMOTE)
-        end, place = local_log_start(flow), flow.next_offset
+        end, place = flow.bounds.earliest_local, flow.next_offset
         if end != UNKNOWN_OFFSET and place >= 0:
             lags[name] = max(0, end - place)
     return {"remote-fetch-partition-tier": tiers, "remote-fetch-partition-local-log-start-lag": lags}
-
-
-def local_log_start(flow: PartitionFlow) -> int:
-    """The newest that is known; UNKNOWN_OFFSET where nothing is."""
-    reader = flow.reader
-    newest = UNKNOWN_OFFSET if reader is None else reader.offsets.earliest_local
-    return max(flow.offsets.earliest_local, newest)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
-from kafka_remote_client.consumer.partition_metrics import local_log_start
 from kafka_remote_client.model import UNKNOWN_OFFSET
 
 __all__ = ["Pace", "Progress", "ProgressCallback", "ProgressReports"]
@@ -77,7 +76,7 @@ class ProgressReports:
             pace = before.get(flow)
             if flow.route is Route.REMOTE:
                 self._paces[flow] = pace = pace or Pace()
-            end = local_log_start(flow)
+            end = flow.bounds.earliest_local
             if pace is not None and not flow.paused and end != UNKNOWN_OFFSET:
                 offset = flow.next_offset
                 left = pace.seconds_left(now, offset, end)

@@ -208,6 +208,7 @@ class RemoteReader(RecordForms):
             completed = self._completed_fetch(answer)
             grant = GrantRead(answer, completed, received_at=now, window=window, leader_epoch=task.leader_epoch)
             self._grants.append(grant)
+            self.offsets = self.offsets.told_by(answer)
             if answer.metadata.remote_log_segment_id != self._segment_id:
                 self._segment_id = answer.metadata.remote_log_segment_id
                 self._engine.metrics.segment_opened(answer.metadata.segment_size_in_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -22,8 +23,11 @@ from tests.support.embedded_topics import (
     fill_topic,
     from_store,
     plain_rows,
+    records,
     row,
     small_cluster,
+    take,
+    tiers,
 )
 
 pytestmark = pytest.mark.embedded
@@ -211,3 +215,15 @@ def test_cached_watermarks_of_a_partition_that_is_read_directly_are_known(cluste
         assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), PATIENCE_SECONDS, True) == (0, 200)
         with pytest.raises(TypeError):
             consumer.get_watermark_offsets("orders")
+
+
+def test_cached_watermarks_follow_the_log_while_a_partition_is_read_directly(tmp_path: Path) -> None:
+    with small_cluster(tmp_path) as cluster, Consumer(direct_settings(cluster)) as consumer:
+        fill_topic(cluster, TOPIC, 400)
+        local_start = tiers(cluster, TOPIC).earliest_local
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        take(consumer, 1)
+        cluster.produce(TOPIC, records(30), partition=0)
+        take(consumer, local_start - 2)
+        assert consumer.metrics()["remote-fetch-partition-tier"] == {f"{TOPIC}-0": 1}
+        assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), cached=True) == (0, 430)

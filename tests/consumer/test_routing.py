@@ -29,6 +29,7 @@ BOUNDS = PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, hi
 class FakeReader:
     def __init__(self, items: Sequence[Any]) -> None:
         self.items = deque(items)
+        self.offsets = PartitionOffsets()
         self.stopped = False
 
     @property
