@@ -40,17 +40,21 @@ class Seam(confluent_kafka.Consumer):
     """confluent_kafka's consumer that runs ``during`` once inside a delivering call, and refuses seeks when told to."""
 
     during: Callable[[], object] | None = None
+    asked: list[float]
+    """How long each inner call was allowed to take."""
     refused_seeks = 0
     refusal = KafkaError._STATE
     callbacks: dict[str, Any] | None = None
 
-    def consume(self, *args: Any, **kwargs: Any) -> list[Message]:
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        self.asked = [*getattr(self, "asked", []), timeout]
         self._run()
-        return super().consume(*args, **kwargs)
+        return super().consume(num_messages, timeout)
 
-    def poll(self, *args: Any, **kwargs: Any) -> Message | None:
+    def poll(self, timeout: float = -1) -> Message | None:
+        self.asked = [*getattr(self, "asked", []), timeout]
         self._run()
-        return super().poll(*args, **kwargs)
+        return super().poll(timeout)
 
     def seek(self, partition: TopicPartition) -> None:
         if self.refused_seeks:
@@ -146,6 +150,41 @@ def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
         rows += take(consumer, 1, by_poll)
     assert served == [0, 1, 2]
     assert rows == expected[:6]
+
+
+def test_a_poll_never_sleeps_in_the_inner_consumer_while_a_partition_is_read_directly(
+    cluster: EmbeddedCluster, expected: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it sleeps in is told of remote data at once: 10 ms are the most that anything else has to wait for it."""
+    consumer = SeamedConsumer(direct_settings(cluster))
+    cluster.faults.slow_store(600)
+    try:
+        consumer.assign([at(0)])
+        waited: list[float] = []
+        wait = consumer._engine.wait
+        monkeypatch.setattr(consumer._engine, "wait", lambda seconds: (waited.append(seconds), wait(seconds))[1])
+        consumer.asked = []
+        assert consumer.poll(0.3) is None
+        assert set(consumer.asked) == {0}
+        assert waited
+        assert all(seconds <= 0.01 for seconds in waited)
+    finally:
+        cluster.faults.clear()
+        consumer.close()
+
+
+def test_an_inner_poll_sleeps_as_long_as_it_may_while_nothing_is_read_directly(
+    consumer: SeamedConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.seek(at(COUNT))
+    monkeypatch.setattr(consumer._engine, "wait", lambda seconds: pytest.fail("there is nothing to wait for"))
+    while (message := consumer.poll(PATIENCE_SECONDS)) is None or message.error() is None:
+        pass
+    consumer.asked = []
+    assert consumer.poll(0.35) is None
+    # After a first look it sleeps there, but not in one piece: a callback that runs in it may bring a partition to the tier.
+    assert all(seconds > 0 for seconds in consumer.asked[1:-1])
+    assert len(consumer.asked) <= 6
 
 
 @pytest.mark.fault("F66")
@@ -270,3 +309,24 @@ def test_a_callback_that_unassigns_is_not_overruled(consumer: SeamedConsumer) ->
     consumer.callbacks["on_assign"](consumer, [at(0)])
     assert consumer.assignment() == []
     consumer.callbacks["on_revoke"](consumer, [])
+
+
+def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[object] = []
+
+    class Noting(confluent_kafka.Consumer):
+        def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+            order.append((topic, timeout))
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # nobody waits for the answer
+
+    class Noted(Consumer, Noting):
+        pass
+
+    made: Any = Noted(direct_settings(cluster))
+    ask = made._engine.offsets
+    monkeypatch.setattr(made._engine, "offsets", lambda *asked: order.append("tiers") or ask(*asked))
+    made.assign([at(0), at(0, 1)])
+    assert order == [(TOPIC, 0), "tiers"]
+    made.close()
