@@ -11,6 +11,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -174,8 +175,15 @@ class AssignedConsumer(Consumer):
         ]
         for flow, given in zip(flows, partitions, strict=True):
             flow.assigned_at = OFFSET_STORED if given.offset == OFFSET_INVALID else given.offset  # as librdkafka's says it
+        self._make_known({flow.topic for flow in flows})
         self._routing.learn_offsets(flows)
         return flows
+
+    def _make_known(self, topics: Iterable[str]) -> None:
+        """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later."""
+        for topic in topics:
+            with suppress(KafkaException):
+                super().list_topics(topic, timeout=0)
 
     @gated
     def assignment(self) -> list[TopicPartition]:
@@ -252,12 +260,17 @@ class AssignedConsumer(Consumer):
         if not target.below_local:  # the local log's start never moves back, so what was below it still is
             self._routing.learn_offsets([target])
         self._seal([flow])
-        super().pause([partition])
+        # A logical offset is looked up. A resume or another seek meanwhile makes librdkafka look it up once more, half a second
+        # later, wherever the partition is by then: the records from there to the logical place would never come.
+        looked_up = target.next_offset < 0 and not flow.paused
+        (super().resume if looked_up else super().pause)([partition])
         try:
             super().seek(target.here)
         except KafkaException:
             if flow.route is Route.BROKER and not flow.moved and not flow.paused:
                 super().resume([partition])
+            elif looked_up:
+                super().pause([partition])
             raise
         flow.detach()
         self._take_back(flow)
@@ -266,18 +279,10 @@ class AssignedConsumer(Consumer):
             self._routing.go_remote(flow)
         else:
             self._flows.parked.discard(flow.key)
-            if not flow.paused:
+            if not flow.paused and not looked_up:
                 super().resume([partition])
-                self._seek_resumed(flow)
+                super().seek(flow.here)
         self._flows.reroute()
-
-    def _seek_resumed(self, flow: PartitionFlow) -> None:
-        """Seeks once more, so that the resumed fetcher does not sleep; where the first seek led to an error, that is the one."""
-        try:
-            super().seek(flow.here)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._STATE:
-                raise
 
     @gated
     def pause(self, partitions: list[TopicPartition]) -> None:
