@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+import surface
+
 from kafka_remote_client.config import SETTINGS, Setting
 from kafka_remote_client.fetch.policy import POLICY
 from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION, COUNTERS, METRICS
@@ -140,6 +142,16 @@ def _option_row(option: Option) -> str:
     return f"| `{option.name}` | {option.scope.value} | {option.default} | {option.doc} | {option.differs} |"
 
 
+def consumer() -> str:
+    """The page about the consumer, which is written by hand, with the table of the surface between its marks."""
+    text = (HERE / "consumer.md").read_text(encoding="utf-8")
+    before, begin, rest = text.partition("<!-- from docs/surface.py -->\n")
+    _, end, after = rest.partition("<!-- to here -->\n")
+    assert begin, "the marks are gone"
+    assert end, "the marks are gone"
+    return f"{before}{begin}\n{surface.table()}\n{end}{after}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
@@ -157,7 +169,13 @@ def main() -> int:
     return 1 if drifted else 0
 
 
-_PAGES = {"configs.md": configs, "failures.md": failures, "metrics.md": metrics, "spark-options.md": spark_options}
+_PAGES = {
+    "consumer.md": consumer,
+    "configs.md": configs,
+    "failures.md": failures,
+    "metrics.md": metrics,
+    "spark-options.md": spark_options,
+}
 
 
 if __name__ == "__main__":

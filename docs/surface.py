@@ -1,0 +1,169 @@
+"""The table of the surface in consumer.md: every public attribute of confluent_kafka's four classes, and what ours has beside.
+
+Who is listed is found by walking the installed classes; what is said of each, and the test that shows it, is in ``SAID``.
+tests/consumer/test_surface.py fails on any gap.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+import confluent_kafka
+from confluent_kafka import aio
+
+import kafka_remote_client
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+
+__all__ = ["ASYNC", "DESERIALIZING", "PAIRS", "SAID", "Said", "Standing", "names", "said", "table"]
+
+
+class Standing(Enum):
+    """Beside confluent_kafka's: the same to the application, the same and more, refused by both, or ours alone."""
+
+    SAME = "same"
+    EXTENDED = "extended"
+    REFUSED = "refused"
+    OURS = "ours"
+
+
+@attrs.frozen
+class Said:
+    """``test``: file below tests/, two colons, function. ``note``: what is more or different."""
+
+    standing: Standing
+    test: str
+    note: str = ""
+
+
+PAIRS: dict[type, type] = {
+    confluent_kafka.Consumer: DirectConsumer,
+    confluent_kafka.DeserializingConsumer: kafka_remote_client.DeserializingConsumer,
+    aio.AIOConsumer: kafka_remote_client.AIOConsumer,
+    aio.AsyncDeserializingConsumer: kafka_remote_client.AsyncDeserializingConsumer,
+}
+"""Upstream's classes and ours, with direct fetch on."""
+_ENTERED = {"__init__", "__enter__", "__exit__", "__aenter__", "__aexit__"}
+"""Special methods that applications use too."""
+
+
+def names(cls: type) -> set[str]:
+    """All that an application calls."""
+    return {name for name in dir(cls) if not name.startswith("_")} | {name for name in _ENTERED if hasattr(cls, name)}
+
+
+def _same(test: str) -> Said:
+    return Said(Standing.SAME, test)
+
+
+def _more(note: str, test: str) -> Said:
+    return Said(Standing.EXTENDED, test, note)
+
+
+_ON_BOTH = "parity/test_calls.py::test_the_rest_of_the_surface"
+_PLACES, _DIRECT = "parity/test_places.py::", "consumer/test_direct_consumer.py::"
+SAID: dict[str, Said] = {
+    "__init__": _more(
+        "takes the settings of configs.md too",
+        "consumer/test_consumer.py::test_the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger",
+    ),
+    "__enter__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
+    "__exit__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
+    "assign": _more(
+        "asks for committed offsets and where the tiers begin",
+        _DIRECT + "test_everything_below_the_local_log_comes_from_the_store_and_the_rest_from_the_broker",
+    ),
+    "assignment": _same(_DIRECT + "test_an_assignment_says_where_partitions_were_assigned"),
+    "close": _more(
+        "ends what waits in another thread, and stops all of direct fetch",
+        "consumer/test_call_gate.py::test_a_call_with_an_end_returns_what_it_has_and_close_commits_that",
+    ),
+    "cluster_id": _same(_ON_BOTH),
+    "commit": _same("parity/test_commits.py::test_forms_of_commit"),
+    "committed": _same("parity/test_commits.py::test_committed_offsets_of_what_is_not_there"),
+    "consume": _more("from both tiers", "parity/test_calls.py::test_consume_keeps_its_contract"),
+    "consumer_group_metadata": _same("integration/test_transactions.py::test_consume_transform_produce_is_exactly_once"),
+    "get_watermark_offsets": _more(
+        "`cached=True` is not stale while a partition is read directly", _PLACES + "test_watermarks"
+    ),
+    "incremental_assign": _more("as `assign`", _PLACES + "test_partitions_come_and_go"),
+    "incremental_unassign": _same(_PLACES + "test_partitions_come_and_go"),
+    "list_topics": _same(_ON_BOTH),
+    "memberid": _same(_ON_BOTH),
+    "offsets_for_times": _same(_PLACES + "test_offsets_for_times_in_the_tier_and_past_the_end"),
+    "pause": _more("drops what was read ahead", _PLACES + "test_pauses"),
+    "poll": _more("from both tiers", "parity/test_calls.py::test_poll_keeps_its_contract"),
+    "position": _same(_PLACES + "test_positions"),
+    "resume": _more("reads again what was dropped", _PLACES + "test_pauses"),
+    "seek": _more("asks where the tiers begin, where that is not known", _PLACES + "test_seeks_between_and_within_tiers"),
+    "set_sasl_credentials": _more(
+        "connections that ask for locations follow",
+        "consumer/test_consumer.py::test_the_rest_of_the_surface_answers_as_confluent_kafka_does",
+    ),
+    "store_offsets": _same("parity/test_commits.py::test_storing_is_the_applications_own"),
+    "subscribe": _more(
+        "`None` is taken for a callback", "consumer/test_rebalance.py::test_a_subscribed_consumer_reads_all_partitions"
+    ),
+    "unassign": _same(_DIRECT + "test_partitions_come_and_go_one_by_one"),
+    "unsubscribe": _same(_ON_BOTH),
+    "metrics": Said(
+        Standing.OURS, "consumer/test_consumer.py::test_off_the_metrics_are_there_and_zero", "which tier served, what it cost"
+    ),
+    "tier": Said(
+        Standing.OURS,
+        "consumer/test_tiered_consumer.py::test_each_record_is_told_from_where_it_came_when_it_comes_and_later",
+        "which tier a record came from",
+    ),
+    "set_remote_fetch": Said(
+        Standing.OURS,
+        "consumer/test_tiered_consumer.py::test_turned_off_in_the_middle_the_broker_goes_on_at_the_exact_next_record",
+        "direct fetch off and on again at run time",
+    ),
+}
+"""Of Consumer's methods; the other classes' are the same but for those in ``ASYNC`` and ``DESERIALIZING``."""
+_AIO = "consumer/test_aio.py::"
+DESERIALIZING = {
+    "poll": _more(
+        "from both tiers", "consumer/test_deserializing.py::test_keys_and_values_of_both_tiers_are_what_upstreams_class_gives"
+    ),
+    "consume": Said(
+        Standing.REFUSED,
+        "consumer/test_deserializing.py::test_what_cannot_be_deserialised_is_raised_as_upstream_raises_it",
+        "by upstream's class too",
+    ),
+}
+ASYNC = {
+    "__init__": _more(
+        "takes the settings of configs.md too", _AIO + "test_the_constructors_of_upstream_keep_their_arguments_and_refusals"
+    ),
+    "__aenter__": _same(_AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
+    "__aexit__": _same(_AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
+    "poll": _more("from both tiers", _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
+    "consume": _more("from both tiers", _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
+}
+
+
+def said(cls: type, name: str) -> Said:
+    """What is said of one of upstream's classes' attributes, or ours. Raises KeyError where nothing is."""
+    special = {
+        aio.AIOConsumer: ASYNC,
+        aio.AsyncDeserializingConsumer: ASYNC,
+        confluent_kafka.DeserializingConsumer: DESERIALIZING,
+    }
+    return special.get(cls, {}).get(name) or SAID[name]
+
+
+def table() -> str:
+    """One row for each name, one column for each class."""
+    lines = [
+        "| | " + " | ".join(f"`{cls.__name__}`" for cls in PAIRS) + " | what is more | shown by |",
+        "|---|" + "---|" * (len(PAIRS) + 2),
+    ]
+    everything = sorted(set().union(*(names(cls) | names(ours) for cls, ours in PAIRS.items())))
+    for name in everything:
+        here = {cls: said(cls, name) for cls, ours in PAIRS.items() if name in names(cls) | names(ours)}
+        notes = list(dict.fromkeys(one.note for one in here.values() if one.note))
+        tests = list(dict.fromkeys(f"`{one.test.partition('::')[2]}`" for one in here.values()))
+        cells = [here[cls].standing.value if cls in here else "" for cls in PAIRS]
+        lines.append(f"| `{name}` | " + " | ".join([*cells, "; ".join(notes), ", ".join(tests)]) + " |")
+    return "\n".join(lines) + "\n"
