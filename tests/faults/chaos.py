@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,8 +36,9 @@ from tests.support.invariants.violation import Violation
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.killable_shim import KillableShim
 from tests.support.ledger import ledger
-from tests.support.reading import settings
+from tests.support.reading import settings, total
 from tests.support.recorder import RecordedConsumer, recorded
+from tests.support.waiting import wait_until
 
 __all__ = ["Chaos", "main"]
 
@@ -54,16 +55,20 @@ _BATCH, _PAUSE_SECONDS = 100, 0.1
 
 
 class Chaos:
-    """One run. ``fired`` counts the faults by kind."""
+    """One run on a cluster that is up; ``directory`` is for logs. ``fired`` counts the faults by kind.
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    It leaves the cluster with all nodes up, and two topics.
+    """
+
+    def __init__(self, cluster: KafkaCluster, directory: Path, seed: int) -> None:
+        self.seed = seed
         self.history = History()
         self.fired: Counter[str] = Counter()
         self._dice = random.Random(seed)
         self._stack = ExitStack()
         self._stopping = threading.Event()
         self._failures: list[BaseException] = []
-        self._cluster = self._stack.enter_context(KafkaCluster(directory / "nodes"))
+        self._cluster = cluster
         for topic, replicas in zip(TOPICS, _REPLICAS, strict=True):
             self._cluster.create_topic(topic, replicas, segment_bytes=50_000, min_insync_replicas="2")
         self._store = self._stack.enter_context(TcpFaultProxy(("127.0.0.1", 1)))
@@ -208,6 +213,7 @@ class Chaos:
         Without I9: brokers are down in turn, so progress is not owed at every moment; that all is read at last is.
         """
         self._cluster.heal()
+        self._wait_for_the_tier()
         whole, truth = self._member_settings(f"whole-{uuid4().hex[:8]}"), History()
         with recorded(Consumer, whole, self.history, "whole") as consumer:
             _read_to_ends(consumer)
@@ -216,10 +222,37 @@ class Chaos:
             _read_to_ends(oracle)
         return violations(self.history, Oracle.of(truth), without={"I9"})
 
+    def _wait_for_the_tier(self) -> None:
+        """Until all is tiered that may be, and the shim knows: it may have been started a moment ago."""
+        with Consumer(self._member_settings(f"probe-{uuid4().hex[:8]}")) as probe:
+            for topic in TOPICS:
+                self._cluster.wait_until_tiered(topic)
+                known = partial(_comes_from_the_store, probe, topic)
+                wait_until(known, f"the shim to know the tier of {topic}", seconds=_PATIENCE_SECONDS)
+
+    def tell(self, seconds: float, found: Sequence[Violation]) -> str:
+        """The line for the ledger."""
+        return ledger(
+            "chaos",
+            seconds=round(seconds),
+            seed=self.seed,
+            faults=",".join(f"{kind}:{count}" for kind, count in sorted(self.fired.items())),
+            records=sum(len(event.records) for event in self.history.of(Polled)),
+            from_store=self.from_store(),
+            violations=len(found),
+        )
+
     def from_store(self) -> int:
         """How many records the consumers read directly."""
         last = {event.consumer: event.from_store for event in self.history.of(Counted)}
         return sum(last.values())
+
+
+def _comes_from_the_store(consumer: Consumer, topic: str) -> bool:
+    before = total(consumer.metrics(), "remote-fetch-records-total")
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.consume(1, 1.0)
+    return total(consumer.metrics(), "remote-fetch-records-total") > before
 
 
 def _ends(messages: Sequence[confluent_kafka.Message]) -> set[_Key]:
@@ -248,26 +281,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args(arguments)
     clock = SystemClock()
-    with tempfile.TemporaryDirectory() as directory:
-        chaos = Chaos(Path(directory), asked.seed)
-        try:
-            started = clock.monotonic()
-            chaos.run(asked.seconds)
-            seconds = clock.monotonic() - started
-            found = chaos.judge()
-        finally:
-            chaos.close()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        KafkaCluster(Path(directory) / "nodes") as cluster,
+        closing(Chaos(cluster, Path(directory), asked.seed)) as chaos,
+    ):
+        started = clock.monotonic()
+        chaos.run(asked.seconds)
+        seconds = clock.monotonic() - started
+        found = chaos.judge()
     for breach in found[:20]:
         print(breach)
-    ledger(
-        "chaos",
-        seconds=round(seconds),
-        seed=asked.seed,
-        faults=",".join(f"{kind}:{count}" for kind, count in sorted(chaos.fired.items())),
-        records=sum(len(event.records) for event in chaos.history.of(Polled)),
-        from_store=chaos.from_store(),
-        violations=len(found),
-    )
+    chaos.tell(seconds, found)
     return 1 if found or not chaos.from_store() else 0
 
 

@@ -7,6 +7,8 @@ so that what either has read ahead is dropped, and both go on afterwards. Their 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
@@ -18,6 +20,7 @@ from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.faults.chaos import Chaos
 from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import TierOffsets
 from tests.support.kafka_cluster import KafkaCluster
@@ -29,6 +32,7 @@ pytestmark = pytest.mark.broker
 LEVELS = ["read_committed", "read_uncommitted"]
 _SMALL_RANGES = {"fetch.remote.range.bytes": 64 << 10, "fetch.remote.fallback.backoff.ms": 600_000}
 _PATIENCE_SECONDS = 2 * PATIENCE_SECONDS
+_CHAOS_SECONDS = 25
 
 
 @pytest.fixture(scope="module")
@@ -281,3 +285,16 @@ def test_f65_a_topic_that_was_created_again_is_never_read_from_the_old_ones_tier
         rows, _ = pair.go_on()
         assert rows
         assert {(r[4] or b"")[:3] for r in rows} == {b"new"}
+
+
+@pytest.mark.fault("F25", "F57", "F58", "F62", "F67")
+@pytest.mark.timeout(900)  # three brokers are killed and started again; on a loaded machine minutes
+def test_chaos_of_brokers_shim_and_store_breaks_no_invariant(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """``make chaos`` for a short while: the whole of it goes on for three minutes."""
+    with closing(Chaos(cluster, tmp_path, seed=11)) as chaos:
+        chaos.run(_CHAOS_SECONDS)
+        found = chaos.judge()
+    chaos.tell(_CHAOS_SECONDS, found)
+    assert found == []
+    assert chaos.fired
+    assert chaos.from_store() > 0
