@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from kafka_remote_client.consumer.tier_log import PARTITIONS, SPANS, Tier, TierLog, TierLogs
 
@@ -143,6 +143,7 @@ def test_a_partition_that_was_never_taken_up_has_nothing_to_keep() -> None:
     assert logs.tier(KEY, 0, 1) is None
 
 
+_UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _TIERS = st.sampled_from(Tier)
 _STEPS = st.one_of(
     st.tuples(st.just("gather"), st.integers(1, 6)),
@@ -212,6 +213,7 @@ class _Delivered:
                 raise AssertionError(step)
 
 
+@_UNHURRIED
 @given(st.lists(_STEPS, max_size=SPANS // 2))
 def test_tells_what_a_table_of_all_records_tells(steps: list[tuple[str, object]]) -> None:
     delivered = _Delivered()
@@ -221,7 +223,8 @@ def test_tells_what_a_table_of_all_records_tells(steps: list[tuple[str, object]]
         assert told(delivered.log, range(len(expected)), delivered.position) == expected
 
 
-@given(st.lists(_STEPS, min_size=SPANS, max_size=4 * SPANS))
+@_UNHURRIED
+@given(st.lists(_STEPS, min_size=SPANS, max_size=3 * SPANS))
 def test_what_it_does_not_know_any_more_it_says_nothing_of(steps: list[tuple[str, object]]) -> None:
     delivered = _Delivered()
     for step in steps:
