@@ -224,13 +224,12 @@ class AssignedConsumer(Consumer):
     def _take_back(self, flow: PartitionFlow) -> None:
         """Takes what was gathered of a partition out of the list; the first of it has to come again."""
         self._settle()
-        if any(message.error() is None for message in self._gathered):
-            mine = [message for message in self._gathered if key_of(message) == flow.key]
-            if mine:
-                self._gathered[:] = [message for message in self._gathered if key_of(message) != flow.key]
-                flow.take_back(
-                    min((offset_of(message) for message in mine if message.error() is None), default=flow.next_offset)
-                )
+        mine = [message for message in self._gathered if key_of(message) == flow.key]
+        if mine:
+            self._gathered[:] = [message for message in self._gathered if key_of(message) != flow.key]
+            records = [offset_of(message) for message in mine if message.error() is None]
+            if records:
+                flow.take_back(min(records))
                 self._flows.reroute()
         self._flows.advanced.discard(flow)
 

@@ -10,7 +10,16 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import SystemClock
@@ -468,6 +477,16 @@ def test_a_pause_holds_for_a_partition_of_a_known_topic_that_is_assigned_later(c
         one.close()
 
 
+@pytest.mark.parametrize("leave", [lambda one: one.unassign(), lambda one: one.seek(at(0))], ids=["unassign", "seek"])
+def test_an_end_that_was_gathered_is_not_told_any_more(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
+    consumer.assign([at(COUNT)])
+    inner: Any = consumer
+    inner._gathered.append(Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF)))
+    leave(consumer)
+    message = consumer.poll(0)
+    assert message is None or not is_end(message)
+
+
 def test_positions_are_those_of_confluent_kafka(cluster: EmbeddedCluster, consumer: Consumer) -> None:
     plain = confluent_kafka.Consumer(plain_settings(cluster))
     asked = [at(0), at(0, 1), at(0, 3), TopicPartition("elsewhere", 0)]
@@ -544,3 +563,29 @@ def test_a_consumer_that_is_dropped_leaves_no_threads(cluster: EmbeddedCluster) 
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("kafka-remote-fetch")]
+
+
+@pytest.mark.parametrize("start", [0, "local"])
+def test_a_logical_place_is_sought_once_and_after_everything_else(
+    consumer: Consumer, local_start: int, monkeypatch: pytest.MonkeyPatch, start: int | str
+) -> None:
+    """librdkafka repeats a look-up that was overtaken, half a second later and wherever the partition is by then."""
+    consumer.assign([TopicPartition(TOPIC, 0, local_start if start == "local" else 0)])
+    take(consumer, 1)
+    calls = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        def call(self: Consumer, *arguments: Any) -> Any:
+            calls.append(name)
+            return getattr(confluent_kafka.Consumer, name)(self, *arguments)
+
+        return call
+
+    for name in ("pause", "resume", "seek"):
+        monkeypatch.setattr(Consumer, name, noted(name), raising=False)
+    consumer.seek(TopicPartition(TOPIC, 0, OFFSET_END))
+    assert calls == ["resume", "seek"]
+    calls.clear()
+    with pytest.raises(KafkaException):
+        consumer.seek(TopicPartition(TOPIC, 0, OFFSET_STORED))
+    assert calls == ["resume", "seek", "resume"]
