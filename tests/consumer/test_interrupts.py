@@ -1,0 +1,70 @@
+"""Ctrl-C ends a call that waits while a partition is read directly, and no record is lost by it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.artifacts import ROOT
+from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster
+
+pytestmark = pytest.mark.embedded
+
+TOPIC = "orders"
+COUNT = 600
+_WAITS = """
+import signal, sys, threading
+from confluent_kafka import TopicPartition
+from kafka_remote_client import Consumer
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+settings, topic, count, call = eval(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+consumer = Consumer(settings)
+consumer.assign([TopicPartition(topic, 0, 0)])
+got, interrupted = [], threading.Event()
+
+def tell():
+    before = -1  # what was read; the call waits once nothing more comes
+    while not interrupted.wait(0.5) and (before != (before := consumer.metrics()["remote-fetch-records-total"]) or not before):
+        pass
+    print("waiting", flush=True)
+
+threading.Thread(target=tell, daemon=True).start()
+try:
+    while True:
+        got += [consumer.poll(-1)] if call == "poll" else consumer.consume(count + 1, -1)
+except KeyboardInterrupt:
+    interrupted.set()
+read = consumer.metrics()["remote-fetch-records-total"]
+consumer.set_remote_fetch(False)  # the broker has no such limit
+while len(got) < count:
+    got += consumer.consume(count - len(got), 1.0)
+consumer.close()
+print(0 < read < count, [message.offset() for message in got] == list(range(count)))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier"), max_grant_bytes=2_000, range_bytes=2_000) as made:
+        fill_topic(made, TOPIC, COUNT)
+        yield made
+
+
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_a_call_that_waits_for_the_store_is_interrupted_and_the_next_one_goes_on(cluster: EmbeddedCluster, call: str) -> None:
+    # A range a second: between two of them there is nothing to hand out, and the partition stays with the store.
+    settings = direct_settings(cluster, enable_partition_eof=False) | {"fetch.remote.max.requests.per.second": 1}
+    command = [sys.executable, "-W", "ignore", "-c", _WAITS, repr(settings), TOPIC, str(COUNT), call]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first == "waiting\n", process.communicate()[1]
+        process.send_signal(signal.SIGINT)
+        said, complaint = process.communicate(timeout=2 * PATIENCE_SECONDS)
+    assert (process.returncode, said) == (0, "True True\n"), complaint
