@@ -24,20 +24,14 @@ def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITI
         {
             "bootstrap.servers": broker.bootstrap_servers,
             "batch.num.messages": _BATCH,
-            "linger.ms": 5,
+            "linger.ms": 60_000,  # a batch goes when it is full
             "log_level": 0,
             "enable.idempotence": True,
         }
     )
-    for first in range(0, COUNT, _BATCH):
-        for number in range(first, first + _BATCH):
-            for partition in range(partitions):
-                producer.produce(
-                    topic,
-                    b"%d of partition %d " % (number, partition) * 3,
-                    b"%d" % number,
-                    partition,
-                    timestamp=FIRST_TIMESTAMP + number * STEP_MS,
-                )
-        assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
+    for number in range(COUNT):
+        for partition in range(partitions):
+            value = b"%d of partition %d " % (number, partition) * 3
+            producer.produce(topic, value, b"%d" % number, partition, timestamp=FIRST_TIMESTAMP + number * STEP_MS)
+    assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic, *range(partitions))
