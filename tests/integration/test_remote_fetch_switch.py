@@ -20,7 +20,7 @@ from tests.support.reading import PATIENCE_SECONDS, Row, by_consume, by_poll, di
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.scenario import TransactionalTopic
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first to ask for the topics waits until they are written
 
 Take = Callable[[confluent_kafka.Consumer], list[Message]]
 
