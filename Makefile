@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos state-machine fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -59,6 +59,10 @@ faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI
 chaos: SECONDS = 180
 chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in turn under load, SECONDS=180, with a line for the ledger
 	$(BIN)/python -X dev -m tests.faults.chaos --seconds $(SECONDS) $(ARGS)
+
+EXAMPLES = 500
+state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (ARGS="--seed 7")
+	$(BIN)/python -X dev -m tests.state_machine.run --examples $(EXAMPLES) $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

@@ -8,17 +8,20 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "faults", "broker", "stores", "spark", "packaging-docs", "fuzz")
+SUITES = ("unit", "shim", "faults", "state-machine", "broker", "stores", "spark", "packaging-docs", "fuzz")
 _TESTS = Path(__file__).resolve().parent
 
 
 def suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
-    the real broker alone. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or
-    exercises the shim. ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for
-    minutes. ``unit``: all else.
+    the real broker alone. ``state-machine``: the consumer beside the plain one, command by command, with the real broker or
+    without. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or exercises the
+    shim. ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
+    ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
+    if folder == "state_machine":
+        return "state-machine"
     if item.get_closest_marker("spark"):
         return "spark"
     if item.get_closest_marker("stores"):

@@ -49,7 +49,7 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/verify/stored_segment.py": "test_copies and test_defects",
 }
 # Test files that pair with no source: they are about several modules at once.
-_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz", "faults"}
+_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz", "faults", "state_machine"}
 _WITHOUT_SOURCE = {
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",

@@ -1,0 +1,325 @@
+"""The consumer's API as a state machine: each rule is a command, given to the consumer under test and to the plain one.
+
+Where a rule draws a place it draws a share of the log, and which partitions it draws does not depend on what happened before:
+the same numbers always make the same commands.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from tests.state_machine.pair import Options, Pair, by_consume, by_poll, tp
+from tests.state_machine.world import FAULTS, ISOLATION, KEYS, PATIENCE_SECONDS, World
+from tests.support.history import Key
+from tests.support.recorder import RecordedConsumer
+from tests.support.waiting import wait_until
+
+__all__ = ["ConsumerMachine"]
+
+_BEYOND = 1_000_000
+_PERCENT = 100
+_COMMIT_SECONDS = 10.0
+
+partitions = st.sampled_from(KEYS)
+some_partitions = st.lists(partitions, min_size=1, max_size=3, unique=True)
+shares = st.integers(0, _PERCENT)
+starts = st.one_of(shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID, _BEYOND)))
+places = st.one_of(shares, shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, _BEYOND)))
+counts = st.integers(1, 30)
+few = st.integers(0, 12)
+faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
+
+
+class ConsumerMachine(RuleBasedStateMachine):
+    """``world`` is set by whoever runs the machine. ``steps`` counts commands, over all runs in this process."""
+
+    world: ClassVar[World]
+    steps: ClassVar[int] = 0
+
+    pair: Pair
+
+    @initialize(
+        isolation=st.sampled_from(ISOLATION),
+        reset=st.sampled_from(("earliest", "earliest", "latest", "error")),
+        stores=st.booleans(),
+        commits=st.booleans(),
+        announces_ends=st.sampled_from((True, True, True, False)),
+        at=st.lists(st.tuples(partitions, shares), min_size=1, max_size=3, unique_by=lambda place: place[0]),
+        then=few,
+    )
+    def open(
+        self,
+        isolation: str,
+        reset: str,
+        stores: bool,
+        commits: bool,
+        announces_ends: bool,
+        at: list[tuple[Key, int]],
+        then: int,
+    ) -> None:
+        self.world.heal()
+        self.pair = Pair(self.world, Options(isolation, reset, stores, commits, announces_ends), f"machine-{uuid4()}")
+        self.assign(at, then)
+
+    def teardown(self) -> None:
+        if hasattr(self, "pair"):
+            self.world.heal()
+            failed = sys.exception() is not None  # and is what is to be told
+            self.pair.close(settled=not failed)
+            if not failed:
+                self.pair.judge()
+
+    def _where(self, at: list[tuple[Key, int]]) -> list[tuple[Key, int]]:
+        """The places to read from, as far as it is certain what librdkafka makes of them.
+
+        Where it commits by itself it does so while it gives partitions up, and whether one that it takes again begins there is
+        a race. Closing, it stores and commits behind markers that it has fetched ahead, whatever lies before them and was not
+        delivered: so there are no markers where it stores and commits.
+        """
+        options, where = self.pair.options, []
+        for key, place in at:
+            unsure = options.commits and key in self.pair.known and place in (OFFSET_STORED, OFFSET_INVALID)
+            if not (key == ("mixed", 0) and options.stores and options.commits):
+                where.append((key, OFFSET_BEGINNING if unsure else self._offset(key, place)))
+        return where
+
+    def _offset(self, key: Key, place: int) -> int:
+        """An offset of a share of the log, or what is no share."""
+        return self.world.ends[key] * place // _PERCENT if 0 <= place <= _PERCENT else place
+
+    # -- deliveries --------------------------------------------------------------------------------------------------------
+
+    @rule(count=counts)
+    def poll(self, count: int) -> None:
+        self._step()
+        self.pair.deliver(count, by_poll)
+
+    @rule(count=counts)
+    def consume(self, count: int) -> None:
+        self._step()
+        self.pair.deliver(count, by_consume)
+
+    @rule(count=st.integers(0, 20))
+    def consume_at_once(self, count: int) -> None:
+        self._step()
+        self.pair.glance(lambda consumer: consumer.consume(count, 0))
+
+    @rule()
+    def poll_at_once(self) -> None:
+        self._step()
+
+        def polled(consumer: Any) -> Any:
+            message = consumer.poll(0)
+            return () if message is None else (message,)
+
+        self.pair.glance(polled)
+
+    @rule()
+    def read_to_the_ends(self) -> None:
+        self._step()
+        self.pair.deliver(_BEYOND, by_poll)
+        for key in set(self.pair.assigned) - self.pair.paused:
+            assert self.pair.is_level(key)
+
+    # -- where to read -----------------------------------------------------------------------------------------------------
+
+    @rule(at=st.lists(st.tuples(partitions, starts), max_size=3, unique_by=lambda place: place[0]), then=few)
+    def assign(self, at: list[tuple[Key, int]], then: int) -> None:
+        self._step()
+        self.pair.settle()
+        where = self._where(at)
+        self.pair.places(lambda consumer: consumer.assign([tp(*place) for place in where]), where, alone=True)
+        self._see_assignment()
+        self.pair.deliver(then, by_poll)
+
+    @rule(at=st.lists(st.tuples(partitions, starts), min_size=1, max_size=2, unique_by=lambda place: place[0]))
+    def incremental_assign(self, at: list[tuple[Key, int]]) -> None:
+        self._step()
+        where = self._where(at)
+        self.pair.places(lambda consumer: consumer.incremental_assign([tp(*place) for place in where]), where)
+        self._see_assignment()
+
+    @rule(keys=some_partitions)
+    def incremental_unassign(self, keys: list[Key]) -> None:
+        self._step()
+        self.pair.settle()
+        self.pair.leaves(lambda consumer: consumer.incremental_unassign([tp(key) for key in keys]), keys)
+        self._see_assignment()
+
+    @rule()
+    def unassign(self) -> None:
+        self._step()
+        self.pair.settle()
+        self.pair.leaves(lambda consumer: consumer.unassign(), list(self.pair.assigned))
+        self._see_assignment()
+
+    @rule(key=partitions, place=places, then=few)
+    def seek(self, key: Key, place: int, then: int) -> None:
+        self._step()
+        self.pair.settle()
+        offset = self._offset(key, place)
+        if key in self.pair.assigned:
+            self.pair.places(lambda consumer: consumer.seek(tp(key, offset)), [(key, offset)])
+        else:  # how that ends is a race in librdkafka, but nothing may come of it
+            for side in self.pair.sides:
+                with suppress(KafkaException):
+                    side.consumer.seek(tp(key, offset))
+        self.pair.deliver(then, by_poll)
+
+    @rule(number=st.integers(0, 2), place=shares, then=few)
+    def seek_what_is_assigned(self, number: int, place: int, then: int) -> None:
+        self._step()
+        self.pair.settle()
+        for where in [(key, self._offset(key, place)) for key in sorted(self.pair.assigned)[number : number + 1]]:
+            self.pair.places(partial(_seek, where=where), [where])
+        self.pair.deliver(then, by_consume)
+
+    @rule(keys=some_partitions)
+    def pause(self, keys: list[Key]) -> None:
+        self._step()
+        self.pair.settle()
+        # Of a topic that it knows librdkafka also pauses what was never assigned; when it knows one is a matter of time.
+        self.pair.both(lambda consumer: consumer.pause([tp(key) for key in keys if key in self.pair.known]))
+        self.pair.paused |= self.pair.known & set(keys)
+
+    @rule(keys=some_partitions, then=few)
+    def resume(self, keys: list[Key], then: int) -> None:
+        self._step()
+        self.pair.both(lambda consumer: consumer.resume([tp(key) for key in keys]))
+        self.pair.paused -= set(keys)
+        self.pair.deliver(then, by_poll)
+
+    @rule(then=few)
+    def resume_everything(self, then: int) -> None:
+        self.resume(list(KEYS), then)
+
+    # -- offsets -----------------------------------------------------------------------------------------------------------
+
+    @rule()
+    def position(self) -> None:
+        self._step()
+        for side in self.pair.sides:
+            for answered in side.consumer.position([tp(key) for key in sorted(side.readings)]):
+                reading = side.readings[answered.topic, answered.partition]
+                key = answered.topic, answered.partition
+                assert answered.error is None
+                place, wanted = (self.pair.next_record(key, offset) for offset in (answered.offset, reading.position))
+                assert place == wanted, f"{side.name}: {answered}, not {reading.position}"
+        level = [tp(key) for key in sorted(self.pair.assigned) if self.pair.is_level(key)]
+        self.pair.both(lambda consumer: consumer.position(level))
+
+    @rule(asynchronous=st.booleans())
+    def commit(self, asynchronous: bool) -> None:
+        self._step()
+        self.pair.settle()
+        self.pair.both(lambda consumer: consumer.commit(asynchronous=asynchronous))
+        self._see_committed()
+
+    @rule(at=st.lists(st.tuples(partitions, shares), min_size=1, max_size=2), asynchronous=st.booleans())
+    def commit_offsets(self, at: list[tuple[Key, int]], asynchronous: bool) -> None:
+        self._step()
+        where = [tp(key, self._offset(key, place)) for key, place in at]
+        self.pair.both(lambda consumer: consumer.commit(offsets=where, asynchronous=asynchronous))
+        self._see_committed()
+
+    @rule(number=st.integers(0, 2), asynchronous=st.booleans())
+    def commit_message(self, number: int, asynchronous: bool) -> None:
+        self._step()
+        messages = self._last_messages(number)
+        if messages:
+            self.pair.both(lambda consumer: consumer.commit(message=messages[consumer.name], asynchronous=asynchronous))
+        self._see_committed()
+
+    @rule(at=st.lists(st.tuples(partitions, shares), min_size=1, max_size=2))
+    def store_offsets(self, at: list[tuple[Key, int]]) -> None:
+        self._step()
+        where = [tp(key, self._offset(key, place)) for key, place in at]
+        self.pair.both(lambda consumer: consumer.store_offsets(offsets=where))
+
+    @rule(number=st.integers(0, 2))
+    def store_message(self, number: int) -> None:
+        self._step()
+        messages = self._last_messages(number)
+        if messages:
+            self.pair.both(lambda consumer: consumer.store_offsets(message=messages[consumer.name]))
+
+    @rule(key=partitions)
+    def watermarks(self, key: Key) -> None:
+        self._step()
+        low, high = self.pair.both(lambda consumer: consumer.get_watermark_offsets(tp(key), timeout=PATIENCE_SECONDS))
+        for side in self.pair.sides:
+            cached = side.consumer.get_watermark_offsets(tp(key), cached=True)
+            assert cached[0] in {low, OFFSET_INVALID}
+            assert cached[1] <= high
+
+    def _last_messages(self, number: int) -> dict[str, Message]:
+        """By each consumer's name the last record of a partition of which both have delivered the same; empty without one."""
+        same = [key for key in sorted(self.pair.assigned) if self.pair.is_level(key)]
+        return {
+            side.consumer.name: last
+            for key in same[number : number + 1]
+            for side in self.pair.sides
+            if (last := side.readings[key].last) is not None
+        }
+
+    def _see_committed(self) -> None:
+        """Both groups have committed the same. What was not waited for may take a moment, and be overtaken by the question."""
+
+        def same() -> bool:
+            ours, plain = self.pair.each(lambda consumer: consumer.committed([tp(key) for key in KEYS], PATIENCE_SECONDS))
+            seen[:] = ours, plain
+            return bool(ours == plain)
+
+        seen: list[Any] = []
+        with suppress(TimeoutError):
+            wait_until(same, "equal commits", seconds=_COMMIT_SECONDS, pause=0.01)
+        assert same(), f"ours: {seen[0]}, plain: {seen[1]}"
+
+    def _see_assignment(self) -> None:
+        self.pair.both(lambda consumer: consumer.assignment())
+
+    # -- the world ---------------------------------------------------------------------------------------------------------
+
+    @rule(key=partitions, count=st.integers(1, 5))
+    def produce(self, key: Key, count: int) -> None:
+        self._step()
+        if not self.pair.searching(key):
+            self.world.produce(key, count)
+
+    @rule()
+    def archive(self) -> None:
+        self._step()
+        self.world.archive()
+
+    @rule(name=faults)
+    def fault(self, name: str) -> None:
+        self._step()
+        self.world.fault(name)
+
+    @rule()
+    def heal(self) -> None:
+        self._step()
+        self.world.heal()
+
+    @rule()
+    def reopen(self) -> None:
+        self._step()
+        self.pair.close()
+        self.pair.both(lambda consumer: consumer.position([tp(KEYS[0])]))
+        self.pair.open()
+        self._see_committed()
+
+    def _step(self) -> None:
+        ConsumerMachine.steps += 1
+
+
+def _seek(consumer: RecordedConsumer, where: tuple[Key, int]) -> None:
+    consumer.seek(tp(*where))

@@ -1,0 +1,345 @@
+"""Two consumers that are given the same commands: the one under test, and the plain one, which is the model.
+
+They never wait for each other by time. Each has its own deliveries, of each partition since it was last told where to read,
+and both sequences are what the log holds from there on; one may be longer. What speaks of everything that was delivered (a
+commit of what is stored, the end of a consumer) is called when both have delivered the same: :meth:`Pair.level`. So answers,
+errors and committed offsets are equal, whatever the machine is busy with.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+import confluent_kafka
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from kafka_remote_client.clock import Deadline, SystemClock
+from tests.state_machine.world import PATIENCE_SECONDS, World
+from tests.support.history import History, Key, Place, Record, Sought
+from tests.support.invariants.checker import check
+from tests.support.invariants.oracle import Oracle
+from tests.support.recorder import RecordedConsumer, recorded
+
+__all__ = ["Options", "Pair", "Take", "by_consume", "by_poll", "tp"]
+
+_WAIT_SECONDS = 0.05
+
+Take: TypeAlias = Callable[[RecordedConsumer, int], Sequence[Message]]
+"""Gets a consumer and how many messages are wanted; gives those that came."""
+
+
+@attrs.frozen
+class Options:
+    """What both are configured with."""
+
+    isolation: str
+    reset: str
+    stores: bool
+    commits: bool
+    announces_ends: bool
+
+    def settings(self) -> dict[str, Any]:
+        """Of either consumer. What is stored is committed at the end, and when partitions are given up, never by the clock."""
+        return {
+            "isolation_level": self.isolation,
+            "auto_offset_reset": self.reset,
+            "enable_auto_offset_store": self.stores,
+            "enable_auto_commit": self.commits,
+            "auto_commit_interval_ms": 3_600_000,
+            "enable_partition_eof": self.announces_ends,
+        }
+
+
+@attrs.define
+class Reading:
+    """A partition as one consumer reads it since it was last told where.
+
+    ``start``: None while only the broker knows. ``refused``: the start is out of range, and that is an error to come.
+    ``failed``: it has come, and nothing else will. ``told``: how many records had come when the end was told last.
+    """
+
+    start: int | None
+    refused: bool = False
+    failed: bool = False
+    came: int = 0
+    told: int | None = None
+    last: Message | None = None
+
+    @property
+    def position(self) -> int:
+        offset = None if self.last is None else self.last.offset()
+        return OFFSET_INVALID if offset is None else offset + 1
+
+
+class Side:
+    """One of the two."""
+
+    def __init__(self, name: str, consumer: RecordedConsumer) -> None:
+        self.name = name
+        self.consumer = consumer
+        self.readings: dict[Key, Reading] = {}
+
+
+def tp(key: Key, offset: int = OFFSET_INVALID) -> TopicPartition:
+    """confluent_kafka's value."""
+    return TopicPartition(*key, offset)
+
+
+def by_poll(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
+    """The next message."""
+    message = consumer.poll(_WAIT_SECONDS)
+    return () if message is None else (message,)
+
+
+def by_consume(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
+    """What comes in one call."""
+    return consumer.consume(wanted, _WAIT_SECONDS)
+
+
+class Pair:
+    """Made anew for each run of the machine."""
+
+    def __init__(self, world: World, options: Options, group: str) -> None:
+        self.world = world
+        self.options = options
+        self.history = History()
+        self.paused: set[Key] = set()
+        self.known: set[Key] = set()
+        self._group = group
+        self._opened = 0
+        self.open()
+
+    def open(self) -> None:
+        """Both consumers anew, each in its own group."""
+        self._opened += 1
+        settings = self.options.settings()
+
+        def made(name: str, make: Callable[[dict[str, Any]], confluent_kafka.Consumer], history: History) -> Side:
+            config = self.world.settings(**settings, group_id=f"{self._group}-{name}")
+            return Side(name, recorded(make, config, history, f"{name}-{self._opened}"))
+
+        self.ours, self.plain = (
+            made("ours", self.world.consumer, self.history),
+            made("plain", confluent_kafka.Consumer, History()),
+        )
+        self.sides = (self.ours, self.plain)
+        self.paused.clear()
+        self.known.clear()
+
+    def close(self, *, settled: bool = True) -> None:
+        """Both are closed."""
+        if settled:
+            self.settle()
+        for side in self.sides:
+            side.consumer.close()
+            side.readings.clear()
+
+    def judge(self) -> None:
+        """Holds the history of the one under test against the invariants.
+
+        Without those about positions, commits and errors: these are the model's own, answer by answer, and here the application
+        commits what it was never given.
+        """
+        read = {key: found for key, found in self._truth.items() if found}
+        oracle = Oracle(read, {key: self.world.ends[key] for key in read})
+        check(self.history, oracle, without=("I8", "I10"))
+
+    @property
+    def assigned(self) -> Collection[Key]:
+        return self.plain.readings.keys()
+
+    @property
+    def _truth(self) -> dict[Key, list[Record]]:
+        return self.world.truth[self.options.isolation]
+
+    # -- commands ----------------------------------------------------------------------------------------------------------
+
+    def both(self, call: Callable[[RecordedConsumer], Any]) -> Any:
+        """Calls both; what they answer or raise is equal. Gives the model's."""
+        ours, plain = self.each(call)
+        assert ours == plain, f"ours: {ours}, plain: {plain}"
+        return plain
+
+    def each(self, call: Callable[[RecordedConsumer], Any]) -> tuple[Any, Any]:
+        """What ours and the model answer or raise."""
+        return self._outcome(call, self.ours.consumer), self._outcome(call, self.plain.consumer)
+
+    def places(
+        self, call: Callable[[RecordedConsumer], Any], places: Sequence[tuple[Key, int]], *, alone: bool = False
+    ) -> None:
+        """A call that says where partitions are read from; ``alone``: and that all others are not."""
+        starts = {key: self._reading(key, offset) for key, offset in places}
+        if _raised(self.both(call)):
+            return
+        for side in self.sides:
+            if alone:
+                side.readings.clear()
+            side.readings |= {key: attrs.evolve(reading) for key, reading in starts.items()}
+        self.known |= starts.keys()
+        for key, offset in places:
+            if offset > self.world.ends[key]:  # the history says where the policy leads, the call did not
+                at = OFFSET_BEGINNING if self.options.reset == "earliest" else OFFSET_END
+                self.history.add(Sought, self.ours.consumer.name, place=Place(*key, at))
+        # Whether such an error survives a pause, a race in librdkafka decides.
+        refused = {key for key in starts if self.plain.readings[key].refused} - self.paused
+        for side in self.sides:
+            self._take(side, by_poll, partial(_refused, side, refused))
+
+    def leaves(self, call: Callable[[RecordedConsumer], Any], keys: Collection[Key]) -> None:
+        """A call that gives partitions up."""
+        if not _raised(self.both(call)):
+            for side in self.sides:
+                for key in keys:
+                    side.readings.pop(key, None)
+
+    def may_refuse(self, key: Key, offset: int) -> bool:
+        """Whether it is an error to read from there."""
+        return self._reading(key, offset).refused
+
+    def _reading(self, key: Key, offset: int) -> Reading:
+        if offset in (OFFSET_INVALID, OFFSET_STORED):
+            ((_, _, offset, _, _),) = self.both(lambda consumer: consumer.inner.committed([tp(key)], PATIENCE_SECONDS))
+        if offset == OFFSET_BEGINNING:
+            return Reading(0)
+        if 0 <= offset <= self.world.ends[key]:
+            return Reading(offset)
+        if offset == OFFSET_END or self.options.reset == "latest":
+            return Reading(None)
+        return Reading(0) if self.options.reset == "earliest" else Reading(None, refused=True)
+
+    def searching(self, key: Key) -> bool:
+        """Whether a partition still looks for its start, so that its log must stay as it is."""
+        return any(key in side.readings and side.readings[key].start is None for side in self.sides)
+
+    # -- deliveries --------------------------------------------------------------------------------------------------------
+
+    def deliver(self, count: int, take: Take) -> None:
+        """Each delivers so many messages, or all there are."""
+        for side in self.sides:
+            least = max(0, self.pending(side) - count)
+            self._take(side, take, partial(self.pending, side, least))
+
+    def glance(self, take: Callable[[RecordedConsumer], Sequence[Message]]) -> None:
+        """A call that waits for nothing."""
+        for side in self.sides:
+            self._note(side, take(side.consumer))
+
+    def settle(self) -> None:
+        """Before offsets that were stored by themselves are committed, or cannot be caught up with any more."""
+        if self.options.stores:
+            self.level()
+
+    def level(self) -> None:
+        """Each delivers until both have delivered the same."""
+        while any(self._behind(one, other) for one, other in (self.sides, self.sides[::-1])):
+            for one, other in (self.sides, self.sides[::-1]):
+                self._take(one, by_poll, partial(self._behind, one, other))
+
+    def is_level(self, key: Key) -> bool:
+        return self.ours.readings[key].came == self.plain.readings[key].came
+
+    def _behind(self, one: Side, other: Side) -> int:
+        active = one.readings.keys() - self.paused
+        return sum(max(0, other.readings[key].came - one.readings[key].came) for key in active)
+
+    def pending(self, side: Side, least: int = 0) -> int:
+        """How many messages are still to come, until so few are left."""
+        return sum(self._pending(key, reading) for key, reading in side.readings.items() if key not in self.paused) - least
+
+    def _pending(self, key: Key, reading: Reading) -> int:
+        left = 0 if reading.start is None else len(self._rest(key, reading))
+        end_due = (
+            self.options.announces_ends and not (reading.refused or reading.failed) and reading.told != reading.came + left
+        )
+        return left + end_due
+
+    def _rest(self, key: Key, reading: Reading) -> list[Record]:
+        assert reading.start is not None
+        truth = self._truth[key]
+        return truth[bisect_left(truth, reading.start, key=lambda record: record.offset) + reading.came :]
+
+    def _take(self, side: Side, take: Take, wanted: Callable[[], int]) -> None:
+        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        while (count := wanted()) > 0:
+            assert not deadline.expired(), f"{side.name} still waits for {count} messages: {side.readings}"
+            self._note(side, take(side.consumer, count))
+
+    def _note(self, side: Side, messages: Sequence[Message]) -> None:
+        for message in messages:
+            key = str(message.topic()), int(message.partition() or 0)
+            shown = f"{side.name}: {key} {message.offset()} {message.error()}"
+            reading = side.readings.get(key)
+            assert reading is not None, f"{shown} comes of a partition that is not assigned"
+            assert key not in self.paused, f"{shown} comes while paused"
+            error = message.error()
+            if error is None:
+                assert reading.start is not None, f"{shown} comes from the end on"
+                rest = self._rest(key, reading)
+                assert rest, f"{shown} comes after the end"
+                record = Record.of(message)
+                assert record == rest[0], f"{side.name}: {record} comes in place of {rest[0]}"
+                reading.came += 1
+                reading.last = message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._note_end(key, reading, message.offset(), shown)
+            else:
+                assert reading.refused, f"{shown} is no error of the model's"
+                assert error.code() == KafkaError._AUTO_OFFSET_RESET, shown
+                reading.refused, reading.failed = False, True
+
+    def _note_end(self, key: Key, reading: Reading, offset: int | None, shown: str) -> None:
+        """An end may have been told before more was produced."""
+        assert offset in self.world.all_ends[key], f"{shown} never was the end"
+        if reading.start is None:
+            reading.start = offset
+        rest = self._rest(key, reading)
+        assert not rest or rest[0].offset >= offset, f"{shown}: the end is told before all has come"
+        if offset == self.world.ends[key]:
+            reading.told = reading.came
+
+    # -- what can be compared ----------------------------------------------------------------------------------------------
+
+    def _outcome(self, call: Callable[[RecordedConsumer], Any], consumer: RecordedConsumer) -> Any:
+        """What a call gives or raises."""
+        try:
+            return self._comparable(call(consumer))
+        except KafkaException as error:
+            return "raised", type(error).__name__, error.args[0].name()
+        except (RuntimeError, ValueError, TypeError) as error:
+            return "raised", type(error).__name__, str(error)
+
+    def _comparable(self, value: Any) -> Any:
+        if isinstance(value, TopicPartition):
+            offset = self.next_record((value.topic, value.partition), value.offset)
+            return value.topic, value.partition, offset, value.leader_epoch, value.error and value.error.name()
+        return sorted(map(self._comparable, value), key=repr) if isinstance(value, list) else value
+
+    def next_record(self, key: Key, offset: int) -> int:
+        """The same place, said by the record that comes next: before a marker is no other place than after it."""
+        if offset < 0 or key not in self._truth:
+            return offset
+        found = self._truth[key]
+        index = bisect_left(found, offset, key=lambda record: record.offset)
+        return found[index].offset if index < len(found) else max(offset, self.world.ends[key])
+
+
+def _refused(side: Side, keys: Collection[Key]) -> int:
+    """How many errors are still to come."""
+    return sum(side.readings[key].refused for key in keys)
+
+
+def _raised(outcome: Any) -> bool:
+    return isinstance(outcome, tuple) and outcome[:1] == ("raised",)

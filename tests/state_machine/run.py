@@ -1,0 +1,70 @@
+"""Runs a state machine: so many examples of so many steps from one seed, and says how many there were.
+
+``make state-machine EXAMPLES=2000`` takes seeds at random, and makes a failing example small before it shows it (CI does not:
+its examples are the same every time, and it says the seed). The line at the end is for the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from tests.state_machine.machine import ConsumerMachine
+from tests.state_machine.world import World
+from tests.support.ledger import ledger
+
+__all__ = ["STEPS", "main", "run"]
+
+STEPS = 50
+
+
+def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shrinks: bool = False, steps: int = STEPS) -> None:
+    """Raises what an example raised, with its steps and the seed in its notes."""
+    again = type(machine.__name__, (machine,), {})
+    seed(number)(again)
+    wanted = settings(
+        max_examples=examples + 1,  # the first is the simplest there is: the first command over and over
+        stateful_step_count=steps,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        verbosity=Verbosity.normal,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
+    )
+    try:
+        # Hypothesis ends an example early now and then, to learn how short it may be; only who makes it small needs that.
+        run_state_machine_as_test(again, settings=wanted, _min_steps=0 if shrinks else steps - 1)
+    except BaseException as error:
+        error.add_note(f"seed {number}, {examples} examples of {steps} steps")
+        raise
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="make state-machine", description=__doc__)
+    parser.add_argument("--examples", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=None)
+    asked = parser.parse_args(arguments)
+    number = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
+    with tempfile.TemporaryDirectory() as directory, World(Path(directory) / "tier") as world:
+        machine = type("Machine", (ConsumerMachine,), {"world": world})
+        failures = 0
+        try:
+            run(machine, examples=asked.examples, number=number, shrinks=True)
+        except Exception as error:
+            failures = 1
+            print("\n".join([str(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
+        ledger("state-machine", seed=number, examples=asked.examples, steps=ConsumerMachine.steps, failures=failures)
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""The state machine finds bugs: each planted one within so many examples as are named here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.state_machine.bugs import BUGS, Bug
+from tests.state_machine.machine import ConsumerMachine
+from tests.state_machine.run import run
+from tests.state_machine.world import World
+from tests.support.planting import planted
+
+MOST_EXAMPLES = 30
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(world: World, bug: Bug) -> None:
+    machine = type("Machine", (ConsumerMachine,), {"world": world})
+    with planted(bug.place, bug.make) as plant, pytest.raises(AssertionError):
+        run(machine, examples=MOST_EXAMPLES, number=1)
+    assert plant.ran

@@ -1,0 +1,234 @@
+"""What the machine's consumers live in: an embedded cluster with a scripted store, topics on both tiers, and what can go wrong.
+
+=================  =======================================================================================================
+partitions         are
+=================  =======================================================================================================
+``orders`` 0 to 3  segments of a few batches in the tier, and a few records in the broker's local log
+``mixed`` 0        every codec, transactions across segments, of which some are aborted (``tests.faults.streams``)
+``fresh`` 0        in the broker's local log alone, until the world archives
+``empty`` 0        without a record, until one is produced
+=================  =======================================================================================================
+
+Made once per process. Records are produced and archived while machines run, so logs and the tier only grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import confluent_kafka
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import LocationError
+from kafka_remote_client.model import EpochEntry, TopicIdPartition
+from kafka_remote_client.shim.archiver import _ActiveSegment
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, error
+from tests.faults.streams import _topic_id, mixed_segments, write_stream
+from tests.support.embedded_topics import direct_settings, plain_settings, records
+from tests.support.history import Key, Record
+
+__all__ = ["FAULTS", "ISOLATION", "KEYS", "PATIENCE_SECONDS", "World"]
+
+ISOLATION = ("read_committed", "read_uncommitted")
+PATIENCE_SECONDS = 60.0
+KEYS: tuple[Key, ...] = (*(("orders", partition) for partition in range(4)), ("mixed", 0), ("fresh", 0), ("empty", 0))
+_SECRET = b"a secret of the state machine"
+_BATCH = 6
+_ORDERS = 54
+_GONE_MS = 3_600_000
+
+
+class _Files(Mapping[str, bytes]):
+    """The tier's files as a store's objects."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __getitem__(self, key: str) -> bytes:
+        try:
+            return (self._directory / key).read_bytes()
+        except OSError:
+            raise KeyError(key) from None
+
+    def __iter__(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+class _StoreClock(SystemClock):
+    """The store's: moved ahead, every signed URL has expired."""
+
+    shift_ms = 0
+
+    def time_ms(self) -> int:
+        return super().time_ms() + self.shift_ms
+
+
+def _flipped(data: bytes) -> bytes:
+    at = len(data) // 2
+    return data[:at] + bytes((data[at] ^ 4,)) + data[at + 1 :]
+
+
+FAULTS: Mapping[str, Answer] = {
+    "error": error(500, "InternalError"),
+    "refused": error(403, "AccessDenied"),
+    "gone": error(404, "NoSuchKey"),
+    "cut": Answer(ending=Ending.CUT, at=100),
+    "reset": Answer(ending=Ending.RESET, at=700),
+    "slow": Answer(delay=0.02),
+    "stalled": Answer(ending=Ending.STALL, at=300),
+    "flipped": Answer(transform=_flipped),
+    "short": Answer(transform=lambda data: data[:-3]),
+}
+"""What every answer of the store is like from now on. Two more are not the store's answers: "expired" and "shim-down"."""
+
+
+class World:
+    """Starts with ``with``. ``truth`` has what a plain consumer reads of each partition, by isolation level."""
+
+    def __init__(self, directory: Path) -> None:
+        self._stack = ExitStack()
+        self.store_clock = _StoreClock()
+        self.origin = ScriptedOrigin(secret=_SECRET, clock=self.store_clock)
+        self._directory = directory
+        self._shim_down = False
+        self.truth: dict[str, dict[Key, list[Record]]] = {level: {key: [] for key in KEYS} for level in ISOLATION}
+        self.ends: dict[Key, int] = {}
+        self.all_ends: dict[Key, set[int]] = {key: set() for key in KEYS}
+        self._readers: dict[str, confluent_kafka.Consumer] = {}
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.origin)
+        self.cluster = self._stack.enter_context(
+            EmbeddedCluster(
+                self._directory,
+                segment_bytes=1_500,
+                range_bytes=1_500,
+                max_grant_bytes=6_000,
+                expire_local=True,
+                signer=self.origin.signer,
+            )
+        )
+        self.origin.objects = _Files(self.cluster.directory)  # type: ignore[assignment] # nobody changes it
+        archiver: Any = self.cluster._archiver
+        for partition in range(4):
+            made = records(_ORDERS, f"orders-{partition}")
+            for start in range(0, _ORDERS, _BATCH):
+                self.cluster.produce("orders", made[start : start + _BATCH], partition=partition)
+        self.cluster.archive()
+        stream = write_stream(self.cluster, "mixed", mixed_segments(0), local=0)
+        mixed = TopicIdPartition(_topic_id(self.cluster, "mixed"), "mixed", 0)
+        # What the mock holds in place of the stream is not to be copied to the tier.
+        archiver._active[mixed] = _ActiveSegment(next_offset=stream.tiered_end, lineage=[EpochEntry(0, 0)])
+        self.cluster.produce("mixed", records(20, "mixed"))
+        self.cluster.produce("fresh", records(30, "fresh"))
+        with_topic = self.cluster.producer()
+        with_topic.list_topics("empty", timeout=PATIENCE_SECONDS)
+        for level in ISOLATION:
+            reader = confluent_kafka.Consumer(self.settings(isolation_level=level))
+            self._stack.callback(reader.close)
+            reader.assign([TopicPartition(*key, 0) for key in KEYS])
+            self._readers[level] = reader
+            self._read(level, set(KEYS))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _read(self, level: str, wanted: set[Key]) -> None:
+        """Reads on until the partitions have said that they are at their ends."""
+        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        ends: dict[Key, int] = {}
+        reader = self._readers[level]
+        reader.resume([TopicPartition(*key) for key in wanted])
+        while any(ends.get(key, -1) < self.ends.get(key, 0) for key in wanted):
+            assert not deadline.expired(), f"{level}: only {ends} ended"
+            message = reader.poll(0.1)
+            if message is None:
+                continue
+            key = str(message.topic()), int(message.partition() or 0)
+            if message.error() is None:
+                self.truth[level][key].append(Record.of(message))
+            else:
+                ends[key] = int(message.offset() or 0)
+        reader.pause([TopicPartition(*key) for key in wanted])  # idle readers fetch a hundred times a second
+        for key in wanted:
+            self.ends[key] = max(self.ends.get(key, 0), ends[key])
+            self.all_ends[key].add(self.ends[key])
+
+    # -- what happens to logs ----------------------------------------------------------------------------------------------
+
+    def produce(self, key: Key, count: int) -> None:
+        """New records at the end of a partition."""
+        topic, partition = key
+        start = self.ends[key]
+        offsets = self.cluster.produce(topic, records(count, f"{topic}-{partition} from {start}"), partition=partition)
+        self.ends[key] = max(offsets) + 1
+        for level in ISOLATION:
+            self._read(level, {key})
+
+    def archive(self) -> None:
+        """What the broker has of full segments, and of all others too, is the tier's alone from now on."""
+        self.cluster.archive(keep_open=False)
+
+    # -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+    def fault(self, name: str) -> None:
+        """From now on, in place of what was wrong before."""
+        self.heal()
+        if name == "expired":
+            self.store_clock.shift_ms = _GONE_MS
+        elif name == "shim-down":
+            self._shim_down = True
+        else:
+            self.origin.otherwise = FAULTS[name]
+
+    def heal(self) -> None:
+        """Nothing is wrong any more."""
+        self.store_clock.shift_ms = 0
+        self._shim_down = False
+        self.origin.otherwise = Answer()
+        self.origin.release()
+        self.origin._released.clear()
+
+    # -- consumers ---------------------------------------------------------------------------------------------------------
+
+    def settings(self, **more: object) -> dict[str, Any]:
+        """Of both consumers. Waits are short, so that steps are."""
+        return plain_settings(self.cluster, **{"fetch_wait_max_ms": 10, "check_crcs": True, **more})
+
+    def consumer(self, config: Mapping[str, Any]) -> Consumer:
+        """The consumer under test; its shim is out of reach while the world says so."""
+        direct = {
+            **direct_settings(self.cluster),
+            "remote.storage.fetcher.allowed.hosts": self.origin.authority,
+            "fetch.remote.location.timeout.ms": 5_000,
+            "fetch.remote.read.timeout.ms": 200,
+            "fetch.remote.connect.timeout.ms": 1_000,
+            "fetch.remote.fallback.backoff.ms": 50,
+            "fetch.remote.recheck.interval.ms": 100,
+            "fetch.remote.breaker.reset.ms": 100,
+        }
+        consumer = Consumer({**direct, **config})
+        source: Any = consumer._engine._source  # type: ignore[attr-defined] # what is inside
+        for name in ("locate", "offsets", "offsets_of"):
+            setattr(source, name, self._while_up(getattr(source, name), many=name == "offsets_of"))
+        return consumer
+
+    def _while_up(self, ask: Any, *, many: bool) -> Any:
+        def asked(first: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._shim_down:
+                return ask(first, *args, **kwargs)
+            if many:
+                return {key: LocationError("the shim is out of reach") for key in first}
+            raise LocationError("the shim is out of reach")
+
+        return asked
