@@ -37,7 +37,7 @@ from tests.support.locations import ManualClock
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 TOPIC = "codec-none-rdk"
 TIERED_END = 4200
-CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000)
+CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000, location_timeout_ms=60_000)
 
 
 class Rig:
