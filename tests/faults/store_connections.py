@@ -198,5 +198,5 @@ for count in (100, 2_000, 5_000):
     for reset in (False, True):
         name = f"line-{'reset' if reset else 'cut'}-after-{count}"
         _table.add(name, "F26" if reset else "F27", _proxy_cuts(count, reset=reset), _CUT, may=True)
-_ONE_AT_A_TIME = {"settings": {"fetch.remote.max.in.flight": 1}}
+_ONE_AT_A_TIME = {"settings": {"fetch.remote.max.in.flight": 1, "fetch.remote.slow.bytes.per.second": 1 << 20}}
 _table.add("slower-than-the-broker", "F29", answered(Answer(delay=0.6)), "slower-than-broker", **_ONE_AT_A_TIME)

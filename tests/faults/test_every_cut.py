@@ -33,7 +33,7 @@ from tests.support.run_summary import RecordProperty
 
 TOPIC, START, END = "txn", 15, 241
 INSIDE_A_BATCH = 10_000
-SHARDS = 8
+SHARDS = 24
 ISOLATION = ("read_committed", "read_uncommitted")
 _PER_ENGINE = 30
 

@@ -47,7 +47,12 @@ def test_f29_a_store_slower_than_the_broker_is_left_for_it_and_taken_again(tmp_p
             read_to_ends(plain, by_consume)
         local = tiers(cluster, TOPIC).earliest_local
         cluster.faults.slow_store(_SLOW_SECONDS)
-        one_at_a_time = direct_settings(cluster, fetch_remote_max_in_flight=1, fetch_remote_recheck_interval_ms=200)
+        one_at_a_time = direct_settings(
+            cluster,
+            fetch_remote_max_in_flight=1,
+            fetch_remote_recheck_interval_ms=200,
+            fetch_remote_slow_bytes_per_second=1 << 20,
+        )
         with recorded(Consumer, one_at_a_time, history) as consumer:
             consumer.assign([TopicPartition(TOPIC, 0, 0)])
 

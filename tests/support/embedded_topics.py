@@ -15,7 +15,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.shim.embedded import EmbeddedCluster, EmbeddedRecord
-from tests.support.reading import by_poll
+from tests.support.reading import UNHURRIED, by_poll
 from tests.support.reading import row as row_in_partition
 
 __all__ = [
@@ -102,6 +102,7 @@ def direct_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
         # Wide enough for a loaded machine: what is tested is what is delivered, and by whom.
         "fetch.remote.location.timeout.ms": 20_000,
         "fetch.remote.read.timeout.ms": 20_000,
+        **UNHURRIED,
         **plain_settings(cluster, **more),
     }
 

@@ -16,6 +16,7 @@ from tests.support.kafka_broker import KafkaBroker
 __all__ = [
     "PATIENCE_SECONDS",
     "PATIENT",
+    "UNHURRIED",
     "Row",
     "by_consume",
     "by_poll",
@@ -28,7 +29,13 @@ __all__ = [
 ]
 
 PATIENCE_SECONDS = 60.0
-PATIENT: dict[str, Any] = {f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")}
+UNHURRIED: dict[str, Any] = {f"fetch.remote.{what}.bytes.per.second": 0 for what in ("min", "slow")}
+"""No pace is too slow: on a loaded machine a small range may take seconds, and the broker may seem the faster one."""
+
+PATIENT: dict[str, Any] = {
+    **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")},
+    **UNHURRIED,
+}
 """Wide enough for a loaded machine: for tests that allow no fallback."""
 
 Row: TypeAlias = tuple[Any, ...]
