@@ -181,6 +181,7 @@ class AssignedConsumer(Consumer):
 
     def _make_known(self, topics: Iterable[str]) -> None:
         """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later."""
+        super().assignment()  # raises where the consumer is closed, as the call does that this is a part of
         for topic in topics:
             with suppress(KafkaException):
                 super().list_topics(topic, timeout=0)
