@@ -8,8 +8,8 @@ from tests.state_machine.machine import ConsumerMachine
 from tests.state_machine.run import run
 from tests.state_machine.world import World
 
-EXAMPLES = 25
-SEEDS = range(20)
+EXAMPLES = 10
+SEEDS = range(50)
 
 
 @pytest.mark.parametrize("number", SEEDS)
