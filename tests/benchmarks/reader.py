@@ -1,12 +1,15 @@
-"""Reads one partition from the beginning with one kind of consumer and prints what it took, as one JSON object.
+"""Reads a topic from the beginning with one kind of consumer and prints what it took, as one JSON object.
 
 A process of its own per measurement: nothing that an earlier one warmed, and its own CPU time. The task comes on
 standard input::
 
-    {"side": "broker" | "direct", "api": "consume" | "poll", "config": {...}, "topic": …, "records": …, "seconds": …}
+    {"side": "broker" | "direct" | "disabled", "api": "consume" | "poll", "config": {...}, "topic": …, "partitions": 1,
+     "records": …, "seconds": …, "fill_seconds": 0}
 
-The clock runs from ``assign`` to the last record wanted, the user's loop over ``.value()`` included. After ``seconds`` the
-reading stops early; rates then count what was read.
+The clock runs from ``assign`` to the last record wanted, the user's loop over ``.value()`` included; CPU time is the process's
+in between. After ``seconds`` the
+reading stops early; rates then count what was read. With ``fill_seconds`` the consumer has so long to fill its queue before the
+clock runs.
 """
 
 from __future__ import annotations
@@ -64,15 +67,22 @@ def main() -> None:
     task = json.load(sys.stdin)
     consumer = _consumer(task["side"], task["config"])
     read = {"consume": _consume, "poll": _poll}[task["api"]]
+    partitions = [confluent_kafka.TopicPartition(task["topic"], number, 0) for number in range(task["partitions"])]
+    if task["fill_seconds"]:
+        consumer.assign(partitions)
+        time.sleep(task["fill_seconds"])
+    used_before = time.process_time()
     started = time.perf_counter()
-    consumer.assign([confluent_kafka.TopicPartition(task["topic"], 0, task["start"])])
+    if not task["fill_seconds"]:
+        consumer.assign(partitions)
     records, size = read(consumer, task["records"], started + task["seconds"])
     seconds = time.perf_counter() - started
+    cpu_seconds = time.process_time() - used_before
     used = resource.getrusage(resource.RUSAGE_SELF)
     metrics = getattr(consumer, "metrics", dict)()
     consumer.close()
     done = {"records": records, "value_bytes": size, "seconds": seconds, "max_rss_mib": used.ru_maxrss / 1024}
-    print(json.dumps({**done, "cpu_seconds": used.ru_utime + used.ru_stime, "metrics": metrics}))
+    print(json.dumps({**done, "cpu_seconds": cpu_seconds, "metrics": metrics}))
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ class OriginCounts:
 
 
 class ShimProcess:
-    """The shim of tests/benchmarks/shim_process.py."""
+    """The shim of tests/benchmarks/shim_process.py; ``settings`` are further ones of ShimConfig."""
 
-    def __init__(self, broker: KafkaBroker) -> None:
+    def __init__(self, broker: KafkaBroker, **settings: object) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, broker.store_url]
+        command += [json.dumps(settings)]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         told = json.loads(self._line())
         self.bootstrap_servers: str = told["bootstrap"]

@@ -1,6 +1,6 @@
 """Spark reads one real tiered topic by its own Kafka source and by ours, side by side in one session, and throws the rows away.
 
-Both sides pay the same latency per request in front of the store, as in end_to_end.py. One session of ``local[2]`` runs all of
+Both sides pay the same latency per request in front of the store, as in consumer.py. One session of ``local[2]`` runs all of
 it; rounds are interleaved: each visits every cell once, and the median counts. A cell is a topic (100 B or 1 KB, uncompressed,
 lz4 or zstd), a latency, and who reads:
 
@@ -38,7 +38,7 @@ import attrs
 
 from tests.benchmarks.planning import planning_seconds
 from tests.benchmarks.running import ShimProcess, machine
-from tests.benchmarks.topics import TieredTopic, write_topic
+from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars
 
@@ -178,7 +178,7 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, list[Tiered
         try:
             broker.start()
             topics = [
-                write_topic(broker, size, arguments.megabytes, arguments.segment_mib * _MIB, codec)
+                write_topic(broker, size, arguments.megabytes, arguments.segment_mib * _MIB, Shape(codec))
                 for size, codec in product(arguments.record_bytes, arguments.codec)
             ]
             shim = ShimProcess(broker)

@@ -1,46 +1,107 @@
-"""The topics that are read: records of one size, all but the last segment in the tier and nowhere else."""
+"""The topics that are read: records of one size and shape, all but the last segments in the tier and nowhere else."""
 
 from __future__ import annotations
 
 import random
 import tempfile
+from itertools import cycle, islice
 from pathlib import Path
 
 import attrs
+from confluent_kafka import Producer
 
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.waiting import wait_until
 
-__all__ = ["TieredTopic", "write_topic"]
+__all__ = ["Shape", "TieredTopic", "write_topic"]
 
 _LINES = 1000
+_KEY_BYTES = 16
+_JAVAS_BATCH_BYTES = 16_384
+_LEFT_OVER = 0.9
+"""How much of a topic with several partitions is read, because no two reach the end of their tier at once."""
+
+
+@attrs.frozen
+class Shape:
+    """What is particular about a topic. ``local``: all of it is on the broker's disk as well."""
+
+    codec: str = "none"
+    keys: bool = False
+    headers: int = 0
+    partitions: int = 1
+    local: bool = False
+
+    @property
+    def name(self) -> str:
+        said = {"keys": self.keys, f"headers{self.headers}": self.headers, f"of{self.partitions}": self.partitions > 1}
+        return "-".join(["", *([self.codec] if self.codec != "none" else []), *(word for word, on in said.items() if on)]) + (
+            "-local" if self.local else ""
+        )
 
 
 @attrs.frozen
 class TieredTopic:
-    """A topic with one partition, whose records ``[0, records)`` lie in the tier."""
+    """A topic of which so many records can be read from the tier: ``[0, records)`` where it has one partition."""
 
     name: str
     record_bytes: int
     records: int
     segments: int
     codec: str = "none"
+    partitions: int = 1
 
 
-def write_topic(broker: KafkaBroker, record_bytes: int, megabytes: int, segment_bytes: int, codec: str = "none") -> TieredTopic:
-    """Writes ``megabytes`` of values with Java's producer (its default batches) and waits until they are tiered.
+def write_topic(
+    broker: KafkaBroker, record_bytes: int, megabytes: int, segment_bytes: int, shape: Shape | None = None
+) -> TieredTopic:
+    """Writes ``megabytes`` of values in batches of Java's default size and waits until they are tiered.
 
     Values are random capital letters; with a codec words, which zstd brings to about a third, as it does JSON.
     """
-    name = f"bytes-{record_bytes}" if codec == "none" else f"bytes-{record_bytes}-{codec}"
-    broker.create_topic(name, segment_bytes=segment_bytes, index_interval_bytes="4096")
+    shape = shape or Shape()
+    name = f"bytes-{record_bytes}{shape.name}"
+    local = {"local_retention_bytes": "-2"} if shape.local else {}
+    broker.create_topic(name, segment_bytes=segment_bytes, partitions=shape.partitions, index_interval_bytes="4096", **local)
     count = megabytes * 1_000_000 // record_bytes
+    if shape.keys or shape.headers:
+        _write(broker, name, record_bytes, count, shape)
+    else:
+        _write_by_java(broker, name, record_bytes, count, shape.codec)
+    if shape.local:
+        wait_until(lambda: broker.offsets(name).high_watermark == count, f"{name} to be written", seconds=600)
+        return TieredTopic(name, record_bytes, count, 0, shape.codec)
+    broker.wait_until_tiered(name, *range(shape.partitions), seconds=600)
+    tiered = [broker.offsets(name, partition).latest_tiered + 1 for partition in range(shape.partitions)]
+    records = tiered[0] if shape.partitions == 1 else int(min(tiered) * shape.partitions * _LEFT_OVER)
+    segments = sum(len(broker.remote_segments(name, partition)) for partition in range(shape.partitions))
+    return TieredTopic(name, record_bytes, records, segments, shape.codec, shape.partitions)
+
+
+def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int, codec: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         values = ["--record-size", str(record_bytes)] if codec == "none" else ["--payload-file", _words(scratch, record_bytes)]
         load = ("--num-records", str(count), *values, "--throughput", "-1")
         properties = ("--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", f"compression.type={codec}")
         broker.run_java("org.apache.kafka.tools.ProducerPerformance", "--topic", name, *load, *properties, seconds=1200)
-    offsets = broker.wait_until_tiered(name, seconds=600)
-    return TieredTopic(name, record_bytes, offsets.latest_tiered + 1, len(broker.remote_segments(name)), codec)
+
+
+def _write(broker: KafkaBroker, name: str, record_bytes: int, count: int, shape: Shape) -> None:
+    """What Java's tool cannot write: keys and headers."""
+    source = random.Random(1)
+    values = [bytes(source.choices(range(65, 91), k=record_bytes)) for _ in range(_LINES)]
+    headers: list[tuple[str, str | bytes | None]] = [(f"header-{number}", b"%08d" % number) for number in range(shape.headers)]
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "batch.size": _JAVAS_BATCH_BYTES, "linger.ms": 20}
+    producer = Producer({**settings, "compression.type": shape.codec, "log_level": 0})
+    for number, value in enumerate(islice(cycle(values), count)):
+        key = b"%0*d" % (_KEY_BYTES, number) if shape.keys else None
+        while True:
+            try:
+                producer.produce(name, value, key, partition=number % shape.partitions, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(600) == 0
 
 
 def _words(directory: str, record_bytes: int) -> str:
