@@ -47,7 +47,7 @@ types: $(VENV)/.test ## the static types
 	$(BIN)/mypy
 
 bench: $(VENV)/.test ## reads a real tiered topic through the broker and directly, side by side (ARGS="--megabytes 20" for a quick look)
-	$(BIN)/python -m tests.benchmarks.end_to_end $(ARGS)
+	$(BIN)/python -m tests.benchmarks.consumer $(ARGS)
 
 fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each target (ARGS=--sanitize)
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
