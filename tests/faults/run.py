@@ -16,16 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kafka_remote_client.clock import SystemClock
+from tests.support.ledger import ledger
 
-__all__ = ["ledger_line", "main"]
+__all__ = ["counted", "main"]
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = "tests/faults/test_matrix.py"
 _ASKED = "import tests.faults.test_matrix as m; print(len(m.CELLS))"
 
 
-def ledger_line(directory: Path, cells: int, seconds: float) -> str:
-    """What the cells of ``directory`` say, of ``cells`` that there are."""
+def counted(directory: Path, cells: int) -> dict[str, object]:
+    """What the cells of ``directory`` say, of ``cells`` that there are: the facts of the line for the ledger."""
     held: list[dict[str, object]] = []
     for file in sorted(directory.glob("*.jsonl")):
         held += [json.loads(line) for line in file.read_text().splitlines()]
@@ -34,11 +35,12 @@ def ledger_line(directory: Path, cells: int, seconds: float) -> str:
         faults = cell["faults"]
         assert isinstance(faults, list)
         numbers.update(faults)
-    kinds = f"F01-F49: {sum(f'F{n:02d}' in numbers for n in range(1, 50))} of 49"
-    return (
-        f"faults: {len(held)} of {cells} cells, {sum(bool(cell['faults']) for cell in held)} faults fired ({kinds}), "
-        f"violations {cells - len(held)}, {seconds:.0f} s"
-    )
+    return {
+        "cells": f"{len(held)}/{cells}",
+        "fired": sum(bool(cell["faults"]) for cell in held),
+        "numbers": f"{sum(f'F{n:02d}' in numbers for n in range(1, 50))}/49",
+        "violations": cells - len(held),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,10 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as directory:
         environment = {**os.environ, "KAFKA_REMOTE_CELLS": asked.cells, "KAFKA_REMOTE_LEDGER": directory}
         python = [sys.executable, "-X", "dev"]
-        counted = subprocess.run([*python, "-c", _ASKED], cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+        there_are = subprocess.run(
+            [*python, "-c", _ASKED], cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+        )
         command = [*python, "-m", "pytest", MATRIX, "-q", "--numprocesses", str(asked.workers), *asked.rest]
         status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-        print(ledger_line(Path(directory), int(counted.stdout), clock.monotonic() - started))
+        ledger("faults", **counted(Path(directory), int(there_are.stdout)), seconds=round(clock.monotonic() - started))
     return status
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.faults.run import ledger_line
+from tests.faults.run import counted
 
 
 def test_cells_that_did_not_hold_are_violations(tmp_path: Path) -> None:
@@ -13,4 +13,4 @@ def test_cells_that_did_not_hold_are_violations(tmp_path: Path) -> None:
         json.dumps({"cell": "a", "faults": ["F01", "F02"]}) + "\n" + json.dumps({"cell": "b", "faults": []}) + "\n"
     )
     (tmp_path / "2.jsonl").write_text(json.dumps({"cell": "c", "faults": ["F02"]}) + "\n")
-    assert ledger_line(tmp_path, 4, 61.4) == "faults: 3 of 4 cells, 2 faults fired (F01-F49: 2 of 49), violations 1, 61 s"
+    assert counted(tmp_path, 4) == {"cells": "3/4", "fired": 2, "numbers": "2/49", "violations": 1}
