@@ -53,6 +53,7 @@ _SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz
 _WITHOUT_SOURCE = {
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
+    "tests/consumer/test_many_partitions.py": "a thousand partitions, on the embedded cluster",
     "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
     "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",

@@ -1,0 +1,56 @@
+"""A thousand assigned partitions that are all read directly: memory within its budget, and each of them moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.consumer.messages import key_of
+from kafka_remote_client.consumer.partition_flow import Route
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import direct_settings, fallbacks, small_cluster
+
+pytestmark = pytest.mark.embedded
+
+TOPICS = 250
+PARTITIONS = 4
+"""As many as the mock broker gives a topic."""
+BUDGET = 4 << 20
+SECONDS = 250.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=4_000) as made:
+        for topic in range(TOPICS):
+            for partition in range(PARTITIONS):
+                for batch in range(2):
+                    made.produce(f"wide-{topic}", [(None, b"%d" % batch * 800)] * 10, partition=partition)
+        made.archive()
+        yield made
+
+
+@pytest.mark.parametrize("call", ["consume", "poll"])
+def test_a_thousand_partitions_all_move_within_the_budget(cluster: EmbeddedCluster, call: str) -> None:
+    settings = direct_settings(cluster, fetch_remote_buffer_memory=BUDGET, enable_partition_eof=False)
+    assigned = [TopicPartition(f"wide-{topic}", number, 0) for topic in range(TOPICS) for number in range(PARTITIONS)]
+    deadline = Deadline(SystemClock(), SECONDS)
+    seen: Counter[tuple[str, int]] = Counter()
+    with Consumer(settings) as consumer:
+        consumer.assign(assigned)
+        assert {flow.route for flow in consumer._flows} == {Route.REMOTE}
+        while len(seen) < len(assigned):
+            assert not deadline.expired(), f"{len(seen)} of {len(assigned)} partitions moved"
+            one = consumer.poll(0.5) if call == "poll" else None
+            messages = consumer.consume(500, 0.1) if call == "consume" else [one] if one is not None else []
+            for message in messages:
+                assert message.error() is None
+                assert message.offset() == seen[key_of(message)]
+                seen[key_of(message)] += 1
+            assert consumer._engine.memory.held <= BUDGET
+        assert fallbacks(consumer) == {}
