@@ -324,7 +324,8 @@ class Pair:
     def _comparable(self, value: Any) -> Any:
         if isinstance(value, TopicPartition):
             offset = self.next_record((value.topic, value.partition), value.offset)
-            return value.topic, value.partition, offset, value.leader_epoch, value.error and value.error.name()
+            epoch = value.leader_epoch if offset >= 0 else None  # of no offset it says nothing
+            return value.topic, value.partition, offset, epoch, value.error and value.error.name()
         return sorted(map(self._comparable, value), key=repr) if isinstance(value, list) else value
 
     def next_record(self, key: Key, offset: int) -> int:
