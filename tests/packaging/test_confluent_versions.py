@@ -1,0 +1,49 @@
+"""The consumer's tests once more on other versions of confluent-kafka: the lowest that is admitted, and the newest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.packaging.tree import ROOT
+from tests.support.confluent_versions import installed, lowest, newest, pinned
+
+TESTS = ("aio", "consumer", "deserializing", "surface", "upstream_scenarios")
+
+
+def _run(version: str) -> None:
+    environment = {**os.environ, "CI": "", "PYTHONPATH": str(installed(version))}
+    for inherited in ("KAFKA_REMOTE_TEST_RUN", "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
+        environment.pop(inherited, None)
+    program = "import confluent_kafka as c; print(c.__version__, c.__file__)"
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.startswith(f"{version} {installed(version)}"), told.stdout
+    command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", *(f"tests/consumer/test_{name}.py" for name in TESTS)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stdout
+    assert " failed" not in done.stdout
+    print(f"confluent-kafka {version}: {done.stdout.splitlines()[-1]}")
+
+
+def test_the_lowest_version_that_is_admitted_works() -> None:
+    _run(lowest())
+
+
+def test_the_newest_version_works() -> None:
+    try:
+        version = newest()
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"the registry does not say what is newest: {error}")
+    if version == pinned():
+        print(f"confluent-kafka {version} is the newest, and all other tests run on it")
+    else:
+        _run(version)
+
+
+def test_the_lowest_version_is_not_above_the_pin() -> None:
+    assert tuple(map(int, lowest().split("."))) <= tuple(map(int, pinned().split(".")))
