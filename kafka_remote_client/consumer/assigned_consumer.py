@@ -31,7 +31,7 @@ from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.tier_log import TierLogs
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.model import UNKNOWN_OFFSET
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 
 __all__ = ["AssignedConsumer"]
 
@@ -175,12 +175,15 @@ class AssignedConsumer(Consumer):
         ]
         for flow, given in zip(flows, partitions, strict=True):
             flow.assigned_at = OFFSET_STORED if given.offset == OFFSET_INVALID else given.offset  # as librdkafka's says it
-        self._make_known({flow.topic for flow in flows})
+        self._make_known({flow.topic for flow in flows} - {flow.topic for flow in flows if flow.leader_epoch != UNKNOWN_EPOCH})
         self._routing.learn_offsets(flows)
         return flows
 
     def _make_known(self, topics: Iterable[str]) -> None:
-        """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later."""
+        """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later.
+
+        Not where a start has an epoch: librdkafka compares it with the log's only if it hears of the topic by the assignment.
+        """
         super().assignment()  # raises where the consumer is closed, as the call does that this is a part of
         for topic in topics:
             with suppress(KafkaException):
