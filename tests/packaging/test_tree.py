@@ -49,13 +49,18 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/verify/stored_segment.py": "test_copies and test_defects",
 }
 # Test files that pair with no source: they are about several modules at once.
-_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz", "faults", "state_machine"}
+_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz", "faults", "parity", "state_machine"}
 _WITHOUT_SOURCE = {
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
+    "tests/consumer/test_interrupts.py": "Ctrl-C, on the embedded cluster",
     "tests/consumer/test_many_partitions.py": "a thousand partitions, on the embedded cluster",
     "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
     "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
+    "tests/consumer/test_schema_registry.py": "serialisers of Schema Registry, on the embedded cluster",
+    "tests/consumer/test_surface.py": "every public attribute, of all classes",
+    "tests/consumer/test_upstream_configuration.py": "every setting of librdkafka",
+    "tests/consumer/test_upstream_scenarios.py": "upstream's own tests, by name",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/protocol/test_messages.py": "every message, in every version",
