@@ -376,6 +376,20 @@ def test_what_a_builder_made_is_closed_with_the_consumer(cluster: EmbeddedCluste
     assert session.is_closed
 
 
+def test_a_ready_made_deserializer_reads_both_tiers_and_outlives_the_consumer(
+    cluster: EmbeddedCluster, registry: SchemaRegistry
+) -> None:
+    written = write(cluster, registry, FORMATS["avro"])
+    with SchemaRegistryClient(written.of_registry) as client:
+        serdes = {"key.deserializer": AvroDeserializer(client), "value.deserializer": AvroDeserializer(client, SECOND_SCHEMA)}
+        settings = direct_settings(cluster, enable_partition_eof=False)
+        with DeserializingConsumer[Any, Any]({**settings, **serdes}) as consumer:
+            assert [(key, value) for *_, key, value, _ in read(consumer, written.topic)] == expected(written)
+            assert from_store(consumer) > 0
+            assert from_broker(consumer) > 0
+        assert not client._rest_client.session.is_closed
+
+
 def test_the_registry_tells_what_it_does_not_have(registry: SchemaRegistry) -> None:
     with SchemaRegistryClient({"url": registry.url, "max.retries": 0}) as client:
         for ask in (
