@@ -21,13 +21,14 @@ class InnerBehaviour:
     """The settings of librdkafka that direct fetch has to act on, with librdkafka's defaults.
 
     ``stores_offsets``: ``enable.auto.offset.store``, ``None`` for a value that librdkafka will refuse. ``incremental``: whether
-    rebalances come as increments. ``announces_ends``: ``enable.partition.eof``.
+    rebalances come as increments. ``announces_ends``: ``enable.partition.eof``. ``commits``: ``enable.auto.commit``.
     """
 
     stores_offsets: bool | None
     resets_to_earliest: bool
     incremental: bool
     announces_ends: bool
+    commits: bool
     isolation_level: IsolationLevel
 
     @classmethod
@@ -48,5 +49,6 @@ class InnerBehaviour:
             incremental="cooperative" in text("partition.assignment.strategy", "")
             or text("group.protocol", "classic") == "consumer",
             announces_ends=text("enable.partition.eof", "false") in _TRUE,
+            commits=text("enable.auto.commit", "true") in _TRUE,
             isolation_level=IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED,
         )

@@ -16,10 +16,11 @@ from types import TracebackType
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.consumer.arguments import are_partitions, both, invalid
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.consumer import Consumer
@@ -62,7 +63,7 @@ class AssignedConsumer(Consumer):
         self._tiers = TierLogs()
         self._gathered: list[Message] = []
         self._handed_out = HandedOut(super(Consumer, self).store_offsets if self._stores_offsets else None)
-        self._assigned_by_user = False
+        self._assigned_by_user = self._in_group = False
         self._routing = Routing(
             InnerConsumer(super().pause, super().resume, super().seek, super().position),
             engine,
@@ -90,6 +91,7 @@ class AssignedConsumer(Consumer):
         for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
             if callback is not None and not callable(callback):
                 raise TypeError(f"{name} expects a callable")
+        self._in_group = True
         super().subscribe(
             topics,
             on_assign=self._assigning(on_assign),
@@ -131,8 +133,9 @@ class AssignedConsumer(Consumer):
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         self._settle()
-        if not _are_partitions(partitions):
+        if not are_partitions(partitions):
             super().assign(partitions)  # raises
+        self._commit_given_up()
         flows = self._resolve(partitions)
         self._seal(self._flows)
         super().assign([flow.inner_start for flow in flows])
@@ -143,7 +146,7 @@ class AssignedConsumer(Consumer):
     @gated
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
-        if not _are_partitions(partitions):
+        if not are_partitions(partitions):
             super().incremental_assign(partitions)  # raises
         flows = self._resolve(partitions)
         super().incremental_assign([flow.inner_start for flow in flows])
@@ -154,6 +157,7 @@ class AssignedConsumer(Consumer):
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
+        self._commit_given_up()
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
@@ -161,8 +165,18 @@ class AssignedConsumer(Consumer):
     def unassign(self) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
+        self._commit_given_up()
         super().unassign()
         self._forget(flow.key for flow in self._flows)
+
+    def _commit_given_up(self) -> None:
+        """What librdkafka would commit as partitions are given up, and wait for before it takes one of them again."""
+        if self._behaviour.commits and not self._in_group and len(self._flows):
+            with suppress(
+                KafkaException
+            ):  # nothing is stored, or nobody takes it: then the wait is not the commit's, which is long
+                super().committed([flow.bare for flow in self._flows], timeout=_COMMITTED_SECONDS)
+                super().commit(asynchronous=False)
 
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
         """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
@@ -257,6 +271,8 @@ class AssignedConsumer(Consumer):
         if flow is None:
             super().seek(partition)
             return
+        if partition.offset == OFFSET_STORED:  # librdkafka refuses it and drops what it has fetched, which then never comes
+            raise invalid(f"Failed to seek to offset {OFFSET_STORED}: Local: Invalid argument or configuration")
         self._settle()
         target = PartitionFlow(partition.topic, partition.partition, partition.offset, epoch_of(partition.leader_epoch))
         target.offsets = flow.bounds
@@ -298,7 +314,7 @@ class AssignedConsumer(Consumer):
 
     @gated
     def resume(self, partitions: list[TopicPartition]) -> None:
-        if not _are_partitions(partitions):
+        if not are_partitions(partitions):
             super().resume(partitions)  # raises
         inner = []
         for tp in partitions:
@@ -352,12 +368,11 @@ class AssignedConsumer(Consumer):
     @gated
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on, unless the arguments are none."""
-        message, offsets = _both("message", "offsets", args, kwargs)
-        named = (message is None) != (offsets is None) and (type(message) is Message or _are_partitions(offsets))
+        message, offsets = both("message", "offsets", args, kwargs)
+        named = (message is None) != (offsets is None) and (type(message) is Message or are_partitions(offsets))
         if self._stores_offsets and named:
             super().assignment()  # raises where the consumer is closed
-            code = KafkaError._INVALID_ARG
-            raise KafkaException(KafkaError(code, "StoreOffsets failed: enable.auto.offset.store is true"))
+            raise invalid("StoreOffsets failed: enable.auto.offset.store is true")
         super().store_offsets(*args, **kwargs)
 
     def close(self) -> None:
@@ -383,12 +398,3 @@ class AssignedConsumer(Consumer):
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Two arguments that may come in their order or by their names."""
-    return kwargs.get(first, args[0] if args else None), kwargs.get(second, args[1] if len(args) > 1 else None)
-
-
-def _are_partitions(partitions: object) -> bool:
-    return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)

@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
+from kafka_remote_client.consumer.arguments import number, seconds
 from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
 from kafka_remote_client.consumer.call_gate import gated
 from kafka_remote_client.consumer.messages import key_of
@@ -113,6 +114,7 @@ class DirectConsumer(TieredConsumer):
     @gated
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
+        num_messages, timeout = number(num_messages), seconds(timeout)
         if not 0 < num_messages <= _MOST_MESSAGES:
             return super().consume(num_messages, 0)
         self._settle()

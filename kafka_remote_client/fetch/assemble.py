@@ -12,7 +12,7 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.caching_fetcher import with_cache
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
-from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store
+from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store, servers
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
@@ -38,6 +38,9 @@ def build_engine(
         return None
     if remote.fetcher_class is None and not reads_the_store(remote):
         _log.warning("direct fetch is off: remote.storage.fetcher.class is not set")
+        return None
+    if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):
+        _log.warning("direct fetch is off: bootstrap.servers is not set")
         return None
     try:
         sasl = authenticator(inner, clock)

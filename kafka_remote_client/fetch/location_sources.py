@@ -36,7 +36,7 @@ from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 
-__all__ = ["build_source", "configured_layout", "configured_store", "reads_the_store"]
+__all__ = ["build_source", "configured_layout", "configured_store", "reads_the_store", "servers"]
 
 _KEYS = "remote.storage.store.encryption.keys"
 
@@ -54,6 +54,11 @@ class _Connection(TypedDict):
 def reads_the_store(remote: RemoteFetchConfig) -> bool:
     """Whether the client finds places in the tier by itself, with credentials of its own."""
     return remote.location_source != "broker"
+
+
+def servers(remote: RemoteFetchConfig, inner: Mapping[str, object]) -> object:
+    """Who is asked for places, under either of librdkafka's names; nothing where nobody is named."""
+    return remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
 
 
 def configured_store(remote: RemoteFetchConfig) -> RemoteObjectStore:
@@ -86,7 +91,7 @@ def build_source(
     """
     if store is not None and remote.location_source == "listing" and not remote.listing_broker:
         return ListingLocationSource(store, configured_layout(remote), range_bytes=remote.range_bytes)
-    bootstrap = remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
+    bootstrap = servers(remote, inner)
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
     connection: _Connection = {

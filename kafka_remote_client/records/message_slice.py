@@ -7,6 +7,7 @@ so there is a compiled one, with nothing but this in it.
 from __future__ import annotations
 
 import threading
+from math import ldexp
 from typing import Protocol
 
 from confluent_kafka import Message
@@ -59,9 +60,10 @@ class SlicePoller(Protocol):
 
 
 def poll(self: SlicePoller, timeout: float = -1) -> Message | None:
-    """As confluent_kafka's, from both tiers in turn."""
+    """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
+    seconds = ldexp(timeout, 0)
     if not self._handed_out.due:
         message = self._handed_out.take()
         if message is not None:  # a message without a value is falsy
             return message
-    return self._poll_slowly(timeout)
+    return self._poll_slowly(seconds)

@@ -14,6 +14,7 @@ def test_the_defaults_are_those_of_librdkafka() -> None:
         resets_to_earliest=False,
         incremental=False,
         announces_ends=False,
+        commits=True,
         isolation_level=IsolationLevel.READ_COMMITTED,
     )
 
@@ -43,3 +44,10 @@ def test_knows_which_groups_rebalance_by_increments(settings: dict[str, Any]) ->
 def test_reads_isolation_level_and_announced_ends() -> None:
     behaviour = InnerBehaviour.of({"isolation.level": "read_uncommitted", "enable.partition.eof": "true"})
     assert (behaviour.isolation_level, behaviour.announces_ends) == (IsolationLevel.READ_UNCOMMITTED, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "commits"), [(True, True), ("true", True), (1, True), (False, False), ("f", False), (0, False)]
+)
+def test_commits_are_automatic_as_the_setting_says(value: object, commits: bool) -> None:
+    assert InnerBehaviour.of({"enable.auto.commit": value}).commits is commits

@@ -14,7 +14,6 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
-    OFFSET_STORED,
     KafkaError,
     KafkaException,
     Message,
@@ -587,6 +586,3 @@ def test_a_logical_place_is_sought_once_and_after_everything_else(
     consumer.seek(TopicPartition(TOPIC, 0, OFFSET_END))
     assert calls == ["resume", "seek"]
     calls.clear()
-    with pytest.raises(KafkaException):
-        consumer.seek(TopicPartition(TOPIC, 0, OFFSET_STORED))
-    assert calls == ["resume", "seek", "resume"]

@@ -296,6 +296,7 @@ TLS = {"security.protocol": "ssl", "ssl.sigalgs.list": "RSA+SHA256"}
     ("settings", "said"),
     [
         ({}, "remote.storage.fetcher.class is not set"),
+        ({"remote.storage.fetcher.class": "presigned", "test.mock.num.brokers": 1}, "bootstrap.servers is not set"),
         ({"remote.storage.fetcher.class": "presigned", **TLS}, "ssl.sigalgs.list cannot be followed"),
     ],
 )

@@ -10,7 +10,6 @@ from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
-from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
@@ -20,10 +19,11 @@ from kafka_remote_client.protocol.sasl import SaslAuthenticator
 from tests.support.certificates import Authority
 
 
-def test_without_any_server_to_ask_it_is_a_configuration_error() -> None:
+def test_without_any_server_to_ask_it_is_off_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     remote, inner = split_config({"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"})
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):
-        build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
+    with caplog.at_level(logging.WARNING):
+        assert build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock())) is None
+    assert caplog.messages == ["direct fetch is off: bootstrap.servers is not set"]
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list", "fetch.remote.bootstrap.servers"])

@@ -68,6 +68,16 @@ def test_poll_gives_the_slice_and_asks_for_more_with_the_time_it_was_given(imple
     assert one.asked == [2.5, 0, -1]
 
 
+def test_poll_refuses_a_time_that_is_none_and_gives_nothing_of_the_slice(implementation: Any) -> None:
+    one = poller(implementation)
+    given = messages(1)
+    one._handed_out.begin(given)
+    for no_time in ("5", b"5", None, []):
+        with pytest.raises(TypeError, match="must be real number, not "):
+            one.poll(no_time)
+    assert one.poll(True) is given[0]
+
+
 def test_poll_asks_first_when_somebody_is_due(implementation: Any) -> None:
     one = poller(implementation)
     given = messages(2)

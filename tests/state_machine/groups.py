@@ -172,9 +172,9 @@ class GroupMachine(RuleBasedStateMachine):
         wait_until(all_came, "all records", seconds=_PATIENCE_SECONDS, pause=0)
 
     def _judge(self) -> None:
-        if (
-            self.protocol != "cooperative"
-        ):  # a commit in the middle of a rebalance may be refused there, and what it said comes again
+        # In cooperative groups records come twice to plain members too, where rebalances overlap: in these very runs with plain
+        # members alone, in 2 of 15, 144 and 200 records. So nothing is to be said of ours there.
+        if self.protocol != "cooperative":
             assert unexplained(self.history)[0] == []
         # A member that waits for a rebalance may be long without its partitions' next record.
         check(self.history, self.world.oracle, without={"I9"})

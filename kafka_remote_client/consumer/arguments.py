@@ -1,0 +1,36 @@
+"""What calls are given, taken and refused as confluent_kafka does it, where ours has to look before it passes a call on."""
+
+from __future__ import annotations
+
+from math import ldexp
+from operator import index
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+__all__ = ["are_partitions", "both", "invalid", "number", "seconds"]
+
+
+def both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Two arguments that may come in their order or by their names."""
+    return kwargs.get(first, args[0] if args else None), kwargs.get(second, args[1] if len(args) > 1 else None)
+
+
+def are_partitions(partitions: object) -> bool:
+    """Whether it is what calls take partitions in: a list, and nothing else in it."""
+    return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)
+
+
+def number(given: Any) -> int:
+    """A whole number. Raises TypeError for anything else, a float and a text too."""
+    return index(given)
+
+
+def seconds(given: Any) -> float:
+    """A real number. Raises TypeError for anything else, a text too (which ``float`` would read)."""
+    return ldexp(given, 0)
+
+
+def invalid(text: str) -> KafkaException:
+    """What librdkafka says of an argument that it refuses."""
+    return KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
