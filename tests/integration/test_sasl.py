@@ -5,18 +5,25 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.config import split_config
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.sasl import SaslAuthenticator
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, total
@@ -30,15 +37,20 @@ LOGIN = "org.apache.kafka.common.security"
 REAUTHENTICATE_MS = 3_000
 
 
-def properties(port: int) -> dict[str, str]:
-    """Of a broker with one more listener, which speaks every mechanism and wants to hear it again every three seconds."""
-    listener = "listener.name.sasl"
+def properties(port: int, tls_port: int) -> dict[str, str]:
+    """Of a broker with two more listeners: one speaks every mechanism and wants to hear it again every three seconds, the other
+    speaks SCRAM over TLS.
+    """
+    listener, tls_listener = "listener.name.sasl", "listener.name.saslssl"
     listeners = "PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port}"
-    sasl = f"SASL://{{host}}:{port}"
+    sasl = f"SASL://{{host}}:{port},SASLSSL://{{host}}:{tls_port}"
     return {
         "listeners": f"{listeners},CONTROLLER://{{host}}:{{controller_port}},{sasl}",
         "advertised.listeners": f"{listeners},{sasl}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT,"
+        "SASL:SASL_PLAINTEXT,SASLSSL:SASL_SSL",
+        f"{tls_listener}.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        f"{tls_listener}.scram-sha-512.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
         f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         f"{listener}.plain.sasl.jaas.config": f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
         f"{listener}.scram-sha-256.sasl.jaas.config": f"{LOGIN}.scram.ScramLoginModule required;",
@@ -53,18 +65,19 @@ def properties(port: int) -> dict[str, str]:
 
 
 class SaslBroker:
-    """A broker with a tiered topic, its SASL listener, and a shim in front of that."""
+    """A broker with a tiered topic, its SASL listeners, and a shim in front of the one without TLS."""
 
-    def __init__(self, broker: KafkaBroker, topic: str, shim: Shim) -> None:
+    def __init__(self, broker: KafkaBroker, topic: str, shim: Shim, tls_port: int) -> None:
         self.broker = broker
         self.topic = topic
         self.shim = shim
+        self.tls_bootstrap_servers = f"{HOST}:{tls_port}"
 
 
 @pytest.fixture(scope="module")
 def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    (port,) = free_ports(1)
-    broker = KafkaBroker(tmp_path_factory.mktemp("sasl"), properties=properties(port), java_options=("-Xmx512m",))
+    port, tls_port = free_ports(2)
+    broker = KafkaBroker(tmp_path_factory.mktemp("sasl"), properties=properties(port, tls_port), java_options=("-Xmx512m",))
     try:
         broker.start()
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
@@ -81,15 +94,15 @@ def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker
         )
         with Shim(config) as shim:
             assert shim.wait_ready(PATIENCE_SECONDS)
-            yield SaslBroker(broker, "wide", shim)
+            yield SaslBroker(broker, "wide", shim, tls_port)
     finally:
         broker.destroy()
 
 
-def unsigned_token(config: str) -> tuple[str, float]:
+def unsigned_token(config: str, life_seconds: float = 600) -> tuple[str, float]:
     """What an application's ``oauth_cb`` may give."""
     now = SystemClock().time_ms() / 1000
-    expires = now + 600
+    expires = now + life_seconds
 
     def part(value: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
@@ -130,6 +143,78 @@ def test_locations_are_asked_by_the_consumers_own_mechanism(
     assert total(metrics, "remote-fetch-records-total") > 0
     assert metrics["remote-fetch-fallbacks-total"] == {}
     assert PASSWORD not in caplog.text
+
+
+def test_scram_over_tls_on_both_sides_of_the_shim_for_records_and_locations(
+    sasl_broker: SaslBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither listener speaks anything else, so each connection that got through did both."""
+    authority, broker = Authority("The shim's authority"), sasl_broker.broker
+    scram = {"sasl.mechanism": "SCRAM-SHA-512", **PASSWORDS}
+    config = ShimConfig(
+        sasl_broker.tls_bootstrap_servers,
+        store=broker.store_url,
+        ssl_certificate=str(authority.issue().write(tmp_path / "shim.pem")),
+        handshake_timeout=60,
+        broker_settings={"security.protocol": "sasl_ssl", "ssl.ca.location": str(broker.authority)},
+        metadata_consumer=scram,
+    )
+    with caplog.at_level(logging.DEBUG), Shim(config) as shim:
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        settings = direct(shim, "read_committed", **scram, **{"security.protocol": "SASL_SSL", "ssl.ca.pem": authority.pem})
+        with Consumer(settings) as consumer:
+            consumer.subscribe([sasl_broker.topic])
+            rows = read_to_end(consumer, by_consume)
+            metrics = consumer.metrics()
+    assert rows == plain(broker, sasl_broker.topic, "read_committed")
+    local = broker.offsets(sasl_broker.topic).earliest_local
+    assert total(metrics, "remote-fetch-records-total") >= sum(1 for offset, *_ in rows if offset < local) > 0
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+    assert PASSWORD not in caplog.text
+
+
+def test_oauth_cb_runs_in_a_thread_of_librdkafkas_and_what_it_raises_comes_out_of_no_call(sasl_broker: SaslBroker) -> None:
+    """During remote reads as with confluent's consumer: librdkafka asks for a new token before the last one ends."""
+    topic = sasl_broker.topic
+    turn = sasl_broker.broker.offsets(topic).earliest_local // 2
+
+    def script(make: Callable[[dict[str, Any]], confluent_kafka.Consumer]) -> object:
+        reader, raised, seen = threading.get_ident(), threading.Event(), set()
+        reads = threading.Event()
+
+        def token(config: str) -> tuple[str, float]:
+            seen.add((config, threading.get_ident() == reader))
+            if reads.is_set() and not raised.is_set():
+                raised.set()
+                raise LookupError("of oauth_cb")
+            return unsigned_token(config, life_seconds=8)
+
+        by_application = {**sasl("OAUTHBEARER, by the application"), "oauth_cb": token}
+        consumer = make(direct(sasl_broker.shim, "read_committed", **by_application))
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+
+            def deliver() -> None:
+                for message in consumer.consume(100, 0.05):
+                    assert message.error() is None
+                    if message.offset() == turn:
+                        consumer.seek(TopicPartition(topic, 0, 0))
+                    if not isinstance(consumer, Consumer) or total(consumer.metrics(), "remote-fetch-records-total"):
+                        reads.set()
+
+            wait_until(lambda: deliver() or raised.is_set(), "oauth_cb to have raised", pause=0)
+            for _ in range(5):
+                deliver()
+        finally:
+            consumer.close()
+        return seen
+
+    def confluents(config: dict[str, Any]) -> confluent_kafka.Consumer:
+        return confluent_kafka.Consumer(split_config(config)[1])
+
+    with ThreadPoolExecutor(2) as pool:
+        theirs, ours = pool.map(script, (confluents, Consumer))
+    assert ours == theirs == {(USER, False)}
 
 
 def test_a_connection_that_is_about_to_be_cut_authenticates_again(
