@@ -39,14 +39,14 @@ def build_engine(
     if remote.fetcher_class is None and not reads_the_store(remote):
         _log.warning("direct fetch is off: remote.storage.fetcher.class is not set")
         return None
-    if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):
-        _log.warning("direct fetch is off: bootstrap.servers is not set")
-        return None
     try:
         sasl = authenticator(inner, clock)
         ssl_context = client_context(inner) if security_protocol(inner).endswith("ssl") else None
     except ConfigurationError as error:
         _log.warning("direct fetch is off: %s", error)
+        return None
+    if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):
+        _log.warning("direct fetch is off: bootstrap.servers is not set")
         return None
     formats = _readable_formats()
     with ExitStack() as undone:
