@@ -60,6 +60,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_schema_registry.py": "serialisers of Schema Registry, on the embedded cluster",
     "tests/consumer/test_surface.py": "every public attribute, of all classes",
     "tests/consumer/test_upstream_configuration.py": "every setting of librdkafka",
+    "tests/consumer/test_upstream_files.py": "the list of upstream's own tests",
     "tests/consumer/test_upstream_scenarios.py": "upstream's own tests, by name",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
