@@ -6,9 +6,9 @@ from math import ldexp
 from operator import index
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 
-__all__ = ["are_partitions", "both", "invalid", "number", "seconds"]
+__all__ = ["are_partitions", "both", "invalid", "is_stored", "number", "seconds"]
 
 
 def both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -19,6 +19,11 @@ def both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any])
 def are_partitions(partitions: object) -> bool:
     """Whether it is what calls take partitions in: a list, and nothing else in it."""
     return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)
+
+
+def is_stored(start: TopicPartition) -> bool:
+    """Whether a partition is to begin at its committed offset."""
+    return start.offset in (OFFSET_INVALID, OFFSET_STORED)
 
 
 def number(given: Any) -> int:

@@ -20,7 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, Kaf
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.arguments import are_partitions, both, invalid
+from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.consumer import Consumer
@@ -135,7 +135,7 @@ class AssignedConsumer(Consumer):
         self._settle()
         if not are_partitions(partitions):
             super().assign(partitions)  # raises
-        self._commit_given_up()
+        self._commit_taken_again(partitions)
         flows = self._resolve(partitions)
         self._seal(self._flows)
         super().assign([flow.inner_start for flow in flows])
@@ -157,7 +157,6 @@ class AssignedConsumer(Consumer):
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
-        self._commit_given_up()
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
@@ -165,22 +164,21 @@ class AssignedConsumer(Consumer):
     def unassign(self) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
-        self._commit_given_up()
         super().unassign()
         self._forget(flow.key for flow in self._flows)
 
-    def _commit_given_up(self) -> None:
-        """What librdkafka would commit as partitions are given up, and wait for before it takes one of them again."""
-        if self._behaviour.commits and not self._in_group and len(self._flows):
-            with suppress(
-                KafkaException
-            ):  # nothing is stored, or nobody takes it: then the wait is not the commit's, which is long
-                super().committed([flow.bare for flow in self._flows], timeout=_COMMITTED_SECONDS)
+    def _commit_taken_again(self, partitions: list[TopicPartition]) -> None:
+        """What librdkafka would commit as it gives partitions up, and wait for before it begins with one it takes again."""
+        again = [tp for tp in partitions if is_stored(tp) and self._flows.get(tp.topic, tp.partition) is not None]
+        if again and self._behaviour.commits and not self._in_group:
+            # Asked first because a question to nobody ends after a time of ours, and a commit after a long one.
+            with suppress(KafkaException):  # nothing is stored, or nobody takes it
+                super().committed(again, timeout=_COMMITTED_SECONDS)
                 super().commit(asynchronous=False)
 
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
         """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
-        asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
+        asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if is_stored(tp)]
         stored = self._committed_starts(asked) if asked else {}
         starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
         flows = [

@@ -34,6 +34,7 @@ _SAMPLE = 8
 
 _MOST_MESSAGES = 1_000_000
 _WAKE_SECONDS = 0.01
+_LEAST_SECONDS = 0.001
 _INNER_SECONDS = 0.1
 """How long an inner call may last before routes are looked at again: a callback in it may have changed them."""
 
@@ -70,7 +71,7 @@ class DirectConsumer(TieredConsumer):
                 message = self._begin_slice() if self._gathered else None
                 if message is not None or self._ends(deadline):
                     return message
-                left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
+                left = _patience(deadline)
 
     def _begin_slice(self) -> Message | None:
         messages, self._gathered = self._gathered, []
@@ -129,7 +130,7 @@ class DirectConsumer(TieredConsumer):
                 self._gather_broker(num_messages, left)
             if len(self._gathered) >= num_messages or self._ends(deadline):
                 return self._hand_out(num_messages)
-            left = _INNER_SECONDS if deadline is None else min(deadline.remaining(), _INNER_SECONDS)
+            left = _patience(deadline)
             if self._flows.any_remote:
                 self._engine.wait(min(left, _WAKE_SECONDS))
 
@@ -219,3 +220,8 @@ class DirectConsumer(TieredConsumer):
             self._note_handed_out(message)
         flows = {key: self._flows.get(*key) for key in map(key_of, batch)}
         return [flow.handed for flow in flows.values() if flow is not None and flow.position >= 0]
+
+
+def _patience(deadline: Deadline | None) -> float:
+    """How long the next inner call may last: not less than the millisecond in which librdkafka counts, or it would not wait."""
+    return _INNER_SECONDS if deadline is None else min(max(deadline.remaining(), _LEAST_SECONDS), _INNER_SECONDS)

@@ -192,31 +192,11 @@ def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluste
     assert said[0] == said[1]
 
 
-def assigned_again(consumer: confluent_kafka.Consumer, start: int) -> None:
-    consumer.assign([TopicPartition(TOPIC, 0, start)])
-
-
-def unassigned_before(consumer: confluent_kafka.Consumer, start: int) -> None:
-    consumer.unassign()
-    consumer.assign([TopicPartition(TOPIC, 0, start)])
-
-
-def given_up_by_increments(consumer: confluent_kafka.Consumer, start: int) -> None:
-    consumer.incremental_unassign([WHOLE])
-    consumer.incremental_assign([TopicPartition(TOPIC, 0, start)])
-
-
 @pytest.mark.parametrize("start", [OFFSET_INVALID, OFFSET_STORED])
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("taken", [10, COUNT - 5])
-@pytest.mark.parametrize("anew", [assigned_again, unassigned_before, given_up_by_increments])
 def test_a_partition_that_is_taken_again_begins_where_it_does_with_confluent_kafka(
-    cluster: EmbeddedCluster,
-    group: str,
-    anew: Callable[[confluent_kafka.Consumer, int], None],
-    taken: int,
-    commits: bool,
-    start: int,
+    cluster: EmbeddedCluster, group: str, taken: int, commits: bool, start: int
 ) -> None:
     """With auto commit librdkafka commits what is stored as it gives the partition up, and then asks for what is committed."""
     begun = []
@@ -224,7 +204,7 @@ def test_a_partition_that_is_taken_again_begins_where_it_does_with_confluent_kaf
         made = make(settings(cluster, group_id=f"{group}-{number}", enable_auto_commit=commits))
         made.assign([TopicPartition(TOPIC, 0, taken - 3)])
         take(made, 3, by_poll)
-        anew(made, start)
+        made.assign([TopicPartition(TOPIC, 0, start)])
         begun.append(take(made, 1, by_poll)[0][2])
         made.close()
     assert begun == [taken if commits else 0] * 2

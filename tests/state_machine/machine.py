@@ -31,7 +31,7 @@ partitions = st.sampled_from(KEYS)
 some_partitions = st.lists(partitions, min_size=1, max_size=3, unique=True)
 shares = st.integers(0, _PERCENT)
 starts = st.one_of(shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID, _BEYOND)))
-places = st.one_of(shares, shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, _BEYOND)))
+places = st.one_of(shares, shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, _BEYOND)))
 counts = st.integers(1, 30)
 few = st.integers(0, 12)
 faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
@@ -45,9 +45,11 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     pair: Pair
 
+    # Neither an out of range error by policy nor a seek to no offset: which call tells of them is a race in librdkafka, and
+    # tests/parity has both.
     @initialize(
         isolation=st.sampled_from(ISOLATION),
-        reset=st.sampled_from(("earliest", "earliest", "latest", "error")),
+        reset=st.sampled_from(("earliest", "earliest", "latest")),
         stores=st.booleans(),
         commits=st.booleans(),
         announces_ends=st.sampled_from((True, True, True, False)),
@@ -317,15 +319,14 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._see_committed()
 
     def _seek(self, key: Key, offset: int) -> None:
-        """A partition that failed takes no seek; one that still looks for its start takes one a moment later."""
-        failed = self.pair.plain.readings[key].failed
+        """One that still looks for its start takes a seek a moment later."""
 
         def seek(consumer: RecordedConsumer) -> None:
             def sought() -> bool:
                 try:
                     consumer.seek(tp(key, offset))
                 except KafkaException as error:
-                    if failed or error.args[0].code() != KafkaError._STATE:
+                    if error.args[0].code() != KafkaError._STATE:
                         raise
                     return False
                 return True

@@ -67,13 +67,10 @@ class Options:
 class Reading:
     """A partition as one consumer reads it since it was last told where.
 
-    ``start``: None while only the broker knows. ``refused``: the start is out of range, and that is an error to come.
-    ``failed``: it has come, and nothing else will. ``told``: how many records had come when the end was told last.
+    ``start``: None while only the broker knows. ``told``: how many records had come when the end was told last.
     """
 
     start: int | None
-    refused: bool = False
-    failed: bool = False
     came: int = 0
     told: int | None = None
     last: Message | None = None
@@ -193,10 +190,6 @@ class Pair:
             if offset > self.world.ends[key]:  # the history says where the policy leads, the call did not
                 at = OFFSET_BEGINNING if self.options.reset == "earliest" else OFFSET_END
                 self.history.add(Sought, self.ours.consumer.name, place=Place(*key, at))
-        # Whether such an error survives a pause, a race in librdkafka decides.
-        refused = {key for key in starts if self.plain.readings[key].refused} - self.paused
-        for side in self.sides:
-            self._take(side, by_poll, partial(_refused, side, refused))
 
     def leaves(self, call: Callable[[RecordedConsumer], Any], keys: Collection[Key]) -> None:
         """A call that gives partitions up."""
@@ -204,10 +197,6 @@ class Pair:
             for side in self.sides:
                 for key in keys:
                     side.readings.pop(key, None)
-
-    def may_refuse(self, key: Key, offset: int) -> bool:
-        """Whether it is an error to read from there."""
-        return self._reading(key, offset).refused
 
     def _reading(self, key: Key, offset: int) -> Reading:
         if offset in (OFFSET_INVALID, OFFSET_STORED):
@@ -218,7 +207,7 @@ class Pair:
             return Reading(offset)
         if offset == OFFSET_END or self.options.reset == "latest":
             return Reading(None)
-        return Reading(0) if self.options.reset == "earliest" else Reading(None, refused=True)
+        return Reading(0)
 
     def searching(self, key: Key) -> bool:
         """Whether a partition still looks for its start, so that its log must stay as it is."""
@@ -261,10 +250,7 @@ class Pair:
 
     def _pending(self, key: Key, reading: Reading) -> int:
         left = 0 if reading.start is None else len(self._rest(key, reading))
-        end_due = (
-            self.options.announces_ends and not (reading.refused or reading.failed) and reading.told != reading.came + left
-        )
-        return left + end_due
+        return left + (self.options.announces_ends and reading.told != reading.came + left)
 
     def _rest(self, key: Key, reading: Reading) -> list[Record]:
         assert reading.start is not None
@@ -293,12 +279,9 @@ class Pair:
                 assert record == rest[0], f"{side.name}: {record} comes in place of {rest[0]}"
                 reading.came += 1
                 reading.last = message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._note_end(key, reading, message.offset(), shown)
             else:
-                assert reading.refused, f"{shown} is no error of the model's"
-                assert error.code() == KafkaError._AUTO_OFFSET_RESET, shown
-                reading.refused, reading.failed = False, True
+                assert error.code() == KafkaError._PARTITION_EOF, f"{shown} is no error of the model's"
+                self._note_end(key, reading, message.offset(), shown)
 
     def _note_end(self, key: Key, reading: Reading, offset: int | None, shown: str) -> None:
         """An end may have been told before more was produced."""
@@ -335,11 +318,6 @@ class Pair:
         found = self._truth[key]
         index = bisect_left(found, offset, key=lambda record: record.offset)
         return found[index].offset if index < len(found) else max(offset, self.world.ends[key])
-
-
-def _refused(side: Side, keys: Collection[Key]) -> int:
-    """How many errors are still to come."""
-    return sum(side.readings[key].refused for key in keys)
 
 
 def _raised(outcome: Any) -> bool:
