@@ -175,21 +175,32 @@ class Pair:
         return self._outcome(call, self.ours.consumer), self._outcome(call, self.plain.consumer)
 
     def places(
-        self, call: Callable[[RecordedConsumer], Any], places: Sequence[tuple[Key, int]], *, alone: bool = False
+        self,
+        call: Callable[[RecordedConsumer, list[TopicPartition]], Any],
+        places: Sequence[tuple[Key, int]],
+        *,
+        alone: bool = False,
     ) -> None:
         """A call that says where partitions are read from; ``alone``: and that all others are not."""
         starts = {key: self._reading(key, offset) for key, offset in places}
-        if _raised(self.both(call)):
+        where = dict(places)
+        for key, reading in starts.items():
+            if reading.start is None and (key in self.paused or not self.options.announces_ends):
+                # Nothing would tell when the end was found, and a place told before that is one that librdkafka forgets again.
+                where[key] = reading.start = self.world.ends[key]
+        if _raised(self.both(lambda consumer: call(consumer, [tp(*place) for place in where.items()]))):
             return
         for side in self.sides:
             if alone:
                 side.readings.clear()
             side.readings |= {key: attrs.evolve(reading) for key, reading in starts.items()}
         self.known |= starts.keys()
-        for key, offset in places:
+        for key, offset in where.items():
             if offset > self.world.ends[key]:  # the history says where the policy leads, the call did not
                 at = OFFSET_BEGINNING if self.options.reset == "earliest" else OFFSET_END
                 self.history.add(Sought, self.ours.consumer.name, place=Place(*key, at))
+        for side in self.sides:
+            self._take(side, by_poll, partial(_searching, side))
 
     def leaves(self, call: Callable[[RecordedConsumer], Any], keys: Collection[Key]) -> None:
         """A call that gives partitions up."""
@@ -208,10 +219,6 @@ class Pair:
         if offset == OFFSET_END or self.options.reset == "latest":
             return Reading(None)
         return Reading(0)
-
-    def searching(self, key: Key) -> bool:
-        """Whether a partition still looks for its start, so that its log must stay as it is."""
-        return any(key in side.readings and side.readings[key].start is None for side in self.sides)
 
     # -- deliveries --------------------------------------------------------------------------------------------------------
 
@@ -322,3 +329,8 @@ class Pair:
 
 def _raised(outcome: Any) -> bool:
     return isinstance(outcome, tuple) and outcome[:1] == ("raised",)
+
+
+def _searching(side: Side) -> int:
+    """How many partitions still look for their start."""
+    return sum(reading.start is None for reading in side.readings.values())
