@@ -1,7 +1,7 @@
 """What confluent-kafka-python itself tests of Consumer, by file and scenario, and which test of ours shows each.
 
-Read from its repository as of 2.16: every file below ``tests/``; files that were moved since are listed under their
-newest name, and the scenarios of a file are those of its newest form.
+Read from what of its history could be had, up to 2.16: files that were moved are listed under their newest name, and
+the scenarios of a file are those of the newest form that was found. A file that was not found there is missing here.
 
     empty          that very name, in test_upstream_scenarios.py
     file::test     below tests/; so many calls of the same kind may be one test of ours
