@@ -29,6 +29,7 @@ SUITES = {
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
     "state-machine": (5, 4, "load"),  # shares of runs, each from a seed of its own
     "broker": (8, 4, "loadfile"),
+    "parity": (6, 4, "loadfile"),
     "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
     "spark": (10, 2, "loadfile"),  # each worker has its own sessions: they are slow to start, and shared by its files
     "packaging-docs": (6, 2, "loadgroup"),
@@ -133,9 +134,9 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if {"broker", "stores", "spark"} & set(chosen):
+    if {"broker", "parity", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
-    if shutil.which("mvn") and {"broker", "state-machine", "stores", "spark"} & set(chosen):
+    if shutil.which("mvn") and {"broker", "parity", "state-machine", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
     if shutil.which("mvn") and "spark" in chosen:
         steps.append(["make", f"PYTHON={arguments.python}", "spark-parts"])
