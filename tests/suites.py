@@ -17,9 +17,9 @@ _SIDE_BY_SIDE = ("test_consumer_semantics", "test_group_")
 def suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
-    ``state-machine``: the same command by command, with the real broker or without. ``packaging-docs``: about the tree, packages
-    and documents. ``shim``: needs the embedded cluster or exercises the shim. ``faults``: what goes wrong, on the embedded
-    cluster. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
+    ``state-machine``: the same command by command, with the real broker or without. ``packaging-docs``: about the tree,
+    packages and documents. ``shim``: needs the embedded cluster or exercises the shim. ``faults``: what goes wrong, on the
+    embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
     if folder == "state_machine":
