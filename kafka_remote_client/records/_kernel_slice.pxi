@@ -15,14 +15,17 @@ cdef class MessageSlice:
         self.due = False
 
     def begin(self, list messages):
+        """Replaces the slice. The list must not change from now on."""
         self.messages, self.taken, self.end = messages, 0, len(messages)
 
     def stop(self):
+        """Gives the messages that wait, in their order; from now on the slice is as if it had ended before them."""
         waiting = self.messages[self.taken:self.end]
         self.messages, self.end = self.messages[:self.taken], self.taken
         return waiting
 
     cpdef take(self):
+        """The next message; None where there is none left."""
         if self.taken == self.end:
             return None
         message = self.messages[self.taken]
