@@ -26,6 +26,7 @@ SUITES = {
     # cores; where a module's fixtures write topics, a module stays with one worker.
     "unit": (8, 2, "loadgroup"),
     "shim": (5, 4, "loadfile"),
+    "consumer": (7, 4, "loadfile"),
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
     "state-machine": (5, 4, "load"),  # shares of runs, each from a seed of its own
     "broker": (8, 4, "loadfile"),

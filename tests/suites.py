@@ -8,7 +8,19 @@ import pytest
 
 __all__ = ["SUITES", "suite_of"]
 
-SUITES = ("unit", "shim", "faults", "state-machine", "broker", "parity", "stores", "spark", "packaging-docs", "fuzz")
+SUITES = (
+    "unit",
+    "shim",
+    "consumer",
+    "faults",
+    "state-machine",
+    "broker",
+    "parity",
+    "stores",
+    "spark",
+    "packaging-docs",
+    "fuzz",
+)
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = ("test_consumer_semantics", "test_group_")
 """How names of files begin in which the real broker serves our consumer and the plain one."""
@@ -18,8 +30,8 @@ def suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
     ``state-machine``: the same command by command, with the real broker or without. ``packaging-docs``: about the tree,
-    packages and documents. ``shim``: needs the embedded cluster or exercises the shim. ``faults``: what goes wrong, on the
-    embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
+    packages and documents. ``shim``: needs the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
+    ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
     if folder == "state_machine":
@@ -35,5 +47,5 @@ def suite_of(item: pytest.Item) -> str:
     if folder in {"faults", "fuzz"}:
         return folder
     if folder == "shim" or item.get_closest_marker("embedded"):
-        return "shim"
+        return "consumer" if folder == "consumer" else "shim"
     return "unit"
