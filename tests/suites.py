@@ -31,7 +31,8 @@ def suite_of(item: pytest.Item) -> str:
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
     ``state-machine``: the same command by command, with the real broker or without. ``packaging-docs``: about the tree,
     packages and documents. ``shim``: needs the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
-    ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes. ``unit``: all else.
+    ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
+    ``unit``: all else.
     """
     folder = item.path.relative_to(_TESTS).parts[0]
     if folder == "state_machine":
