@@ -158,7 +158,8 @@ def test_cuts_after_so_many_bytes_to_the_server(proxy: TcpFaultProxy) -> None:
     with connected(proxy) as client:
         client.sendall(b"abcdefgh")
         assert proxy.wait_for(Passage.CUT)
-        assert ended(client) or ended(client)
+        # What passed before comes back, in pieces of any size.
+        assert any(ended(client) for _ in range(5))
 
 
 @pytest.mark.parametrize("reset", [False, True])
