@@ -32,7 +32,8 @@ def suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
     ``state-machine``: the same command by command. ``groups``: many members, on the real broker. ``packaging-docs``: about the
-    tree, packages and documents. ``shim``: needs the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
+    tree, packages and documents. ``shim``: needs the embedded cluster or exercises the shim; ``consumer``: and is about
+    the consumer.
     ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
     ``unit``: all else.
     """
