@@ -28,7 +28,6 @@ SUITES = {
     "shim": (5, 4, "loadfile"),
     "consumer": (7, 4, "loadfile"),
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
-    "state-machine": (5, 4, "load"),  # shares of runs, each from a seed of its own
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
     "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
@@ -137,7 +136,7 @@ def main() -> int:
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
     if {"broker", "parity", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
-    if shutil.which("mvn") and {"broker", "parity", "state-machine", "stores", "spark"} & set(chosen):
+    if shutil.which("mvn") and {"broker", "parity", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
     if shutil.which("mvn") and "spark" in chosen:
         steps.append(["make", f"PYTHON={arguments.python}", "spark-parts"])
