@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["SUITES", "suite_of"]
+__all__ = ["CAMPAIGNS", "SUITES", "suite_of"]
 
 SUITES = (
     "unit",
@@ -22,6 +22,8 @@ SUITES = (
     "packaging-docs",
     "fuzz",
 )
+CAMPAIGNS = frozenset({"state-machine", "groups"})
+"""Those that are run for themselves, by a make target of the name."""
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
