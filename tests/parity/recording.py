@@ -15,6 +15,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
+from tests.support.waiting import wait_until
 
 __all__ = ["PATIENCE_SECONDS", "Event", "Recording", "plain_value"]
 
@@ -88,6 +89,11 @@ class Recording:
             return answer
 
         return call
+
+    def comes_to_answer(self, expected: Any, name: str, *args: Any) -> None:
+        """Calls a method until it answers ``expected``: some of what a call began librdkafka does after that call returned."""
+        wait_until(lambda: plain_value(self._called(name, *args)) == expected, f"{name}{args}", seconds=PATIENCE_SECONDS)
+        self.events.append((name, expected))
 
     def refuses(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Calls a method that has to raise; the error is an event."""

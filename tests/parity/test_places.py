@@ -200,7 +200,8 @@ def test_positions(broker_stage: Stage) -> None:
         consumer.position([at(run)])
         consumer.read(1)
         consumer.unassign()
-        consumer.position([at(run)])
+        forgotten = TopicPartition(run.topics["mixed"]["name"], 0)
+        consumer.comes_to_answer([plain_value(forgotten)], "position", [forgotten])
         consumer.assign([at(run, 50)])
         consumer.position([at(run)])
         for wrong in (None, "mixed", [1]):
