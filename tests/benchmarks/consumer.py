@@ -66,7 +66,7 @@ _TUNED_DIRECT: dict[str, object] = {"fetch.remote.max.in.flight": 16, "fetch.rem
 SETTINGS: dict[str, dict[str, dict[str, object]]] = {
     "broker": {"default": {}, "tuned": _TUNED_LIBRDKAFKA, "queue": _LONG_QUEUE},
     "direct": {"default": {}, "tuned": {**_TUNED_LIBRDKAFKA, **_TUNED_DIRECT}, "queue": _LONG_QUEUE},
-    "disabled": {"default": {}},
+    "disabled": {"default": {}, "tuned": _TUNED_LIBRDKAFKA},
 }
 
 Contender = tuple[str, str]
@@ -96,9 +96,9 @@ ROWS = {
     "zstd": Row(Shape("zstd")),
     "tls": Row(tls=True),
     "partitions": Row(Shape(partitions=24)),
-    "local": Row(_LOCAL, (("broker", "default"), ("direct", "default")), latencies=False),
+    "local": Row(_LOCAL, latencies=False),
     "queue": Row(_LOCAL, (("broker", "queue"), ("direct", "queue")), ("poll",), latencies=False, fill_seconds=6.0),
-    "disabled": Row(_LOCAL, (("broker", "default"), ("disabled", "default")), latencies=False),
+    "disabled": Row(_LOCAL, (*_OF_THE_TIER[:2], ("disabled", "default"), ("disabled", "tuned")), latencies=False),
 }
 
 
