@@ -18,6 +18,7 @@ __all__ = ["Shape", "TieredTopic", "write_topic"]
 _LINES = 1000
 _KEY_BYTES = 16
 _JAVAS_BATCH_BYTES = 16_384
+_SEGMENTS_AT_LEAST = 4
 _LEFT_OVER = 0.9
 """How much of a topic with several partitions is read, because no two reach the end of their tier at once."""
 
@@ -57,9 +58,11 @@ def write_topic(
 ) -> TieredTopic:
     """Writes ``megabytes`` of values in batches of Java's default size and waits until they are tiered.
 
-    Values are random capital letters; with a codec words, which zstd brings to about a third, as it does JSON.
+    Values are random capital letters; with a codec words, which zstd brings to about a third, as it does JSON. Segments of
+    many partitions are smaller, so that each has several. Raises ValueError where nothing gets into the tier.
     """
     shape = shape or Shape()
+    segment_bytes = min(segment_bytes, megabytes * 1_000_000 // shape.partitions // _SEGMENTS_AT_LEAST)
     name = f"bytes-{record_bytes}{shape.name}"
     local = {"local_retention_bytes": "-2"} if shape.local else {}
     broker.create_topic(name, segment_bytes=segment_bytes, partitions=shape.partitions, index_interval_bytes="4096", **local)
@@ -74,6 +77,8 @@ def write_topic(
     broker.wait_until_tiered(name, *range(shape.partitions), seconds=600)
     tiered = [broker.offsets(name, partition).latest_tiered + 1 for partition in range(shape.partitions)]
     records = tiered[0] if shape.partitions == 1 else int(min(tiered) * shape.partitions * _LEFT_OVER)
+    if records <= 0:
+        raise ValueError(f"{megabytes} MB are too few to fill a segment of {segment_bytes} bytes in each partition of {name}")
     segments = sum(len(broker.remote_segments(name, partition)) for partition in range(shape.partitions))
     return TieredTopic(name, record_bytes, records, segments, shape.codec, shape.partitions)
 
