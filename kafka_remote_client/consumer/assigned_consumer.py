@@ -53,7 +53,7 @@ class AssignedConsumer(Consumer):
         engine, remote, inner, clock = parts
         behaviour = InnerBehaviour.of(inner)
         self._gate: Gate = threading.RLock()
-        self._closing = False
+        self._closing = self._serves_callbacks = False
         self._clock = clock
         self._settings = inner
         self._engine = engine
@@ -138,7 +138,7 @@ class AssignedConsumer(Consumer):
         self._commit_taken_again(partitions)
         flows = self._resolve(partitions)
         self._seal(self._flows)
-        super().assign([flow.inner_start for flow in flows])
+        self._routing.assign(super().assign, flows)
         self._forget(flow.key for flow in self._flows)
         for flow in flows:
             self._routing.adopt(flow)
@@ -149,7 +149,7 @@ class AssignedConsumer(Consumer):
         if not are_partitions(partitions):
             super().incremental_assign(partitions)  # raises
         flows = self._resolve(partitions)
-        super().incremental_assign([flow.inner_start for flow in flows])
+        self._routing.assign(super().incremental_assign, flows)
         for flow in flows:
             self._routing.adopt(flow)
 
@@ -179,7 +179,7 @@ class AssignedConsumer(Consumer):
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
         """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if is_stored(tp)]
-        stored = self._committed_starts(asked) if asked else {}
+        stored = self._committed_starts(asked) if asked and not self._closing else {}
         starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
         flows = [
             PartitionFlow(start.topic, start.partition, start.offset, epoch_of(start.leader_epoch), self._tiers)
@@ -187,17 +187,20 @@ class AssignedConsumer(Consumer):
         ]
         for flow, given in zip(flows, partitions, strict=True):
             flow.assigned_at = OFFSET_STORED if given.offset == OFFSET_INVALID else given.offset  # as librdkafka's says it
-        self._make_known({flow.topic for flow in flows} - {flow.topic for flow in flows if flow.leader_epoch != UNKNOWN_EPOCH})
-        self._routing.learn_offsets(flows)
+        if not self._closing:  # else no question is answered, nor is anything delivered
+            self._make_known(flows)
+            self._routing.learn_offsets(flows)
         return flows
 
-    def _make_known(self, topics: Iterable[str]) -> None:
+    def _make_known(self, flows: list[PartitionFlow]) -> None:
         """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later.
 
-        Not where a start has an epoch: librdkafka compares it with the log's only if it hears of the topic by the assignment.
+        Not where a start has an epoch: librdkafka compares it with the log's only if it hears of the topic by the assignment. Nor
+        in a callback: list_topics() there makes confluent_kafka abort the process at the next callback of the same call.
         """
         super().assignment()  # raises where the consumer is closed, as the call does that this is a part of
-        for topic in topics:
+        heard_of = {flow.topic for flow in flows if self._serves_callbacks or flow.leader_epoch != UNKNOWN_EPOCH}
+        for topic in {flow.topic for flow in flows} - heard_of:
             with suppress(KafkaException):
                 super().list_topics(topic, timeout=0)
 

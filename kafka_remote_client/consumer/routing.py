@@ -95,6 +95,24 @@ class Routing:
         for flow in flows:
             flow.recheck_at = soon
 
+    def assign(self, inner_assign: Callable[[list[TopicPartition]], None], flows: list[PartitionFlow]) -> None:
+        """Has the inner consumer assigned partitions by ``inner_assign``, each where it is to begin.
+
+        One whose place is looked up is resumed before that: a resume meanwhile would make librdkafka look it up once more, and
+        the records between the two places would never come.
+        """
+        looked_up = [flow for flow in flows if flow.next_offset < 0 and self._flows.is_only_parked(flow.key)]
+        partitions = [flow.bare for flow in looked_up]
+        if partitions:
+            self._inner.resume(partitions)
+        try:
+            inner_assign([flow.inner_start for flow in flows])
+        except KafkaException:
+            if partitions:
+                self._inner.pause(partitions)
+            raise
+        self._flows.parked.difference_update(flow.key for flow in looked_up)
+
     def adopt(self, flow: PartitionFlow) -> None:
         """Takes up a partition that was just assigned: to the tier where it lies there, else the inner consumer runs."""
         self._flows.add(flow)

@@ -74,6 +74,10 @@ class SubscriptionState:
             self.reroute()
         return flow
 
+    def is_only_parked(self, key: _Key) -> bool:
+        """Whether nothing but a direct read keeps the partition paused inside, assigned or not."""
+        return key in self.parked and key not in self._paused
+
     def reroute(self) -> None:
         """Some flow changed its route: the turns are dealt anew when they are next asked for."""
         self._dealt = False

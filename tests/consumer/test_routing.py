@@ -128,6 +128,52 @@ def test_what_is_local_stays_with_the_inner_consumer(rig: Rig, offset: int) -> N
     assert flow.inner_start.offset == offset
 
 
+def taken_again(rig: Rig, offset: int, *, refused: bool = False) -> PartitionFlow:
+    """A partition that was read directly is assigned once more."""
+    rig.adopted(20)
+    rig.flows.remove([("t", 0)])
+    rig.calls.clear()
+
+    def assign(starts: list[TopicPartition]) -> None:
+        rig.calls.append(("assign", starts[0].offset))
+        if refused:
+            raise KafkaException(KafkaError(KafkaError._CONFLICT))
+
+    flow = PartitionFlow("t", 0, offset)
+    rig.routing.learn_offsets([flow])
+    rig.routing.assign(assign, [flow])
+    rig.routing.adopt(flow)
+    return flow
+
+
+@pytest.mark.parametrize("offset", [OFFSET_END, OFFSET_INVALID])
+def test_what_is_to_be_looked_up_is_resumed_before_it_is_assigned(rig: Rig, offset: int) -> None:
+    """librdkafka repeats a look-up that was overtaken, half a second later and wherever the partition is by then."""
+    flow = taken_again(rig, offset)
+    assert rig.calls == [("resume", OFFSET_INVALID), ("assign", offset)]
+    assert (flow.route, rig.flows.parked) == (Route.BROKER, set())
+
+
+def test_a_number_is_resumed_after_it_was_assigned(rig: Rig) -> None:
+    """Before, librdkafka would ask the broker for a page at the old place."""
+    taken_again(rig, 120)
+    assert rig.calls == [("assign", 120), ("resume", OFFSET_INVALID)]
+
+
+def test_what_the_application_has_paused_is_looked_up_while_it_is_paused(rig: Rig) -> None:
+    rig.flows.add(PartitionFlow("t", 0, 0))
+    rig.flows.set_paused(("t", 0), True)
+    taken_again(rig, OFFSET_END)
+    assert rig.calls == [("assign", OFFSET_END)]
+
+
+def test_a_refused_assignment_leaves_what_is_read_directly_paused_inside(rig: Rig) -> None:
+    with pytest.raises(KafkaException):
+        taken_again(rig, OFFSET_END, refused=True)
+    assert rig.calls == [("resume", OFFSET_INVALID), ("assign", OFFSET_END), ("pause", OFFSET_INVALID)]
+    assert rig.flows.parked == {("t", 0)}
+
+
 @pytest.mark.parametrize("offset", [20, OFFSET_BEGINNING])
 def test_a_topic_that_is_not_on_the_list_stays_with_the_inner_consumer(offset: int) -> None:
     rig = Rig(topics="orders,^other")
