@@ -188,19 +188,18 @@ class AssignedConsumer(Consumer):
         for flow, given in zip(flows, partitions, strict=True):
             flow.assigned_at = OFFSET_STORED if given.offset == OFFSET_INVALID else given.offset  # as librdkafka's says it
         if not self._closing:  # else no question is answered, nor is anything delivered
-            self._make_known(flows)
+            self._make_known([] if self._serves_callbacks else flows)
             self._routing.learn_offsets(flows)
         return flows
 
     def _make_known(self, flows: list[PartitionFlow]) -> None:
         """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later.
 
-        Not where a start has an epoch: librdkafka compares it with the log's only if it hears of the topic by the assignment. Nor
-        in a callback: list_topics() there makes confluent_kafka abort the process at the next callback of the same call.
+        Not where a start has an epoch: librdkafka compares it with the log's only if it hears of the topic by the assignment.
+        Nor in a callback: list_topics() there makes confluent_kafka abort the process at the next callback of the same call.
         """
         super().assignment()  # raises where the consumer is closed, as the call does that this is a part of
-        heard_of = {flow.topic for flow in flows if self._serves_callbacks or flow.leader_epoch != UNKNOWN_EPOCH}
-        for topic in {flow.topic for flow in flows} - heard_of:
+        for topic in {flow.topic for flow in flows} - {flow.topic for flow in flows if flow.leader_epoch != UNKNOWN_EPOCH}:
             with suppress(KafkaException):
                 super().list_topics(topic, timeout=0)
 

@@ -160,7 +160,11 @@ class DirectConsumer(TieredConsumer):
         room = wanted - len(self._gathered)
         if room <= 0:
             return 0
-        arrived = super().consume(room, seconds)
+        self._serves_callbacks = True
+        try:
+            arrived = super().consume(room, seconds)
+        finally:
+            self._serves_callbacks = False
         count = len(arrived)
         if count and self._flows.redirected:
             arrived = [heeded for message in arrived if (heeded := self._heeded(message)) is not None]

@@ -330,3 +330,31 @@ def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
     made.assign([at(0), at(0, 1)])
     assert order == [(TOPIC, 0), "tiers"]
     made.close()
+
+
+@pytest.mark.parametrize("by_group", [False, True], ids=["by-hand", "by-group"])
+def test_an_assignment_in_a_callback_leaves_the_next_callback_of_that_call_its_caller(
+    cluster: EmbeddedCluster, by_group: bool
+) -> None:
+    """confluent_kafka aborts the process where a callback has called its ``list_topics`` and another one follows."""
+    elsewhere = fill_topic(cluster, f"elsewhere-{by_group}", 10)
+    told: list[str] = []
+    assigned: list[int] = []
+
+    def on_statistics(statistics: str) -> None:
+        told.append(statistics)
+        if not by_group and not assigned:
+            consumer.assign([TopicPartition(elsewhere, 0, 10)])
+            assigned.append(len(told))
+
+    settings = direct_settings(cluster, statistics_interval_ms=1, auto_offset_reset="latest")
+    consumer = Consumer({**settings, "stats_cb": on_statistics})
+    if by_group:
+        consumer.subscribe([elsewhere], on_assign=lambda who, parts: assigned.append(len(told)))
+    wait_until(
+        lambda: consumer.poll(0.2) is None and bool(assigned) and len(told) > assigned[0] + 20,
+        "callbacks after the assignment",
+        seconds=PATIENCE_SECONDS,
+        pause=0,
+    )
+    consumer.close()
