@@ -51,19 +51,17 @@ class AssignedConsumer(Consumer):
         remote: RemoteFetchConfig
         clock: Clock
         engine, remote, inner, clock = parts
-        behaviour = InnerBehaviour.of(inner)
+        self._behaviour = behaviour = InnerBehaviour.of(inner)
         self._gate: Gate = threading.RLock()
-        self._closing = self._serves_callbacks = False
+        self._closing = self._serves_callbacks = self._assigned_by_user = self._in_group = False
         self._clock = clock
         self._settings = inner
         self._engine = engine
-        self._behaviour = behaviour
         self._stores_offsets = behaviour.stores_offsets is True
         self._flows = SubscriptionState()
         self._tiers = TierLogs()
         self._gathered: list[Message] = []
         self._handed_out = HandedOut(super(Consumer, self).store_offsets if self._stores_offsets else None)
-        self._assigned_by_user = self._in_group = False
         self._routing = Routing(
             InnerConsumer(super().pause, super().resume, super().seek, super().position),
             engine,
@@ -99,6 +97,10 @@ class AssignedConsumer(Consumer):
             on_lost=self._revoking(on_lost or on_revoke),
         )
 
+    def unsubscribe(self) -> None:
+        super().unsubscribe()
+        self._in_group = False
+
     def _assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
         def on_assign(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
             self._assigned_by_user = False
@@ -115,12 +117,11 @@ class AssignedConsumer(Consumer):
     def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
         def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
             # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
-            self._seal([flow for tp in partitions if (flow := self._flows.get(tp.topic, tp.partition)) is not None])
-            for tp in partitions:
-                flow = self._flows.get(tp.topic, tp.partition)
-                if flow is not None:
-                    flow.detach()
-                    self._take_back(flow)
+            revoked = [flow for tp in partitions if (flow := self._flows.get(tp.topic, tp.partition)) is not None]
+            self._seal(revoked)
+            for flow in revoked:
+                flow.detach()
+                self._take_back(flow)
             try:
                 if callback is not None:
                     callback(self, partitions)
@@ -361,7 +362,6 @@ class AssignedConsumer(Consumer):
 
     @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """As confluent_kafka's."""
         self._handed_out.store()
         return super().commit(*args, **kwargs)
 

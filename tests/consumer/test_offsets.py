@@ -238,3 +238,30 @@ def test_a_small_call_after_poll_stores_only_what_it_gave(cluster: EmbeddedClust
         told = consumer.commit(asynchronous=False)
         assert told is not None
         assert told[0].offset == 3
+
+
+@pytest.mark.parametrize("kind", ["plain", "direct"])
+def test_a_partition_is_taken_again_as_ever_by_a_consumer_that_was_in_a_group_before(
+    cluster: EmbeddedCluster, group: str, kind: str
+) -> None:
+    settings = (plain_settings if kind == "plain" else direct_settings)(cluster, group_id=group, enable_auto_commit=True)
+    with (confluent_kafka.Consumer if kind == "plain" else Consumer)(settings) as made:
+        made.subscribe([TOPIC])
+        made.unsubscribe()
+        made.assign([TopicPartition(TOPIC, 0, 7)])
+        take(made, 3, by_poll)
+        made.assign([WHOLE])
+        assert take(made, 1, by_poll)[0][2] == 10
+
+
+@pytest.mark.parametrize("one", [by_poll, by_consume])
+def test_cached_watermarks_are_known_at_every_record_of_both_tiers(
+    cluster: EmbeddedCluster, one: Callable[[confluent_kafka.Consumer], list[Message]]
+) -> None:
+    with Consumer(direct_settings(cluster, enable_partition_eof=False)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        seen = set()
+        for _ in range(COUNT):
+            take(consumer, 1, one)
+            seen.add(consumer.get_watermark_offsets(WHOLE, cached=True)[1])
+        assert seen == {COUNT}
