@@ -62,6 +62,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_upstream_configuration.py": "every setting of librdkafka",
     "tests/consumer/test_upstream_files.py": "the list of upstream's own tests",
     "tests/consumer/test_upstream_scenarios.py": "upstream's own tests, by name",
+    "tests/consumer/test_waking.py": "what ends a wait, on the embedded cluster",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/protocol/test_messages.py": "every message, in every version",
