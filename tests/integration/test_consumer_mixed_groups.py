@@ -1,0 +1,156 @@
+"""A rolling change on a real broker: members that read directly, plain ones and ours with direct fetch off share a group.
+
+In each protocol members join one after the other, and leave, while all read; what one gives up in order another goes on with.
+Nobody is killed here (``test_group_rebalances.py`` does that), so each record comes, and comes once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.group_member import KINDS
+from tests.support.group_topic import COUNT, PARTITIONS
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, total
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "eager": {"partition.assignment.strategy": "range", **_CLASSIC},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky", **_CLASSIC},
+    "consumer": {"group.protocol": "consumer"},
+}
+_PATIENCE_SECONDS = 3 * PATIENCE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def shim(running_broker: KafkaBroker) -> Iterator[Shim]:
+    with Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
+
+
+class Group:
+    """Members of all kinds by name, and how often each record came to any of them."""
+
+    def __init__(self, broker: KafkaBroker, shim: Shim, topic: str, protocol: str) -> None:
+        self.came: Counter[tuple[int, int]] = Counter()
+        self.from_store: dict[str, int] = {}
+        self._broker, self._shim, self._topic = broker, shim, topic
+        self.id = f"mixed-{protocol}-{uuid4()}"
+        self._common = {
+            "group.id": self.id,
+            "enable.auto.commit": True,
+            "enable.partition.eof": False,
+            **PROTOCOLS[protocol],
+        }
+        self._members: dict[str, confluent_kafka.Consumer] = {}
+        self._kinds: dict[str, str] = {}
+        self._pool = ThreadPoolExecutor(4)
+
+    def join(self, name: str, kind: str) -> None:
+        """Adds a member and waits until the partitions are shared out evenly and each member has read."""
+        if kind == "plain":
+            config = settings(self._broker.bootstrap_servers, "read_committed", **self._common)
+        else:
+            config = direct(self._shim, "read_committed", **self._common, **{"fetch.remote.enabled": kind == "direct"})
+        self._members[name], self._kinds[name] = KINDS[kind](config), kind
+        self._members[name].subscribe([self._topic])
+        self.settle()
+
+    def leave(self, name: str) -> None:
+        """Closes a member; the others take over what it had."""
+        self._close(name)
+        self.settle()
+
+    def settle(self) -> None:
+        fair = PARTITIONS // len(self._members)
+
+        def shared_out() -> bool:
+            self._round(1)
+            return {len(member.assignment()) for member in self._members.values()} == {fair}
+
+        wait_until(shared_out, f"{fair} partitions each", seconds=_PATIENCE_SECONDS)  # not so fast that nothing is left to read
+        left = {*self._members}
+
+        def all_read() -> bool:
+            left.difference_update(name for name, count in self._round(5).items() if count)
+            return not left
+
+        wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0)
+
+    def finish(self) -> None:
+        """Reads until every record has come; what comes again until then is counted too."""
+        wait_until(lambda: self._round(200) and self._is_complete, "all records", seconds=_PATIENCE_SECONDS, pause=0)
+        for _ in range(3):
+            self._round(200)
+
+    @property
+    def _is_complete(self) -> bool:
+        return len(self.came) == PARTITIONS * COUNT
+
+    def _round(self, limit: int) -> dict[str, int]:
+        """Every member consumes once, side by side; how many records came to each."""
+        answers = self._pool.map(lambda member: member.consume(limit, 0.1), self._members.values())
+        counts = {}
+        for name, messages in zip(self._members, answers, strict=True):
+            for message in messages:
+                assert message.error() is None, message.error()
+                self.came[message.partition() or 0, message.offset() or 0] += 1
+            counts[name] = len(messages)
+        return counts
+
+    def _close(self, name: str) -> None:
+        member = self._members.pop(name)
+        member.close()
+        if isinstance(member, Consumer):
+            self.from_store[name] = total(member.metrics(), "remote-fetch-records-total")
+
+    def close(self) -> None:
+        for name in list(self._members):
+            self._close(name)
+        self._pool.shutdown()
+
+
+@pytest.mark.fault("F66")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_direct_plain_and_turned_off_members_take_over_from_each_other_at_the_exact_record(
+    kafka_broker: KafkaBroker, shim: Shim, group_topic: str, protocol: str
+) -> None:
+    with ExitStack() as stack:
+        group = Group(kafka_broker, shim, group_topic, protocol)
+        stack.callback(group.close)
+        group.join("first", "plain")
+        group.join("second", "direct")
+        group.join("third", "off")
+        group.leave("first")
+        group.join("fourth", "direct")
+        group.leave("second")
+        group.leave("third")
+        group.join("fifth", "plain")
+        group.finish()
+        group.close()
+    assert set(group.came.values()) == {1}
+    assert group.from_store["second"] > 0
+    assert group.from_store["third"] == 0
+    assert group.from_store["fourth"] > 0
+    judge = confluent_kafka.Consumer(settings(kafka_broker.bootstrap_servers, "read_committed", **{"group.id": group.id}))
+    try:
+        asked = [TopicPartition(group_topic, partition) for partition in range(PARTITIONS)]
+        assert {tp.offset for tp in judge.committed(asked, PATIENCE_SECONDS)} == {COUNT}
+    finally:
+        judge.close()
