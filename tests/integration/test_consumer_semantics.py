@@ -9,8 +9,9 @@ from uuid import uuid4
 
 import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_END, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaException, Message, Producer, TopicPartition
 
+from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, FIRST_TIMESTAMP, STEP_MS, write_group_topic
@@ -193,6 +194,7 @@ def test_a_member_that_polled_too_late_is_told_commits_nothing_and_goes_on_where
             session_timeout_ms=2_000,
             heartbeat_interval_ms=300,
             max_poll_interval_ms=2_500,
+            on_commit=lambda error, _: told.append(("committed", code_of(error) if error else None)),
         )
         consumer.subscribe(
             [topic],
@@ -228,6 +230,7 @@ def test_a_member_that_polled_too_late_is_told_commits_nothing_and_goes_on_where
         return [committed is not None, list(told), codes, starts == wanted]
 
     _, told, codes, right = same_on_both_sides(kafka_broker, shim, script)
+    # No commit is told of: when partitions are lost none is so much as tried.
     assert told == [("assigned", PARTITIONS), ("lost", PARTITIONS), ("assigned", PARTITIONS)]
     assert codes == [confluent_kafka.KafkaError._MAX_POLL_EXCEEDED]
     assert right
@@ -385,6 +388,9 @@ def test_times_of_the_tier_are_looked_up_and_read_from_directly(
                 [at(topic, time, partition) for partition in range(PARTITIONS)], PATIENCE_SECONDS
             )
             seen.append([(tp.partition, tp.offset, tp.error) for tp in answered])
+        if isinstance(consumer, Consumer):  # it is the broker that looks in its time index; nothing is read or located here
+            asked_for = ("remote-fetch-request-total", "remote-fetch-location-request-total")
+            assert [consumer.metrics()[name] for name in asked_for] == [0, 0]
         (start,) = consumer.offsets_for_times([at(topic, FIRST_TIMESTAMP + 57 * STEP_MS)], PATIENCE_SECONDS)
         consumer.assign([at(topic, 0)])
         consumer.seek(start)
@@ -418,3 +424,33 @@ def test_turned_off_and_on_again_by_restarts_it_goes_on_exactly_where_it_had_com
 
     seen = same_on_both_sides(kafka_broker, shim, script, from_store=place != "local")
     assert [place for taken in seen[::2] for place in taken] == [(0, first + number) for number in range(25)]
+
+
+def test_positions_of_the_assignment_go_with_a_transaction(
+    kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
+) -> None:
+    """What applications that read, process and write send: of partitions that nothing came of there is no offset."""
+
+    def script(side: Side) -> object:
+        consumer = side.consumer()
+        producer = Producer(
+            {"bootstrap.servers": side.bootstrap_servers, "transactional.id": f"{side.group}-writes", "log_level": 0}
+        )
+        producer.init_transactions(PATIENCE_SECONDS)
+        consumer.assign([at(topic, local_start - 20), at(topic, 30, 1)])
+        consumer.pause([at(topic, 0, 1)])
+        seen: list[object] = []
+        for count, commits in ((7, True), (6, False), (30, True)):
+            seen.append(offsets(take(consumer, count)))
+            producer.begin_transaction()
+            reached = consumer.position(consumer.assignment())
+            seen.append(sorted(places(reached)))
+            producer.send_offsets_to_transaction(reached, consumer.consumer_group_metadata(), PATIENCE_SECONDS)
+            (producer.commit_transaction if commits else producer.abort_transaction)(PATIENCE_SECONDS)
+            seen.append(side.committed(topic, range(PARTITIONS)))
+        return seen
+
+    seen = same_on_both_sides(kafka_broker, shim, script)
+    first = local_start - 20
+    committed = [told[0][0] for told in seen[2::3]]
+    assert committed == [first + 7, first + 7, first + 43]

@@ -1,0 +1,44 @@
+"""Settings of librdkafka that say something of both tiers, on a real broker: what ours makes of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, direct, plain, read_to_end, total
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.mark.parametrize("checks", [False, True, None], ids=["unchecked", "checked", "by-default"])
+def test_what_is_damaged_in_the_store_is_never_delivered_whatever_check_crcs_says(
+    kafka_broker: KafkaBroker, wide_topic: str, tmp_path: Path, checks: bool | None
+) -> None:
+    # The shim gets the tier under a path of its own, so that it is damaged for direct reads while the broker's is sound.
+    damaged = tmp_path / "damaged"
+    shutil.copytree(kafka_broker.store_directory, damaged)
+    logs = sorted(damaged.glob(f"*/{wide_topic}-0-*/*.log"))
+    assert len(logs) > 2
+    for log in logs[1:]:
+        content = bytearray(log.read_bytes())
+        content[len(content) // 2] ^= 1
+        log.write_bytes(content)
+    with Shim(ShimConfig(kafka_broker.bootstrap_servers, store=damaged.as_uri())) as shim:
+        assert shim.wait_ready(PATIENCE_SECONDS)
+        configured = direct(shim, "read_committed", **{"fetch.remote.fallback.backoff.ms": 50, "check.crcs": checks})
+        with Consumer({name: value for name, value in configured.items() if value is not None}) as consumer:
+            consumer.assign([TopicPartition(wide_topic, 0, OFFSET_BEGINNING)])
+            rows = read_to_end(consumer)
+            metrics = consumer.metrics()
+    assert rows == plain(kafka_broker, wide_topic, "read_committed")
+    assert total(metrics, "remote-fetch-records-total") > 0
+    fallbacks = metrics["remote-fetch-fallbacks-total"]
+    assert isinstance(fallbacks, dict)
+    assert fallbacks["corrupt"] > 0
