@@ -28,6 +28,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, total
 from tests.support.scenario import write_wide_topic
+from tests.support.token_server import TokenServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -125,24 +126,109 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 
 def sasl(name: str, **more: object) -> dict[str, object]:
     mechanism = name.partition(",")[0]
-    return {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism, **MECHANISMS[name], **more}
+    return {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism, **MECHANISMS.get(name, {}), **more}
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_locations_are_asked_by_the_consumers_own_mechanism(
-    sasl_broker: SaslBroker, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with (
-        caplog.at_level(logging.DEBUG),
-        Consumer(direct(sasl_broker.shim, "read_committed", **sasl(name))) as consumer,
-    ):
+@pytest.fixture
+def authorization_server() -> Iterator[TokenServer]:
+    """Gives the tokens that the broker takes, to whoever says the secret."""
+    server = TokenServer()
+    token, _ = unsigned_token(USER)
+    expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    json_type = {"Content-Type": "application/json"}  # without it librdkafka does not look at the answer
+    good = server.gives({"access_token": token, "expires_in": 600}, **json_type)
+    bad = server.gives({"error": "invalid_client"}, status=401)
+    server.answer = lambda asked: (good if asked.headers["Authorization"] == expected else bad)(asked)
+    yield server
+    server.close()
+
+
+def by_oidc(server: TokenServer, **more: object) -> dict[str, object]:
+    oidc = {
+        "method": "oidc",
+        "token.endpoint.url": server.url,
+        "client.id": USER,
+        "client.secret": PASSWORD,
+        **more,
+    }
+    return sasl("OAUTHBEARER", **{f"sasl.oauthbearer.{name}": value for name, value in oidc.items()})
+
+
+def read_directly(sasl_broker: SaslBroker, settings: dict[str, object]) -> None:
+    """Everything comes, and what is tiered from the store."""
+    with Consumer(direct(sasl_broker.shim, "read_committed", **settings)) as consumer:
         consumer.subscribe([sasl_broker.topic])
         rows = read_to_end(consumer, by_consume)
         metrics = consumer.metrics()
     assert rows == plain(sasl_broker.broker, sasl_broker.topic, "read_committed")
     assert total(metrics, "remote-fetch-records-total") > 0
     assert metrics["remote-fetch-fallbacks-total"] == {}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_locations_are_asked_by_the_consumers_own_mechanism(
+    sasl_broker: SaslBroker, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        read_directly(sasl_broker, sasl(name))
     assert PASSWORD not in caplog.text
+
+
+def test_locations_are_asked_with_a_token_of_the_authorization_server(
+    sasl_broker: SaslBroker, authorization_server: TokenServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        read_directly(sasl_broker, by_oidc(authorization_server))
+    # librdkafka's own, and one more for the locations: each side renews by its own clock.
+    assert len(authorization_server.asked) == 2
+    assert PASSWORD not in caplog.text
+
+
+def test_a_sasl_setting_that_only_librdkafka_follows_leaves_everything_to_the_broker_path_and_is_said_once(
+    sasl_broker: SaslBroker, authorization_server: TokenServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = by_oidc(authorization_server, **{"assertion.algorithm": "ES256"})
+    with (
+        caplog.at_level(logging.WARNING),
+        Consumer(direct(sasl_broker.shim, "read_committed", **told)) as consumer,
+    ):
+        assert type(consumer) is Consumer
+        consumer.subscribe([sasl_broker.topic])
+        rows = read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+    assert rows == plain(sasl_broker.broker, sasl_broker.topic, "read_committed")
+    assert not any(metrics.values())
+    said = [message for message in caplog.messages if "direct fetch" in message]
+    assert said == ["direct fetch is off: sasl.oauthbearer.assertion.algorithm cannot be followed"]
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
+def test_a_mechanism_that_is_not_spoken_here_is_said_once_and_left_to_librdkafka(
+    mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether that can speak it depends on how it was built, and the answer is the same with direct fetch on."""
+    settings = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "group.id": "g",
+        "log_level": 0,
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": mechanism,
+    }
+    ours = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"}
+
+    def made(make: Callable[[dict[str, Any]], confluent_kafka.Consumer], config: dict[str, Any]) -> object:
+        try:
+            consumer = make(config)
+        except confluent_kafka.KafkaException as refused:
+            return refused.args[0].code(), refused.args[0].str()
+        consumer.close()
+        return type(consumer)
+
+    expected = made(confluent_kafka.Consumer, settings)
+    with caplog.at_level(logging.WARNING):
+        assert made(Consumer, settings | ours) == (Consumer if expected is confluent_kafka.Consumer else expected)
+    said = [message for message in caplog.messages if "direct fetch" in message]
+    assert said == [f"direct fetch is off: locations cannot be asked for by sasl.mechanism={mechanism}"]
 
 
 def test_scram_over_tls_on_both_sides_of_the_shim_for_records_and_locations(

@@ -79,15 +79,34 @@ def test_everything_over_tls_equals_the_broker_and_comes_from_the_store(
     assert metrics["remote-fetch-fallbacks-total"] == {}
 
 
-def test_a_consumer_that_has_to_show_a_certificate_shows_the_one_of_its_keystore(
-    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
+def identities(issued: Issued, directory: Path) -> dict[str, dict[str, object]]:
+    """One certificate and its key as librdkafka takes them, locked by a password."""
+    certificate, key, keystore = directory / "me.pem", directory / "me.key", directory / "me.p12"
+    certificate.write_text(issued.certificate_pem)
+    key.write_text(issued.key_pem(PASSWORD))
+    keystore.write_bytes(issued.keystore(PASSWORD))
+    locked: dict[str, object] = {"ssl.key.password": PASSWORD}
+    return {
+        "files": {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key), **locked},
+        "strings": {"ssl.certificate.pem": issued.certificate_pem, "ssl.key.pem": issued.key_pem(PASSWORD), **locked},
+        "keystore": {"ssl.keystore.location": str(keystore), "ssl.keystore.password": PASSWORD},
+    }
+
+
+@pytest.mark.parametrize("way", ["files", "strings", "keystore"])
+def test_a_consumer_that_has_to_show_a_certificate_shows_its_own_however_it_is_given(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    authority: Authority,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    way: str,
 ) -> None:
     topic = transactional_topic.topic
-    keystore = tmp_path / "me.p12"
-    keystore.write_bytes(authority.issue().keystore(PASSWORD))
-    identity = {"ssl.keystore.location": str(keystore), "ssl.keystore.password": PASSWORD}
+    identity = identities(authority.issue(), tmp_path)[way]
     demanding = {"ssl_client_ca": str(authority.write(tmp_path / "ca.pem"))}
     with (
+        caplog.at_level(logging.DEBUG),
         shim_showing(authority.issue(), kafka_broker, tmp_path, **demanding) as shim,
         Consumer(direct(shim, "read_committed", **identity, **tls(authority))) as consumer,
     ):
@@ -96,6 +115,46 @@ def test_a_consumer_that_has_to_show_a_certificate_shows_the_one_of_its_keystore
         metrics = consumer.metrics()
     assert rows == plain(kafka_broker, topic, "read_committed")
     assert total(metrics, "remote-fetch-records-total") > 1000
+    assert PASSWORD not in caplog.text
+
+
+def test_a_shim_of_another_name_is_believed_where_the_consumer_does_not_ask_for_names(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
+) -> None:
+    unasked = {"ssl.endpoint.identification.algorithm": "none"}
+    with (
+        shim_showing(authority.issue("other.example"), kafka_broker, tmp_path) as shim,
+        Consumer(direct(shim, "read_committed", **tls(authority, **unasked))) as consumer,
+    ):
+        consumer.assign([TopicPartition(transactional_topic.topic, 0, OFFSET_BEGINNING)])
+        rows = read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+    assert rows == plain(kafka_broker, transactional_topic.topic, "read_committed")
+    assert total(metrics, "remote-fetch-records-total") > 1000
+
+
+def test_a_tls_setting_that_only_librdkafka_follows_leaves_everything_to_the_broker_path_and_is_said_once(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    authority: Authority,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic = transactional_topic.topic
+    with (
+        shim_showing(authority.issue(), kafka_broker, tmp_path) as shim,
+        caplog.at_level(logging.WARNING),
+        Consumer(direct(shim, "read_committed", **tls(authority, **{"ssl.curves.list": "P-256"}))) as consumer,
+    ):
+        assert type(consumer) is Consumer
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        rows = read_to_end(consumer, by_consume)
+        metrics = consumer.metrics()
+        assert shim.metrics().get("location_requests", 0) == 0
+    assert rows == plain(kafka_broker, topic, "read_committed")
+    assert not any(metrics.values())
+    said = [message for message in caplog.messages if "direct fetch" in message]
+    assert said == ["direct fetch is off: ssl.curves.list cannot be followed"]
 
 
 def test_an_unmodified_consumer_works_through_a_shim_with_tls_on_both_sides(

@@ -6,8 +6,8 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from kafka_remote_client.location.oauth_tokens import (
 from tests.support.certificates import Authority
 from tests.support.clocks import TickingClock
 from tests.support.locations import ManualClock
+from tests.support.token_server import TokenServer
 
 SECRET = "canary-of-a-secret"
 
@@ -133,48 +134,6 @@ def test_a_configuration_that_says_something_else_is_refused(config: str) -> Non
 
 
 # An authorization server
-
-
-class TokenServer:
-    """Answers token requests by ``answer``, and remembers them."""
-
-    def __init__(self, context: ssl.SSLContext | None = None) -> None:
-        self.asked: list[tuple[dict[str, str], bytes]] = []
-        self.answer: Callable[[BaseHTTPRequestHandler], None] = self.gives({})
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.asked.append((dict(self.headers), body))
-                outer.answer(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if context is not None:
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.url = f"{'http' if context is None else 'https'}://localhost:{self._server.server_port}/token"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def gives(self, answer: object, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
-        def reply(handler: BaseHTTPRequestHandler) -> None:
-            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            handler.send_response(status)
-            handler.send_header("Content-Length", str(len(body)))
-            for name, value in headers.items():
-                handler.send_header(name, value)
-            handler.end_headers()
-            handler.wfile.write(body)
-
-        return reply
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
