@@ -1,0 +1,92 @@
+"""Prints the records of a topic from a time on, as JSON lines: old ones straight from the tier, new ones from the broker.
+
+    python examples/replay_from_time.py --topic orders --since 2024-05-01T00:00:00+00:00 \\
+        bootstrap.servers=localhost:9092 fetch.remote.bootstrap.servers=localhost:9192 \\
+        remote.storage.fetcher.allowed.hosts=store.example.com
+
+The rest are settings of the consumer. It stops when each partition has come to its end, says on standard error how far it is,
+and at last how many records came from where. It belongs to no group and commits nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from datetime import datetime
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_remote_client import Consumer, Progress
+
+PATIENCE_SECONDS = 30.0
+
+
+def say(progress: Progress) -> None:
+    """How far one partition is."""
+    left = "" if progress.seconds_left is None else f", {progress.seconds_left:.0f} s left"
+    print(f"{progress.topic}-{progress.partition}: {progress.offset} of {progress.end_offset}{left}", file=sys.stderr)
+
+
+def shown(message: Message, tier: str) -> str:
+    """One record as a line."""
+    key, value = message.key(), message.value()
+    return json.dumps(
+        {
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": message.timestamp()[1],
+            "tier": tier,
+            "key": None if key is None else key.decode(errors="replace"),
+            "value": None if value is None else value.decode(errors="replace"),
+        }
+    )
+
+
+def replay(consumer: Consumer, topic: str, since: datetime) -> Counter[str]:
+    """Prints the records; how many came from which tier. Raises KafkaException."""
+    partitions = consumer.list_topics(topic, PATIENCE_SECONDS).topics[topic].partitions
+    since_ms = int(since.timestamp() * 1000)
+    asked = [TopicPartition(topic, partition, since_ms) for partition in partitions]
+    starts = [start for start in consumer.offsets_for_times(asked, PATIENCE_SECONDS) if start.offset >= 0]
+    consumer.assign(starts)
+    left = {start.partition for start in starts}
+    tiers: Counter[str] = Counter()
+    while left:
+        for message in consumer.consume(500, 0.5):
+            error = message.error()
+            if error is None:
+                tier = consumer.tier(message) or "unknown"
+                tiers[tier] += 1
+                print(shown(message, tier))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition() or 0)
+            else:
+                raise KafkaException(error)
+    return tiers
+
+
+def main() -> None:
+    """Runs with the settings of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--since", required=True, type=datetime.fromisoformat)
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    arguments = parser.parse_args()
+    settings = {
+        "group.id": "replay",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "fetch.remote.enabled": True,
+        "remote.storage.fetcher.class": "presigned",
+        "fetch.remote.progress.cb": say,
+        **dict(arguments.settings),
+    }
+    with Consumer(settings) as consumer:
+        tiers = replay(consumer, arguments.topic, arguments.since)
+    print(", ".join(f"{count} records by the {tier} path" for tier, count in sorted(tiers.items())), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
