@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
 
@@ -146,10 +147,15 @@ def test_closed_is_closed(make: Make) -> None:
     consumer.unsubscribe()
     consumer.close()
     consumer.close()
+    assert_refuses_all(consumer)
+
+
+def assert_refuses_all(consumer: confluent_kafka.Consumer) -> None:
     here = [TopicPartition("test", 0, 0)]
     calls: dict[str, tuple[Any, ...]] = {"subscribe": (["test"],), "seek": (here[0],), "get_watermark_offsets": (here[0],)}
     calls |= dict.fromkeys(("unsubscribe", "poll", "consume", "unassign", "assignment", "commit", "memberid"), ())
-    calls |= dict.fromkeys(("assign", "committed", "position", "offsets_for_times"), (here,))
+    calls |= dict.fromkeys(("assign", "committed", "position", "offsets_for_times", "pause", "resume"), (here,))
+    calls |= {"consumer_group_metadata": (), "incremental_assign": (here,), "incremental_unassign": (here,)}
     for name, arguments in calls.items():
         with pytest.raises(RuntimeError) as refused:
             getattr(consumer, name)(*arguments)
@@ -230,3 +236,168 @@ def test_calls_that_wait_for_a_while_or_not_at_all_give_nothing(make: Make) -> N
     for wrong in (-1, 1_000_001):
         with pytest.raises(ValueError, match="num_messages must be between 0 and 1000000"):
             consumer.consume(wrong, 0.1)
+
+
+def raised_by(call: Callable[[], object]) -> BaseException | None:
+    """What comes out of a call that is made until something does: confluent_kafka tells when its call is over, not before."""
+
+    def once() -> BaseException | None:
+        try:
+            call()
+        except Exception as error:
+            return error
+        return None
+
+    return wait_until(once, "something is raised", pause=0)
+
+
+@pytest.mark.parametrize("call", ["poll", "consume"])
+@pytest.mark.parametrize("callback", ["error_cb", "stats_cb"])
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("broken"), ValueError("broken"), KafkaException(KafkaError(KafkaError._FAIL))],
+    ids=["runtime", "value", "kafka"],
+)
+def test_what_a_callback_of_the_configuration_raises_comes_out(make: Make, callback: str, call: str, error: Exception) -> None:
+    told: list[object] = []
+
+    def raises(what: object) -> None:
+        told.append(what)
+        if len(told) == 1:  # close() calls it, too
+            raise error
+
+    consumer = lonely(make, {callback: raises}, statistics_interval_ms=50)
+    assert raised_by(lambda: consumer.poll(0.1) if call == "poll" else consumer.consume(1, 0.1)) is error
+    wait_until(lambda: consumer.poll(0.1) is None and len(told) > 1, "it is called again")
+    assert isinstance(told[0], str if callback == "stats_cb" else KafkaError)
+
+
+def assert_closed(consumer: confluent_kafka.Consumer) -> None:
+    for call in (consumer.poll, lambda: consumer.subscribe(["test"])):
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            call()
+
+
+def test_a_context_closes_its_consumer_also_when_something_is_raised(make: Make) -> None:
+    with make(None) as outer:
+        with make(None) as inner:
+            assert inner is not outer
+            inner.subscribe(["other"])
+        assert_closed(inner)
+        outer.subscribe(["test"])
+        outer.unsubscribe()
+    assert_closed(outer)
+    consumer = make(None)
+
+    def fail() -> None:
+        with consumer:
+            raise ValueError("theirs")
+
+    with pytest.raises(ValueError, match="theirs"):
+        fail()
+    assert_closed(consumer)
+
+
+def test_a_context_may_be_entered_and_left_by_hand_and_when_it_is_closed(make: Make) -> None:
+    consumer = lonely(make)
+    assert consumer.__enter__() is consumer
+    assert consumer.__exit__(ValueError, ValueError("theirs"), None) is None
+    assert_closed(consumer)
+    consumer.close()
+    assert consumer.__enter__() is consumer
+    assert_closed(consumer)
+    assert consumer.__exit__(None, None, None) is None
+
+
+class NeverBegun:
+    def __init__(self, config: dict[str, Any]) -> None:
+        """The constructor of the consumer is not called."""
+
+
+def test_a_consumer_whose_constructor_was_not_called_is_a_closed_one(make: Make) -> None:
+    consumer = make(None, NeverBegun)
+    assert_refuses_all(consumer)
+    with pytest.raises(RuntimeError, match="Handle has been closed"):
+        consumer.list_topics()
+    consumer.close()
+
+
+def test_independent_consumers_do_not_block_each_other(make: Make, cluster: EmbeddedCluster) -> None:
+    """One is in the middle of its own call, as its callback knows, while another thread uses the other."""
+    read: list[Any] = []
+
+    def work() -> list[Any]:
+        works.assign([TopicPartition(TOPIC, 0, 0)])
+        rows = take(works, COUNT)
+        works.commit(asynchronous=False)
+        return [len(rows), works.position([TopicPartition(TOPIC, 0)])[0].offset]
+
+    def stats_cb(_: str) -> None:
+        if not read:
+            read.extend(pool.submit(work).result(2 * PATIENCE_SECONDS))
+
+    works = make(cluster)
+    waits = lonely(make, {"stats_cb": stats_cb}, statistics_interval_ms=50)
+    with ThreadPoolExecutor(1) as pool:
+        wait_until(
+            lambda: waits.poll(0.1) is None and bool(read), "the other one has read everything", seconds=3 * PATIENCE_SECONDS
+        )
+    assert read == [COUNT, COUNT]
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "position", "assign", "incremental_assign", "subscribe", "seek", "commit"])
+def test_a_call_that_is_refused_leaves_the_consumer_to_other_threads(make: Make, call: str) -> None:
+    consumer = lonely(make)
+    for _ in range(2):
+        with pytest.raises((TypeError, KafkaException)):
+            getattr(consumer, call)("what it is not")
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(3):
+            assert pool.submit(consumer.assignment).result(PATIENCE_SECONDS) == []
+    assert consumer.assignment() == []
+
+
+def test_calls_from_a_callback_of_the_configuration_are_its_callers_own(make: Make) -> None:
+    nested: list[object] = []
+
+    def stats_cb(_: str) -> None:
+        if nested:
+            return  # close() calls it, too, where nothing may be asked any more
+        with pytest.raises(TypeError):
+            consumer.pause("what it is not")  # type: ignore[arg-type] # so it is refused
+        consumer.pause([])
+        nested.append(consumer.assignment())
+
+    consumer = lonely(make, {"stats_cb": stats_cb}, statistics_interval_ms=50)
+    wait_until(lambda: consumer.poll(0.1) is None and bool(nested), "statistics were told")
+    assert nested == [[]]
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(consumer.assignment).result(PATIENCE_SECONDS) == []
+
+
+def test_cluster_id(make: Make, cluster: EmbeddedCluster) -> None:
+    consumer = make(cluster)
+    assert consumer.cluster_id(PATIENCE_SECONDS) == plain_cluster_id(cluster)
+    consumer.close()
+    with pytest.raises(RuntimeError, match="Handle has been closed"):
+        consumer.cluster_id()
+
+
+def plain_cluster_id(cluster: EmbeddedCluster) -> str:
+    """As the broker itself says it, without a shim between."""
+    with confluent_kafka.Consumer({"bootstrap.servers": cluster.mock_bootstrap_servers, "group.id": "asks"}) as asking:
+        told = asking.cluster_id(PATIENCE_SECONDS)
+    assert told
+    return told
+
+
+def test_credentials_may_be_set(make: Make) -> None:
+    consumer = make(None)
+    for _ in range(2):
+        consumer.set_sasl_credentials("user", "word")
+    for wrong in ((None, "word"), ("user", None), ("user",)):
+        with pytest.raises(TypeError):
+            consumer.set_sasl_credentials(*wrong)
+    consumer.close()
+    with pytest.raises(RuntimeError, match="Handle has been closed"):
+        consumer.set_sasl_credentials("user", "word")

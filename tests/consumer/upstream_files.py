@@ -6,7 +6,6 @@ the scenarios of a file are those of the newest form that was found. A file that
     empty          that very name, in test_upstream_scenarios.py
     file::test     below tests/; so many calls of the same kind may be one test of ours
     not ours: ...  why none does
-    open: ...      none does yet
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _RAISES = "parity/test_groups.py::test_what_a_callback_raises_comes_out_of_the_c
 _COMMITS = "parity/test_commits.py::test_commits_that_are_not_waited_for_call_back"
 _SIGNAL = "consumer/test_interrupts.py::test_a_call_that_waits_for_the_store_is_interrupted_and_the_next_one_goes_on"
 _SHORT = _HERE + "test_calls_that_wait_for_a_while_or_not_at_all_give_nothing"
-_CONTEXT = "parity/test_calls.py::test_leaving_its_context_closes_it"
-_BY_HAND = "parity/test_calls.py::test_leaving_its_context_closes_it"
-_CONFIGURED = "open: not restated yet"
-_REFUSED = "open: not restated yet"
-_NESTED = "open: not restated yet"
+_CONTEXT = _HERE + "test_a_context_closes_its_consumer_also_when_something_is_raised"
+_BY_HAND = _HERE + "test_a_context_may_be_entered_and_left_by_hand_and_when_it_is_closed"
+_CONFIGURED = _HERE + "test_what_a_callback_of_the_configuration_raises_comes_out"
+_REFUSED = _HERE + "test_a_call_that_is_refused_leaves_the_consumer_to_other_threads"
+_NESTED = _HERE + "test_calls_from_a_callback_of_the_configuration_are_its_callers_own"
 _CLOSED = _HERE + "test_closed_is_closed"
 _STATISTICS = "consumer/test_statistics.py::test_an_application_is_told_both_at_once_and_a_plain_consumer_its_own"
 _LOST = "consumer/test_callbacks.py::test_lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_stored"
@@ -62,7 +61,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         **_all(_CONTEXT, "test_consumer_context_manager_basic", "test_consumer_context_manager_exception_propagation"),
         "test_consumer_context_manager_multiple_instances": _CONTEXT,
         **_all(_BY_HAND, "test_consumer_context_manager_exit_with_exceptions", "test_consumer_context_manager_after_exit"),
-        "test_uninitialized_consumer_methods": "open: not restated yet",
+        "test_uninitialized_consumer_methods": _HERE + "test_a_consumer_whose_constructor_was_not_called_is_a_closed_one",
     },
     "test_Wakeable.py": {
         **_all(_SIGNAL, "test_consumer_wakeable_poll_interruptibility_and_messages"),
@@ -86,7 +85,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "test_error_cb": _CONFIGURED,
         "test_stats_cb": _STATISTICS,
         "test_unordered_dict": "not ours: a plug-in of librdkafka that it does not come with",
-        "test_set_sasl_credentials_api": "open: not restated yet",
+        "test_set_sasl_credentials_api": _HERE + "test_credentials_may_be_set",
         "test_consumer_config_property": "not ours: later than 2.16; upstream's own attribute",
     },
     "test_oauth_cb.py": {
@@ -144,7 +143,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "test_consumer_topicpartition_metadata": _HERE + "test_metadata_of_commits"
     },
     "integration/consumer/test_consumer_memberid.py": {"test_consumer_memberid": _HERE + "test_member_id"},
-    "integration/consumer/test_consumer_clusterid.py": {"test_consumer_clusterid": "open: not restated yet"},
+    "integration/consumer/test_consumer_clusterid.py": {"test_consumer_clusterid": _HERE + "test_cluster_id"},
     "integration/consumer/test_consumer_wakeable_poll_consume.py": {
         "test_poll_message_delivery_with_wakeable_pattern": "parity/test_calls.py::test_poll_keeps_its_contract",
         "test_consume_message_delivery_with_wakeable_pattern": "parity/test_calls.py::test_consume_keeps_its_contract",
@@ -186,7 +185,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     "integration/consumer/test_consumer_concurrent_serialization.py": {
         **_all(_SHARED, "test_simultaneous_calls_on_shared_consumer_serialize", "test_many_threads_hammering_one_consumer"),
         "test_gate_serializes_different_methods_colliding": _SHARED,
-        "test_independent_consumers_do_not_block_each_other": "open: not restated yet with two consumers",
+        "test_independent_consumers_do_not_block_each_other": "",
         "test_close_waits_for_poll_then_succeeds": _CLOSES,
         "test_callback_exception_releases_gate": _RAISES,
         "test_callback_makes_multiple_reentrant_calls": _CALLBACK,
