@@ -158,6 +158,7 @@ class Bench:
             "topic": topic.name,
             "partitions": topic.partitions,
             "records": topic.records,
+            "record_bytes": topic.record_bytes,
             "seconds": self.seconds,
             "fill_seconds": ROWS[cell.row].fill_seconds,
         }

@@ -4,12 +4,12 @@ A process of its own per measurement: nothing that an earlier one warmed, and it
 standard input::
 
     {"side": "broker" | "direct" | "disabled", "api": "consume" | "poll", "config": {...}, "topic": …, "partitions": 1,
-     "records": …, "seconds": …, "fill_seconds": 0}
+     "records": …, "record_bytes": …, "seconds": …, "fill_seconds": 0}
 
 The clock runs from ``assign`` to the last record wanted, the user's loop over ``.value()`` included; CPU time is the process's
-in between. After ``seconds`` the
-reading stops early; rates then count what was read. With ``fill_seconds`` the consumer has so long to fill its queue before the
-clock runs.
+in between. The loop does nothing else, so that the consumer is measured and not the loop: whether all values came is seen by
+their bytes afterwards. After ``seconds`` the reading stops early; rates then count what was read. With ``fill_seconds`` the
+consumer has so long to fill its queue before the clock runs.
 """
 
 from __future__ import annotations
@@ -31,28 +31,23 @@ def _consume(consumer: confluent_kafka.Consumer, records: int, until: float) -> 
     count = size = 0
     while count < records and time.perf_counter() < until:
         # consume() waits out its time for a last partial batch, so ask for no more than there is.
-        for message in consumer.consume(min(_MESSAGES, records - count), 1.0):
-            size += len(_value(message))
-            count += 1
+        messages = consumer.consume(min(_MESSAGES, records - count), 1.0)
+        for message in messages:
+            size += len(message.value())
+        count += len(messages)
     return count, size
 
 
 def _poll(consumer: confluent_kafka.Consumer, records: int, until: float) -> tuple[int, int]:
     count = size = 0
     while count < records and time.perf_counter() < until:
-        message = consumer.poll(1.0)
-        if message is not None:
-            size += len(_value(message))
+        for _ in range(min(_MESSAGES, records - count)):
+            message = consumer.poll(1.0)
+            if message is None:
+                break
+            size += len(message.value())
             count += 1
     return count, size
-
-
-def _value(message: confluent_kafka.Message) -> bytes:
-    if message.error() is not None:
-        raise confluent_kafka.KafkaException(message.error())
-    value = message.value()
-    assert isinstance(value, bytes)
-    return value
 
 
 def _consumer(side: str, config: dict[str, Any]) -> confluent_kafka.Consumer:
@@ -79,6 +74,8 @@ def main() -> None:
     seconds = time.perf_counter() - started
     cpu_seconds = time.process_time() - used_before
     used = resource.getrusage(resource.RUSAGE_SELF)
+    if size != records * task["record_bytes"]:
+        raise ValueError(f"{records} records with {size} bytes of values: some were errors")
     metrics = getattr(consumer, "metrics", dict)()
     consumer.close()
     done = {"records": records, "value_bytes": size, "seconds": seconds, "max_rss_mib": used.ru_maxrss / 1024}
