@@ -204,6 +204,8 @@ class PartitionFlow:
         self._index = stop
         if stop == len(block):
             self._block = None
+            if self.reader is not None:
+                self.reader.release()  # messages have copies, and memory is wanted by all partitions
         return messages, size
 
     def gathered_to(self, offset: int, leader_epoch: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -144,6 +145,8 @@ class Routing:
                 isolation_level=self._isolation_level,
                 stop_at_local=True,
                 borrow=True,
+                offsets=flow.offsets,
+                on_ready=partial(self._flows.announce, flow),
             )
         self._flows.reroute()
 
@@ -225,8 +228,8 @@ class Routing:
 
     def take(self, limit: int) -> list[Message] | None:
         """The next slice of the partition whose turn it is. Ends of readers are acted on in passing."""
-        for flow in self._flows.remote_flows():
-            taken = flow.take(limit) if flow.has_ready else None
+        while (flow := self._flows.next_ready()) is not None:
+            taken = flow.take(limit)
             if isinstance(taken, ReadEnd):
                 self._end(flow, taken)
             elif taken is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 
 from confluent_kafka import TopicPartition
@@ -15,7 +15,7 @@ _Key = tuple[str, int]
 
 
 class SubscriptionState:
-    """Assigned partitions by (topic, partition), the turns of those that are read directly, and who has paused what.
+    """Assigned partitions by (topic, partition), whose turn it is to deliver from the tier, and who has paused what.
 
     librdkafka remembers pauses of partitions of all topics that it once knew, assigned or not, so this does too:
     ``parked`` are those that were paused inside for a direct read and not resumed since.
@@ -25,8 +25,9 @@ class SubscriptionState:
         self._flows: dict[_Key, PartitionFlow] = {}
         self._topics: set[str] = set()
         self._paused: set[_Key] = set()
-        self._turns: deque[PartitionFlow] = deque()
-        self._last: PartitionFlow | None = None
+        self._announced: deque[PartitionFlow] = deque()
+        self._turns: OrderedDict[PartitionFlow, None] = OrderedDict()
+        self._any_remote = False
         self._by_broker: list[TopicPartition] = []
         self._redirected = False
         self._dealt = True
@@ -79,16 +80,14 @@ class SubscriptionState:
         return key in self.parked and key not in self._paused
 
     def reroute(self) -> None:
-        """Some flow changed its route: the turns are dealt anew when they are next asked for."""
+        """Some flow changed its route: what is known of all routes is found out anew when it is next asked for."""
         self._dealt = False
 
     def _deal(self) -> None:
         flows = self._flows.values()
-        self._turns = deque(flow for flow in flows if flow.route is Route.REMOTE and not flow.paused)
+        self._any_remote = any(flow.route is Route.REMOTE and not flow.paused for flow in flows)
         self._redirected = any(flow.moved or flow.damage or flow.route is Route.REMOTE for flow in flows)
         self._by_broker = [flow.bare for flow in flows if flow.route is Route.BROKER and not flow.moved]
-        if self._last is not None and self._last in self._turns:
-            self._turns.rotate(-1 - self._turns.index(self._last))
         self._dealt = True
 
     @property
@@ -96,7 +95,7 @@ class SubscriptionState:
         """Whether the next record of some partition comes from the tier."""
         if not self._dealt:
             self._deal()
-        return bool(self._turns)
+        return self._any_remote
 
     @property
     def redirected(self) -> bool:
@@ -112,12 +111,18 @@ class SubscriptionState:
             self._deal()
         return self._by_broker
 
-    def remote_flows(self) -> Iterator[PartitionFlow]:
-        """The flows that are read directly, beginning with the one whose turn it is."""
-        if not self._dealt:
-            self._deal()
-        turns = self._turns
-        for _ in range(len(turns)):
-            self._last = turns[0]
-            turns.rotate(-1)
-            yield self._last
+    def announce(self, flow: PartitionFlow) -> None:
+        """The flow has something to take. Any thread may say so."""
+        self._announced.append(flow)
+
+    def next_ready(self) -> PartitionFlow | None:
+        """The flow whose turn it is, of those that have something to take. Looks at no other, however many are assigned."""
+        while self._announced:
+            self._turns.setdefault(self._announced.popleft())
+        while self._turns:
+            flow = next(iter(self._turns))
+            if flow.has_ready:
+                self._turns.move_to_end(flow)
+                return flow
+            del self._turns[flow]  # it is announced again once it has something
+        return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
@@ -105,6 +105,8 @@ class FetchEngine:
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         stop_at_local: bool = False,
         borrow: bool = False,
+        offsets: PartitionOffsets | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> RemoteReader:
         """Starts to read a partition; see :class:`RemoteReader`. Raises RuntimeError after :meth:`close`."""
         reader = RemoteReader(
@@ -117,6 +119,8 @@ class FetchEngine:
             isolation_level=isolation_level,
             stop_at_local=stop_at_local,
             borrow=borrow,
+            offsets=offsets,
+            on_ready=on_ready,
         )
         with self.lock:
             if self._closed:
@@ -185,10 +189,12 @@ class FetchEngine:
 
     def announce(self, reader: RemoteReader) -> None:
         """The reader has something to take now, or has it no more."""
-        if reader.has_ready:
-            self._have_ready.add(reader)
-        else:
+        if not reader.has_ready:
             self._have_ready.discard(reader)
+        elif reader not in self._have_ready:
+            self._have_ready.add(reader)
+            if reader.on_ready is not None:
+                reader.on_ready()
 
     def now(self) -> float:
         """Seconds on the monotonic clock."""
@@ -268,7 +274,7 @@ class FetchEngine:
         while (reader := self._turns.take(room=room)) is not None:
             task = reader.next_task(now)
             if isinstance(task, RangeTask):
-                if not self._room.has_for(task.read.size, len(self._flying), now):
+                if not self._room.has_for(self._room.needs(task.read), len(self._flying), now):
                     self._turns.hold(reader, first=room)
                     room = False
                     continue
@@ -290,8 +296,8 @@ class FetchEngine:
             return False
         if isinstance(task, RangeTask):
             read = task.read
-            self.metrics.add("remote-fetch-rate-limit-time-total", self._room.take(read.size, now))
-            read.lease = Lease(read.size, self._release)
+            self.metrics.add("remote-fetch-rate-limit-time-total", self._room.take(read, now))
+            read.lease = Lease(read.needs, self._release)
             timeouts = self.config.read_timeout_ms + self.config.connect_timeout_ms
             self._flying[task] = now + timeouts / 1000 + _GRACE_SECONDS
         return True
@@ -383,7 +389,7 @@ class FetchEngine:
                 _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
                 error = DirectFetchError("decoding failed")
             with self.lock:
-                self.read_ahead.decoded(read.size, started, self.now())
+                self._room.decoded(read.size, sum(block.nbytes for block in blocks), started, self.now())
                 reader.end_decode(grant, read, blocks, error)
                 self._turns.add(reader)
                 self._work.notify()

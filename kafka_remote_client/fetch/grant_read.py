@@ -35,11 +35,16 @@ class RangeStatus(Enum):
 
 @attrs.define(eq=False)
 class RangeRead:
-    """One range. ``filled`` bytes were received into the lease's buffer, ``verified`` of the range's bytes were decoded."""
+    """One range. ``filled`` bytes were received into the lease's buffer, ``verified`` of the range's bytes were decoded.
+
+    ``needs`` is the memory that was taken for it and its records, 0 before. Another attempt takes no more: what landed behind
+    it waits for it and may fill the rest.
+    """
 
     granted: GrantedRange
     status: RangeStatus = RangeStatus.WAITING
     attempts: int = 0
+    needs: int = 0
     corrupt: int = 0
     lease: Lease | None = None
     filled: int = 0

@@ -10,7 +10,7 @@ References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from kafka_remote_client.errors import Action, DirectFetchError
@@ -43,7 +43,9 @@ class RemoteReader(RecordForms):
 
     ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
     the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
-    that is used again once the next one is taken, so the owner must be done with a block by then.
+    that is used again once the next one is taken, or :meth:`release` is called, so the owner must be done with a block by then.
+    ``offsets``: what is known of the partition's tiers. ``on_ready`` is called, by any thread and under the engine's lock, when
+    there is something to take where there was nothing.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class RemoteReader(RecordForms):
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
         stop_at_local: bool = False,
         borrow: bool = False,
+        offsets: PartitionOffsets | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -65,10 +69,11 @@ class RemoteReader(RecordForms):
         self.end_offset = end_offset
         self.stop_at_local = stop_at_local
         self.borrow = borrow
+        self.on_ready = on_ready
         self.state = ReaderState.LOCATING
         self.next_offset = start_offset
         self.leader_epoch = leader_epoch
-        self.offsets = PartitionOffsets()
+        self.offsets = PartitionOffsets() if offsets is None else offsets
         self._engine = engine
         self._locating = False
         self._locate_at = 0.0
@@ -80,7 +85,7 @@ class RemoteReader(RecordForms):
         self._decoding: RangeRead | None = None
         self._ready: deque[ReadyBlock] = deque()
         self._taken: ReadyBlock | None = None
-        self._taken_at = 0.0
+        self._using: tuple[int, float] | None = None  # bytes of the block taken last, and when it was taken
         self._end: ReadEnd | None = None
         self._segment_id: object = None
 
@@ -92,10 +97,10 @@ class RemoteReader(RecordForms):
     def take(self) -> RecordBlock | ReadEnd | None:
         """The next block, the end, or ``None`` while nothing is there. Gives the memory of the block before back."""
         with self._engine.lock:
-            self._release_taken()
+            self._used()
             if self._ready:
                 self._taken = self._ready.popleft()
-                self._taken_at = self._engine.now()
+                self._using = self._taken.block.nbytes, self._engine.now()
                 self._engine.announce(self)
                 return self._taken.block
             if self.state is ReaderState.ENDING:
@@ -103,6 +108,11 @@ class RemoteReader(RecordForms):
                 self._engine.announce(self)
                 return self._end
             return None
+
+    def release(self) -> None:
+        """The owner is done with the block taken last: its memory is free, though it may be long until the next one comes."""
+        with self._engine.lock:
+            self._release_taken()
 
     @property
     def has_ready(self) -> bool:
@@ -123,7 +133,7 @@ class RemoteReader(RecordForms):
         """Gives the reader up. When it returns nothing more is delivered; what is in flight is dropped as it lands."""
         with self._engine.lock:
             self.state = transition(self.state, ReaderEvent.STOP)
-            self._release_taken()
+            self._used()
             self._drop_grants()
             while self._ready:
                 self._give_back(self._ready.popleft())
@@ -219,7 +229,7 @@ class RemoteReader(RecordForms):
             self._ahead_failed = self._after is None
         elif isinstance(answer, NotRemote):
             self._finish(answer.reason, out_of_range=answer.out_of_range)
-        else:
+        elif not task.ahead:  # else it is asked once more, now that it is needed
             self._finish(answer.cause, answer)
 
     def _awaits(self, offset: int) -> bool:
@@ -369,8 +379,14 @@ class RemoteReader(RecordForms):
         """Whether results for this grant are still wanted."""
         return grant in self._grants
 
+    def _used(self) -> None:
+        """The owner wants the next block, or none any more: so long it was busy with the one before."""
+        self._release_taken()
+        if self._using is not None:
+            self._engine.read_ahead.used(*self._using, self._engine.now())
+            self._using = None
+
     def _release_taken(self) -> None:
         if self._taken is not None:
-            self._engine.read_ahead.used(self._taken.block.nbytes, self._taken_at, self._engine.now())
             self._give_back(self._taken)
             self._taken = None

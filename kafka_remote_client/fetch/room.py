@@ -1,17 +1,21 @@
 """Whether one more range may be asked of the store now, and how large ranges and windows are to be. Pure (no I/O).
 
 A range needs a free place among those in flight, memory, and its share of the client's own rate limits. Where a limit is
-smaller than a range, ranges are as small as the limit, so that none costs more than about a second of it.
+smaller than a range, ranges are as small as the limit, so that none costs more than about a second of it. The memory is what
+the range and its records will need together, as far as the last ones tell: columns, and what was compressed.
 """
 
 from __future__ import annotations
 
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.memory import MemoryBudget
 from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
 from kafka_remote_client.fetch.rate_limit import RateLimits
 
 __all__ = ["Room"]
+
+_FADE = 0.9
 
 
 class Room:
@@ -24,17 +28,30 @@ class Room:
         largest = config.range_bytes if limit is None else min(config.range_bytes, limit)
         self.sizer = RangeSizer(largest, config.read_timeout_ms / 1000)
         self._limits = RateLimits(limit, config.max_requests_per_second)
+        self._range_bytes = self._held_bytes = 0.0
 
-    def has_for(self, size: int, in_flight: int, now: float) -> bool:
-        """Whether a range of ``size`` bytes may be asked for while ``in_flight`` others are."""
-        if in_flight >= self.read_ahead.in_flight(self.sizer.range_bytes) or not self.memory.fits(size):
+    def has_for(self, needs: int, in_flight: int, now: float) -> bool:
+        """Whether a range that needs so many bytes of memory may be asked for while ``in_flight`` others are."""
+        if in_flight >= self.read_ahead.in_flight(self.sizer.range_bytes) or not self.memory.fits(needs):
             return False
         return self._limits.delay(now) == 0
 
-    def take(self, size: int, now: float) -> int:
+    def take(self, read: RangeRead, now: float) -> int:
         """The range is asked for. The milliseconds for which the rate limits held it back."""
-        self.memory.force(size)
-        return round(1000 * self._limits.take(size, now))
+        read.needs = self.needs(read)
+        self.memory.force(read.needs)
+        return round(1000 * self._limits.take(read.size, now))
+
+    def needs(self, read: RangeRead) -> int:
+        """The memory to take for a range and for the records in it."""
+        grown = self._held_bytes > self._range_bytes
+        return read.needs or (round(read.size * self._held_bytes / self._range_bytes) if grown else read.size)
+
+    def decoded(self, size: int, held: int, begun: float, ended: float) -> None:
+        """A range of ``size`` bytes was decoded from ``begun`` to ``ended``; its records hold ``held`` bytes."""
+        self.read_ahead.decoded(size, begun, ended)
+        self._range_bytes = self._range_bytes * _FADE + size
+        self._held_bytes = self._held_bytes * _FADE + held
 
     def patience(self, now: float, longest: float) -> float:
         """Seconds after which there may be room by time alone, at most ``longest``."""

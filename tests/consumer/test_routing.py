@@ -31,6 +31,7 @@ class FakeReader:
         self.items = deque(items)
         self.offsets = PartitionOffsets()
         self.stopped = False
+        self.released = 0
 
     @property
     def has_ready(self) -> bool:
@@ -38,6 +39,9 @@ class FakeReader:
 
     def take(self) -> Any:
         return self.items.popleft() if self.items else None
+
+    def release(self) -> None:
+        self.released += 1
 
     def stop(self) -> None:
         self.stopped = True
@@ -54,6 +58,8 @@ class FakeEngine:
 
     def reader(self, topic: str, partition: int, offset: int, **options: Any) -> FakeReader:
         self.readers.append((topic, partition, offset, options))
+        if self.items:
+            options["on_ready"]()
         return FakeReader(self.items)
 
     def offsets(self, *asked: Any) -> Any:
@@ -119,6 +125,7 @@ def test_what_lies_in_the_tier_is_paused_and_read_from_the_exact_offset(rig: Rig
     assert (topic, partition, offset) == ("t", 0, 20)
     assert options["isolation_level"] is IsolationLevel.READ_COMMITTED
     assert options["stop_at_local"]
+    assert options["offsets"] == BOUNDS, "what was learnt a moment ago is not asked again"
 
 
 @pytest.mark.parametrize("offset", [100, 149, 1000, OFFSET_END, OFFSET_INVALID])
@@ -208,9 +215,12 @@ def test_the_broker_goes_on_at_the_exact_next_offset_with_its_epoch(rig: Rig) ->
     assert messages is not None
     assert [message.offset() for message in messages] == [20, 21]
     assert rig.flows.advanced == {flow}
+    reader: Any = flow.reader
+    assert reader.released == 0
     rest = rig.routing.take(10)
     assert rest is not None
     assert [message.offset() for message in rest] == [22]
+    assert reader.released == 1, "the memory of a block that is used up is free"
     assert rig.routing.take(10) is None
     assert (flow.route, flow.moved, flow.here.offset, flow.here.leader_epoch) == (Route.BROKER, False, 100, 7)
     assert rig.calls[1:] == [("seek", 100), ("resume", 100), ("seek", 100)]
@@ -327,6 +337,7 @@ def test_a_store_slower_than_the_broker_is_left_for_a_trial_and_then_for_a_while
         rig.engine.preference.landed(flow.key, segment(), 100, 1.0, in_flight=1, now=rig.clock.now)
     assert rig.engine.preference.leaves(flow.key, rig.clock.now)
     flow.reader.items.append(ReadEnd(SLOWER_THAN_BROKER, 30, 4, offsets=BOUNDS))
+    rig.flows.announce(flow)
     assert rig.routing.take(10) is None
     assert (flow.route, flow.next_offset, flow.failures) == (Route.BROKER, 30, 0)
     assert rig.fallbacks == {"slower-than-broker": 1}
@@ -346,6 +357,7 @@ def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> N
         rig.engine.preference.landed(flow.key, segment(), 10, 1.0, in_flight=1, now=rig.clock.now)
     assert rig.engine.preference.leaves(flow.key, rig.clock.now)
     flow.reader.items.append(ReadEnd(SLOWER_THAN_BROKER, 30, 4, offsets=BOUNDS))
+    rig.flows.announce(flow)
     assert rig.routing.take(10) is None
     rig.engine.watched, rig.inner_position = BOUNDS, 50
     for _ in range(11):

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
+
+if TYPE_CHECKING:
+    from kafka_remote_client.fetch.remote_reader import RemoteReader
 
 
 def state(*routes: Route) -> tuple[SubscriptionState, list[PartitionFlow]]:
@@ -33,22 +38,63 @@ def test_tells_routes_apart() -> None:
     assert [tp.partition for tp in flows.by_broker] == [0, 1]
 
 
-def test_turns_go_round_also_when_routes_change_in_between() -> None:
-    flows, _ = state(*[Route.REMOTE] * 3)
-    served = []
-    for _ in range(7):
-        served.append(next(flows.remote_flows()).partition)
-        flows.reroute()
-    assert served == [0, 1, 2, 0, 1, 2, 0]
-    assert [flow.partition for flow in flows.remote_flows()] == [1, 2, 0]
+class Reader:
+    """What a flow looks at to see whether there is something to take."""
+
+    def __init__(self) -> None:
+        self.has_ready = True
 
 
-def test_paused_flows_have_no_turn() -> None:
-    flows, made = state(Route.REMOTE, Route.REMOTE)
+def read(flows: SubscriptionState, made: list[PartitionFlow]) -> list[Reader]:
+    """Each flow gets a reader that has something."""
+    readers = [Reader() for _ in made]
+    for flow, reader in zip(made, readers, strict=True):
+        flow.reader = cast("RemoteReader", reader)
+        flows.announce(flow)
+    return readers
+
+
+def turns(flows: SubscriptionState, count: int) -> list[int]:
+    taken = [flows.next_ready() for _ in range(count)]
+    return [flow.partition for flow in taken if flow is not None]
+
+
+def test_turns_go_round_among_those_that_have_something() -> None:
+    flows, made = state(*[Route.REMOTE] * 4)
+    assert flows.next_ready() is None
+    readers = read(flows, made[:3])
+    assert turns(flows, 4) == [0, 1, 2, 0]
+    readers[1].has_ready = False
+    assert turns(flows, 3) == [2, 0, 2]
+    for _ in range(2):  # a second word adds no second turn
+        readers[1].has_ready = True
+        flows.announce(made[1])
+    assert turns(flows, 6) == [0, 2, 1, 0, 2, 1]
+    for reader in readers:
+        reader.has_ready = False
+    assert flows.next_ready() is None
+    read(flows, made[3:])
+    assert turns(flows, 2) == [3, 3]
+
+
+def test_routes_that_change_in_between_leave_the_turns_alone() -> None:
+    flows, made = state(*[Route.REMOTE] * 3)
+    readers = read(flows, made)
+    assert turns(flows, 1) == [0]
+    made[1].route, made[1].reader = Route.BROKER, None
+    flows.reroute()
+    assert turns(flows, 3) == [2, 0, 2]
+    made[1].reader = cast("RemoteReader", readers[1])
+    flows.announce(made[1])
+    assert turns(flows, 3) == [0, 2, 1]
+
+
+def test_paused_flows_are_not_read() -> None:
+    flows, made = state(Route.REMOTE, Route.BROKER)
     assert flows.set_paused(("t", 0), True) is made[0]
-    assert [flow.partition for flow in flows.remote_flows()] == [1]
+    assert not flows.any_remote
     flows.set_paused(("t", 0), False)
-    assert len(list(flows.remote_flows())) == 2
+    assert flows.any_remote
 
 
 def test_a_pause_outlives_the_assignment_of_a_partition_whose_topic_was_known() -> None:

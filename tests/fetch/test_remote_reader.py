@@ -25,7 +25,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
 from kafka_remote_client.fetch.partition_state import ReaderState
-from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.remote_reader import LocateTask, ReadEnd, RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
@@ -382,6 +382,51 @@ def test_memory_bounds_what_is_read_ahead() -> None:
                 assert item.reason == "local"
         # What was decoded is counted beside the range that it came from, so one range may come on top.
         assert 0 < seen <= 30_000 + 2 * 10_000
+
+
+def test_a_failure_asked_for_ahead_of_time_is_none_where_it_comes_after_all_was_read() -> None:
+    with rig() as made:
+        with made.engine.lock:
+            reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+            reader.started(task := LocateTask(reader, 0, -1, ahead=True))
+            reader.located(task, LocationError("nobody answers"), 0)
+            assert reader.state is ReaderState.LOCATING
+        rows, end = drain(reader)
+    assert_equal(rows, whole())
+    assert end.error is None
+
+
+def test_readers_that_wait_for_their_next_block_keep_no_memory_from_others() -> None:
+    """More readers than ranges fit the memory: the block that each of them took last must not fill it."""
+    config = attrs.evolve(CONFIG, buffer_memory=60_000)
+    with rig(GoldenTierSource(range_bytes=20_000), config=config) as made:
+        readers = [made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, borrow=True) for _ in range(8)]
+        counts, deadline = dict.fromkeys(readers, 0), Deadline(SystemClock(), 60.0)
+        going = list(readers)
+        while going:
+            assert made.engine.wait(deadline.remaining()), f"nothing comes any more, {made.engine.memory.held} bytes are held"
+            for reader in list(going):
+                item = reader.take()
+                if isinstance(item, RecordBlock):
+                    counts[reader] += len(item)
+                    reader.release()
+                elif item is not None:
+                    going.remove(reader)
+        assert set(counts.values()) == {TIERED_END}
+
+
+def test_who_waits_is_told_when_there_is_something_again() -> None:
+    told: list[bool] = []
+    with rig() as made:
+        reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, on_ready=lambda: told.append(made.engine.wait(0)))
+        while not isinstance(item := reader.take(), ReadEnd):
+            with made.engine.lock:
+                seen, empty = len(told), not reader.has_ready
+            if empty and item is None:
+                assert made.engine.wait(60)
+                assert len(told) == seen + 1
+    assert told
+    assert all(told)
 
 
 def test_many_partitions_share_one_engine() -> None:
