@@ -34,7 +34,7 @@ from kafka_remote_client.consumer.tier_log import TierLogs
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 
-__all__ = ["AssignedConsumer"]
+__all__ = ["AssignedConsumer", "RebalanceCallback"]
 
 _log = logging.getLogger(__name__)
 

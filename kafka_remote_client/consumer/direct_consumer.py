@@ -2,9 +2,10 @@
 
 Every call that delivers also polls the inner consumer, because only that counts for ``max.poll.interval.ms`` and serves
 callbacks. Records are gathered from both tiers into one list and handed out when the call returns. A callback that runs in
-between may seek, pause or revoke; what was gathered of that partition is then taken back. What is left in the list when a
-callback raises belongs to the next call. What poll() gathers ahead, from either tier, waits in handed_out.py: nearly all of its
-calls take the next message of that and do nothing else.
+between may seek, pause or revoke; what was gathered of that partition is then taken back. What a callback raises is held until
+the inner call has given its records (held_exceptions.py), and what is left in the list then belongs to the next call. What
+poll() gathers ahead, from either tier, waits in handed_out.py: nearly all of its calls take the next message of that and do
+nothing else.
 
 What is stored and where the inner consumer stands is its own affair here, so those calls go past AssignedConsumer's overrides,
 which are for the application.
@@ -19,8 +20,9 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.arguments import number, seconds
-from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
+from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer, RebalanceCallback
 from kafka_remote_client.consumer.call_gate import gated
+from kafka_remote_client.consumer.held_exceptions import HeldExceptions
 from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.tiered_consumer import TieredConsumer
 from kafka_remote_client.records import poll
@@ -48,7 +50,9 @@ class DirectConsumer(TieredConsumer):
         self._of_one_partition = False
         self._ahead = _AHEAD // _SAMPLE
         self._broker_records = 0
-        super()._start_direct(*parts)
+        self._held = HeldExceptions()
+        engine, remote, inner, clock = parts
+        super()._start_direct(engine, remote, self._held.over(inner), clock)
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         self._metrics.set_total("broker-fetch-records-total", self._broker_records)
@@ -174,7 +178,18 @@ class DirectConsumer(TieredConsumer):
                 self._gathered += arrived
             else:
                 self._gathered = arrived
+        self._held.come_out()
         return count
+
+    def _assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
+        return self._held.over_callback(super()._assigning(callback))
+
+    def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
+        return self._held.over_callback(super()._revoking(callback))
+
+    def _close_inner(self) -> None:
+        super()._close_inner()
+        self._held.come_out()
 
     def _count(self, arrived: list[Message]) -> None:
         """Counts records. To look at each message for an error costs as much as half of the delivery."""

@@ -1,0 +1,164 @@
+"""What a callback raises comes out of the call that served it, costs no record and does not keep close() from ending."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.consumer.held_exceptions import HeldExceptions
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import direct_settings, fill_topic, from_broker, small_cluster
+from tests.support.waiting import wait_until
+
+TOPIC = "orders"
+COUNT = 3_000
+OFTEN = 3
+"""Each third call of a callback raises."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Everything is local, so that confluent_kafka's own call has all records in hand."""
+    with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=1 << 20) as made:
+        fill_topic(made, TOPIC, COUNT)
+        yield made
+
+
+def fail(*_: object, **__: object) -> None:
+    raise LookupError("mine")
+
+
+def test_what_is_raised_is_held_and_comes_out_once() -> None:
+    held = HeldExceptions()
+    held.come_out()
+    held.over_callback(fail)("anything")
+    with pytest.raises(LookupError, match="mine"):
+        held.come_out()
+    held.come_out()
+
+
+def test_of_several_the_last_one_comes_out_as_with_confluent_kafka() -> None:
+    held = HeldExceptions()
+    for error in (ValueError("first"), KeyboardInterrupt(), KeyError("last")):
+
+        def raises(error: BaseException = error) -> None:
+            raise error
+
+        held.over_callback(raises)()
+    with pytest.raises(KeyError, match="last"):
+        held.come_out()
+
+
+def test_callbacks_and_the_logger_are_wrapped_and_everything_else_is_as_it_was() -> None:
+    told: list[tuple[Any, ...]] = []
+    logger = logging.Logger("of the application")  # noqa: LOG001 - it belongs to this test and not to the process
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append((record.levelno, record.getMessage()))  # type: ignore[method-assign] # a fake
+    logger.addHandler(handler)
+    given = {
+        **{name: lambda *what, name=name: told.append((name, *what)) for name in ("error_cb", "stats_cb", "throttle_cb")},
+        "on_commit": None,
+        "oauth_cb": fail,
+        "logger": logger,
+        "group.id": "g",
+    }
+    before = dict(given)
+    wrapped = HeldExceptions().over(given)
+    assert given == before
+    assert {name: wrapped[name] for name in ("on_commit", "oauth_cb", "group.id")} == {
+        "on_commit": None,
+        "oauth_cb": fail,
+        "group.id": "g",
+    }
+    for name in ("error_cb", "stats_cb", "throttle_cb"):
+        wrapped[name](1)
+    wrapped["logger"].log(logging.WARNING, "%s [%s] %s", "FAC", "client", "text")
+    assert told == [("error_cb", 1), ("stats_cb", 1), ("throttle_cb", 1), (logging.WARNING, "FAC [client] text")]
+    assert HeldExceptions().over({"logger": None, "stats_cb": "none"}) == {"logger": None, "stats_cb": "none"}
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_no_record_is_lost_by_what_callbacks_raise_and_close_ends(cluster: EmbeddedCluster, call: str) -> None:
+    told = [0]
+
+    def stats_cb(_: str) -> None:
+        told[0] += 1
+        if told[0] % OFTEN == 0:
+            raise LookupError("mine")
+
+    settings = direct_settings(cluster, enable_partition_eof=False, statistics_interval_ms=1) | {"stats_cb": stats_cb}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    came: list[int | None] = []
+    raised = [0]
+
+    def deliver() -> bool:
+        try:
+            messages = [consumer.poll(0.1)] if call == "poll" else consumer.consume(100, 0.1)
+            came.extend(message.offset() for message in messages if message is not None)
+        except LookupError:
+            raised[0] += 1
+        return len(came) >= COUNT and raised[0] > 0
+
+    wait_until(deliver, "all records, and an exception", pause=0)
+    assert came == list(range(COUNT))
+    assert from_broker(consumer) == COUNT
+    close(consumer)
+
+
+def close(consumer: Consumer) -> None:
+    """Statistics are told there, too, so it may raise; the consumer is closed then."""
+    with contextlib.suppress(LookupError):
+        consumer.close()
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.poll(0)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("where", ["on_assign", "on_revoke"])
+def test_what_a_rebalance_callback_raises_comes_out_and_no_record_is_lost(cluster: EmbeddedCluster, where: str) -> None:
+    consumer = Consumer(direct_settings(cluster, enable_partition_eof=False))
+    callbacks: dict[str, Callable[..., None]] = {where: fail}
+    consumer.subscribe([TOPIC], **callbacks)
+    came: list[int | None] = []
+    raised = [0]
+
+    def deliver() -> bool:
+        try:
+            came.extend(message.offset() for message in consumer.consume(100, 0.1))
+        except LookupError:
+            raised[0] += 1
+        return len(came) >= COUNT
+
+    wait_until(deliver, "all records", pause=0)
+    assert came == list(range(COUNT))
+    assert raised[0] == (where == "on_assign")
+    if where == "on_revoke":
+        with pytest.raises(LookupError, match="mine"):
+            consumer.close()
+    close(consumer)
+
+
+@pytest.mark.embedded
+def test_an_error_callback_that_raises_ends_the_call_at_once() -> None:
+    """confluent_kafka's own would tell of it when the call is over, in ten minutes."""
+    errors: list[KafkaError] = []
+
+    def error_cb(error: KafkaError) -> None:
+        errors.append(error)
+        if len(errors) == 1:
+            raise LookupError("mine")
+
+    nowhere = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, "error_cb": error_cb}
+    with Consumer({**nowhere, "fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"}) as consumer:
+        consumer.subscribe([TOPIC])
+        with pytest.raises(LookupError, match="mine"):
+            consumer.consume(1, 600)
+    assert errors
