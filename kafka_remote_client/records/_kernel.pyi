@@ -5,11 +5,14 @@ from confluent_kafka import Message
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.records.batch import BatchHeader, BatchRules
 from kafka_remote_client.records.columns import BinaryColumn, Buffer, HeaderColumns, Row
+from kafka_remote_client.records.message_layout import MessageLayout
 from kafka_remote_client.records.message_slice import SlicePoller
 
 FAULTS: dict[str, int]
 
 def crc32c(data: Buffer, hardware: bool = True) -> int: ...
+def message_image(message: Message) -> list[int]: ...
+def use_message_layout(found: MessageLayout | None) -> None: ...
 def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> BatchList: ...
 
 class BatchList(Sequence[BatchHeader]):

@@ -9,6 +9,7 @@ the Python functions. Every size is checked against the bytes left before it is 
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE, PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -23,6 +24,7 @@ from confluent_kafka import Message
 
 from kafka_remote_client.records.batch import BatchHeader, read_legacy_header
 from kafka_remote_client.records.faults import BatchFault, fault_error
+from kafka_remote_client.records.message_layout import message_layout
 from kafka_remote_client.records.payload import copy_records
 
 cdef extern from "_crc32c.h" nogil:
@@ -38,6 +40,10 @@ cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject **ob_item
 
+    ctypedef struct PyTypeObject:
+        object (*tp_alloc)(PyTypeObject *cls, Py_ssize_t items)
+
+    void Py_XINCREF(PyObject *o)
     void Py_XDECREF(PyObject *o)
     Py_ssize_t Py_REFCNT(object o)
     object PyObject_Call(object callable, object args, PyObject *kwargs)
@@ -130,6 +136,7 @@ def crc32c(const uint8_t[::1] data, bint hardware=True):
 include "_kernel_memory.pxi"
 include "_kernel_batches.pxi"
 include "_kernel_records.pxi"
+include "_kernel_messages.pxi"
 include "_kernel_columns.pxi"
 include "_kernel_builder.pxi"
 include "_kernel_slice.pxi"

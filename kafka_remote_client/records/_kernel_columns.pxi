@@ -128,8 +128,11 @@ cdef class Columns:
     def messages(self, str topic, int partition, int64_t start, int64_t stop):
         """``confluent_kafka.Message`` for the records ``[start, stop)``.
 
-        One argument tuple serves all calls for as long as nobody else holds it, which saves a third of the time.
+        Copies of one where their memory is known; else one argument tuple serves all calls for as long as nobody else holds it,
+        which saves a third of the time.
         """
+        if layout.words:
+            return self.copies(topic, partition, start, stop)
         cdef list found = []
         cdef object number = partition, epoch = None, timestamp = None, latency = -1.0, arguments = None
         cdef int64_t i, last_timestamp = 0
@@ -158,6 +161,24 @@ cdef class Columns:
             put(arguments, 7, timestamp)
             put(arguments, 9, epoch)
             found.append(PyObject_Call(Message, arguments, NULL))
+        return found
+
+    cdef list copies(self, str topic, int partition, int64_t start, int64_t stop):
+        cdef list found = PyList_New(stop - start)
+        cdef object pattern = None, message
+        cdef int64_t i, timestamp = 0
+        cdef int32_t epoch = 0, kind = 0
+        for i in range(start, stop):
+            if pattern is None or self.cells.epochs[i] != epoch or self.cells.timestamp_types[i] != kind:
+                epoch, kind = self.cells.epochs[i], self.cells.timestamp_types[i]
+                pattern = Message(topic, partition, 0, None, None, None, None, (kind + 1, 0), -1.0, epoch)
+            timestamp = self.cells.timestamps[i] if kind >= 0 else 0
+            message = copied(pattern, self.cells.offsets[i],
+                             self.slice(self.cells.keys[i], self.cells.key_sizes[i]),
+                             self.slice(self.cells.values[i], self.cells.value_sizes[i]),
+                             self.headers(i) if self.cells.header_counts[i] else None, timestamp)
+            Py_INCREF(message)
+            PyList_SET_ITEM(found, i - start, message)
         return found
 
     # What Arrow takes over without another copy

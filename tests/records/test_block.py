@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Message
 
 from kafka_remote_client.errors import UnsupportedFormatError
-from kafka_remote_client.records import RecordBlock, arrow, read_batches
-from tests.support.batches import Rec, batch
+from kafka_remote_client.records import RecordBlock, _kernel, arrow, read_batches
+from kafka_remote_client.records.message_layout import message_layout
+from tests.support.batches import Rec, batch, legacy_message
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -88,6 +92,55 @@ def test_messages_do_not_leak_references() -> None:
     assert [m.value() for m in messages] == [row[5] for row in found.rows()]
     del messages
     assert sys.getrefcount(topic) == before
+
+
+@pytest.fixture(params=["copies", "constructor"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Both ways in which the compiled kernel makes messages."""
+    try:
+        if request.param == "constructor":
+            _kernel.use_message_layout(None)
+        yield request.param
+    finally:
+        _kernel.use_message_layout(message_layout(Message, _kernel.message_image))
+
+
+def everything(message: Message) -> tuple[Any, ...]:
+    place = (message.topic(), message.partition(), message.offset(), message.leader_epoch(), message.timestamp())
+    return *place, message.key(), message.value(), message.headers(), message.error(), message.latency(), len(message)
+
+
+@pytest.mark.usefixtures("way")
+def test_messages_are_what_their_constructor_makes_of_rows() -> None:
+    old = legacy_message(300, None, magic=0) + legacy_message(301, b"x", timestamp=-5) + legacy_message(302, b"", attributes=8)
+    for found in (block(), read_batches(old)):
+        messages = found.messages("topic", 7)
+        for message, (offset, timestamp, kind, epoch, key, value, headers) in zip(messages, found.rows(), strict=True):
+            placed = (kind + 1, timestamp) if kind >= 0 else (0, 0)
+            made = Message("topic", 7, offset, key, value, headers or None, None, placed, -1.0, epoch)
+            assert type(message) is Message
+            assert everything(message) == everything(made)
+            assert gc.is_tracked(message) == gc.is_tracked(made)
+
+
+@pytest.mark.usefixtures("way")
+def test_messages_own_what_they_refer_to_and_nothing_else() -> None:
+    found, topic = block(), "a topic of its own"
+    before = sys.getrefcount(topic)
+    messages = found.messages(topic, 0)
+    (value, headers), nothing = (messages[0].value(), messages[0].headers()), sys.getrefcount(None)
+    assert (sys.getrefcount(value), sys.getrefcount(headers)) == (3, 3)
+    messages[1].set_value(b"another")
+    messages[1].set_key(b"another")
+    messages[1].set_headers([("name", b"1")])
+    assert (messages[1].key(), messages[1].value(), messages[1].headers()) == (b"another", b"another", [("name", b"1")])
+    assert (messages[0].value(), messages[2].value()) == (b"value", b"")
+    for _ in range(200):
+        found.messages(topic, 0)
+    del messages
+    assert sys.getrefcount(topic) == before
+    assert (sys.getrefcount(value), sys.getrefcount(headers)) == (2, 2)
+    assert abs(sys.getrefcount(None) - nothing) < 1000
 
 
 def test_arrow_has_sparks_kafka_schema() -> None:

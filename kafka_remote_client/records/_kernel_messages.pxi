@@ -1,0 +1,59 @@
+# Part of _kernel.pyx: messages as copies of one that the constructor made; see message_layout.py.
+
+cdef struct Layout:
+    Py_ssize_t words  # 0 = not known
+    Py_ssize_t topic
+    Py_ssize_t offset
+    Py_ssize_t key
+    Py_ssize_t value
+    Py_ssize_t headers
+    Py_ssize_t error
+    Py_ssize_t timestamp
+    uint64_t no_key
+    uint64_t no_value
+    uint64_t no_headers
+
+cdef Layout layout
+
+
+cdef inline uint64_t *words_of(object message) noexcept:
+    return <uint64_t *>(<uint8_t *><PyObject *>message + sizeof(PyObject))
+
+
+def message_image(message):
+    """The words of a message, without the head that all objects have."""
+    cdef Py_ssize_t i
+    return [words_of(message)[i] for i in range((type(message).__basicsize__ - sizeof(PyObject)) // sizeof(uint64_t))]
+
+
+def use_message_layout(found):
+    """From now on messages are copies, by a ``message_layout.MessageLayout``; None = the constructor makes them all."""
+    layout.words = 0
+    if found is not None:
+        layout.topic, layout.offset, layout.timestamp = found.topic, found.offset, found.timestamp
+        layout.key, layout.value, layout.headers, layout.error = found.key, found.value, found.headers, found.error
+        layout.no_key, layout.no_value, layout.no_headers = found.no_key, found.no_value, found.no_headers
+        layout.words = found.words
+
+
+cdef inline void refer(uint64_t *word, object found, uint64_t absent) noexcept:
+    """Puts a reference into a word of a message that owns nothing yet."""
+    word[0] = absent if found is None else <uint64_t><PyObject *>found
+    Py_XINCREF(<PyObject *>word[0])
+
+
+cdef object copied(object pattern, int64_t offset, object key, object value, object headers, int64_t timestamp):
+    """A message as ``pattern`` but for these. No Python runs between the copy and the last reference."""
+    cdef object made = (<PyTypeObject *>Message).tp_alloc(<PyTypeObject *>Message, 0)
+    cdef uint64_t *words = words_of(made)
+    memcpy(words, words_of(pattern), layout.words * sizeof(uint64_t))
+    words[layout.offset], words[layout.timestamp] = <uint64_t>offset, <uint64_t>timestamp
+    refer(words + layout.key, key, layout.no_key)
+    refer(words + layout.value, value, layout.no_value)
+    refer(words + layout.headers, headers, layout.no_headers)
+    Py_XINCREF(<PyObject *>words[layout.topic])
+    Py_XINCREF(<PyObject *>words[layout.error])
+    return made
+
+
+use_message_layout(message_layout(Message, message_image))
