@@ -140,7 +140,7 @@ class RecordedConsumer:
         """Where reading has to start, and which partitions start at a committed offset."""
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
         known: dict[Key, int] = {}
-        if asked:
+        if asked and not self._closed:  # who leaves a group is answered nothing more
             try:
                 answered = self.inner.committed(asked, timeout=_COMMITTED_SECONDS)
             except KafkaException:

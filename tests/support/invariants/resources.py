@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from kafka_remote_client.consumer.routing import TURNED_OFF
 from tests.support.history import (
     Assigned,
     Closed,
@@ -157,9 +158,14 @@ def miscounted(history: History, oracle: Oracle) -> list[Violation]:
     return found
 
 
+def _is_turned_off(event: Event) -> bool:
+    """Whether the application left the store: what waits of it is taken back then."""
+    return isinstance(event, FellBack) and event.cause == TURNED_OFF
+
+
 def _read_straight(history: History, counted: Counted) -> bool:
     """Whether everything that was gathered was handed out too: one assignment, read to its ends without a turn."""
     own = [e for e in history.events[: counted.number] if e.consumer == counted.consumer]
-    turned = any(isinstance(e, Sought | Paused | Revoked | Closed | Moved) for e in own)
+    turned = any(isinstance(e, Sought | Paused | Revoked | Closed | Moved) or _is_turned_off(e) for e in own)
     spans = [s for s in walk(history).spans if s.consumer == counted.consumer]
     return not turned and sum(isinstance(e, Assigned) for e in own) == 1 and all(s.end is not None for s in spans)
