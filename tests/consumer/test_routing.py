@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.config import RemoteFetchConfig
@@ -368,3 +368,21 @@ def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> N
     rig.clock.now += 1.0
     rig.routing.recheck()
     assert (flow.route, rig.engine.readers[-1][2]) == (Route.REMOTE, 90)
+
+
+@pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, None])
+def test_ends_and_records_of_the_inner_consumer_count_for_nothing_while_a_partition_is_read_directly(
+    rig: Rig, code: int | None
+) -> None:
+    """It was assigned at the high watermark, and may have been there before its pause took effect."""
+    flow = rig.adopted(20)
+    told = Message(topic="t", partition=0, offset=150, value=b"", error=None if code is None else KafkaError(code))
+    assert rig.routing.heeded(flow, told) is None
+    rig.routing.go_broker(flow)
+    assert rig.routing.heeded(flow, told) is told
+
+
+def test_other_errors_of_the_inner_consumer_are_told_whoever_reads_the_partition(rig: Rig) -> None:
+    error = Message(topic="t", partition=0, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    flow = rig.adopted(20)
+    assert rig.routing.heeded(flow, error) is error

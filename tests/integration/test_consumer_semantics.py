@@ -17,6 +17,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, FIRST_TIMESTAMP, STEP_MS, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS
+from tests.support.scenario import TransactionalTopic
 from tests.support.side_by_side import Side, code_of, same_on_both_sides, take
 from tests.support.waiting import wait_until
 
@@ -149,6 +150,28 @@ def test_commits_on_the_way_carry_the_offset_and_the_epoch_of_what_was_handed_ou
         return seen
 
     same_on_both_sides(kafka_broker, shim, script)
+
+
+def test_an_offset_is_committed_with_the_epoch_of_the_record_before_it_in_whichever_epoch_that_was_written(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
+) -> None:
+    written = transactional_topic.topic
+
+    def script(side: Side) -> object:
+        consumer = side.consumer()
+        consumer.assign([at(written, transactional_topic.deleted_before)])
+        seen: list[tuple[int | None, ...]] = []
+        while len({epoch for epoch, *_ in seen}) < len(transactional_topic.leader_epochs):
+            last = take(consumer, 100)[-1]
+            (told,) = consumer.commit(asynchronous=False) or []
+            (reached,) = consumer.position([at(written, 0)])
+            ((_, stored),) = side.committed(written)
+            seen.append((last.leader_epoch(), told.leader_epoch, reached.leader_epoch, stored))
+        return seen
+
+    seen = same_on_both_sides(kafka_broker, shim, script)
+    assert all(len(set(epochs)) == 1 for epochs in seen)
+    assert {epoch for epoch, *_ in seen} == set(transactional_topic.leader_epochs)
 
 
 @pytest.mark.parametrize("asynchronous", [True, False], ids=["asynchronous", "synchronous"])
