@@ -144,8 +144,10 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(at=st.lists(st.tuples(partitions, starts), max_size=3, unique_by=lambda place: place[0]), then=few)
     def assign(self, at: list[tuple[Key, int]], then: int) -> None:
         self._step()
+        self.pair.find()
         self.pair.settle()
         where = self._where(at)
+        self.pair.resume(key for key, _ in where)
         self.pair.places(lambda consumer, starts: consumer.assign(starts), where, alone=True)
         self._see_assignment()
         self.pair.deliver(then, by_poll)
@@ -153,13 +155,16 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(at=st.lists(st.tuples(partitions, starts), min_size=1, max_size=2, unique_by=lambda place: place[0]))
     def incremental_assign(self, at: list[tuple[Key, int]]) -> None:
         self._step()
+        self.pair.find()
         where = self._where(at)
+        self.pair.resume(key for key, _ in where if key not in self.pair.assigned)
         self.pair.places(lambda consumer, starts: consumer.incremental_assign(starts), where)
         self._see_assignment()
 
     @rule(keys=some_partitions)
     def incremental_unassign(self, keys: list[Key]) -> None:
         self._step()
+        self.pair.find()
         self.pair.settle()
         self.pair.leaves(lambda consumer: consumer.incremental_unassign([tp(key) for key in keys]), keys)
         self._see_assignment()
@@ -167,6 +172,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule()
     def unassign(self) -> None:
         self._step()
+        self.pair.find()
         self.pair.settle()
         self.pair.leaves(lambda consumer: consumer.unassign(), list(self.pair.assigned))
         self._see_assignment()
@@ -174,6 +180,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(key=partitions, place=places, then=few)
     def seek(self, key: Key, place: int, then: int) -> None:
         self._step()
+        self.pair.find()
         self.pair.settle()
         offset = self._offset(key, place)
         if key in self.pair.assigned:
@@ -187,6 +194,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 2), place=shares, then=few)
     def seek_what_is_assigned(self, number: int, place: int, then: int) -> None:
         self._step()
+        self.pair.find()
         self.pair.settle()
         for key in sorted(self.pair.assigned)[number : number + 1]:
             self._seek(key, self._offset(key, place))
@@ -195,6 +203,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(keys=some_partitions)
     def pause(self, keys: list[Key]) -> None:
         self._step()
+        self.pair.find()
         self.pair.settle()
         # Of a topic that it knows librdkafka also pauses what was never assigned; when it knows one is a matter of time.
         self.pair.both(lambda consumer: consumer.pause([tp(key) for key in keys if key in self.pair.known]))
@@ -203,8 +212,8 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(keys=some_partitions, then=few)
     def resume(self, keys: list[Key], then: int) -> None:
         self._step()
-        self.pair.both(lambda consumer: consumer.resume([tp(key) for key in keys]))
-        self.pair.paused -= set(keys)
+        self.pair.find()
+        self.pair.resume(keys, others=True)
         self.pair.deliver(then, by_poll)
 
     @rule(then=few)

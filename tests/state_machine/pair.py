@@ -9,7 +9,7 @@ errors and committed offsets are equal, whatever the machine is busy with.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -68,12 +68,19 @@ class Reading:
     """A partition as one consumer reads it since it was last told where.
 
     ``start``: None while only the broker knows. ``told``: how many records had come when the end was told last.
+    ``looked_up``: whether librdkafka asks the broker for the start; see :meth:`Pair.find`.
     """
 
     start: int | None
+    looked_up: bool = False
     came: int = 0
     told: int | None = None
     last: Message | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether the start is certainly no longer looked for."""
+        return not self.looked_up or self.came > 0 or self.told is not None
 
     @property
     def position(self) -> int:
@@ -185,15 +192,25 @@ class Pair:
         starts = {key: self._reading(key, offset) for key, offset in places}
         where = dict(places)
         for key, reading in starts.items():
-            if reading.start is None and (key in self.paused or not self.options.announces_ends):
-                # Nothing would tell when the end was found, and a place told before that is one that librdkafka forgets again.
-                where[key] = reading.start = self.world.ends[key]
+            if reading.looked_up and (key in self.paused or not self.options.announces_ends):
+                # Nothing would tell when it is found: see find().
+                reading.looked_up = False
+                where[key] = reading.start = self.world.ends[key] if reading.start is None else reading.start
         if _raised(self.both(lambda consumer: call(consumer, [tp(*place) for place in where.items()]))):
             return
         for side in self.sides:
             if alone:
                 side.readings.clear()
             side.readings |= {key: attrs.evolve(reading) for key, reading in starts.items()}
+        # librdkafka commits nothing below the committed offset that it began at, until another commit was made. Ours asks for
+        # that offset itself, so its librdkafka does not know of it.
+        begun = [
+            tp(key, reading.start)
+            for key, reading in starts.items()
+            if where[key] in (OFFSET_INVALID, OFFSET_STORED) and reading.start is not None and not reading.looked_up
+        ]
+        if begun:
+            self.both(lambda consumer: consumer.commit(offsets=begun, asynchronous=False))
         self.known |= starts.keys()
         for key, offset in where.items():
             if offset > self.world.ends[key]:  # the history says where the policy leads, the call did not
@@ -201,6 +218,28 @@ class Pair:
                 self.history.add(Sought, self.ours.consumer.name, place=Place(*key, at))
         for side in self.sides:
             self._take(side, by_poll, partial(_searching, side))
+
+    def find(self) -> None:
+        """Each delivers until something has come of every partition whose start is looked up.
+
+        For before a seek, a pause, an assignment: one that comes sooner librdkafka follows at first, and half a second later it
+        looks the start up once more and goes on from there.
+        """
+        for side in self.sides:
+            self._take(side, by_poll, partial(self._unfound, side))
+
+    def _unfound(self, side: Side) -> int:
+        return sum(not reading.found for key, reading in side.readings.items() if key not in self.paused)
+
+    def resume(self, keys: Iterable[Key], *, others: bool = False) -> None:
+        """Both resume what is paused of these partitions; ``others``: and are told of those too that are not.
+
+        Of one that is assigned anew while it is paused librdkafka now and then delivers all the same.
+        """
+        told = [key for key in keys if others or key in self.paused]
+        if told:
+            self.both(lambda consumer: consumer.resume([tp(key) for key in told]))
+        self.paused.difference_update(told)
 
     def leaves(self, call: Callable[[RecordedConsumer], Any], keys: Collection[Key]) -> None:
         """A call that gives partitions up."""
@@ -213,12 +252,12 @@ class Pair:
         if offset in (OFFSET_INVALID, OFFSET_STORED):
             ((_, _, offset, _, _),) = self.both(lambda consumer: consumer.inner.committed([tp(key)], PATIENCE_SECONDS))
         if offset == OFFSET_BEGINNING:
-            return Reading(0)
+            return Reading(0, looked_up=True)
         if 0 <= offset <= self.world.ends[key]:
             return Reading(offset)
         if offset == OFFSET_END or self.options.reset == "latest":
-            return Reading(None)
-        return Reading(0)
+            return Reading(None, looked_up=True)
+        return Reading(0, looked_up=True)
 
     # -- deliveries --------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.state_machine.machine import ConsumerMachine
@@ -42,6 +43,15 @@ def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shr
     try:
         # Hypothesis ends an example early now and then, to learn how short it may be; only who makes it small needs that.
         run_state_machine_as_test(again, settings=wanted, _min_steps=0 if shrinks else steps - 1)
+    except FlakyFailure as once:
+        # Hypothesis runs what failed again, to tell of it. That it did not fail again makes it no less of a failure.
+        error = once.exceptions[0]
+        for note in (
+            *getattr(once, "__notes__", ()),
+            f"seed {number}, {examples} examples of {steps} steps; passed when run again",
+        ):
+            error.add_note(note)
+        raise error from None
     except BaseException as error:
         error.add_note(f"seed {number}, {examples} examples of {steps} steps")
         raise

@@ -15,7 +15,7 @@ Made once per process. Records are produced and archived while machines run, so 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +32,7 @@ from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, error
 from tests.faults.streams import _topic_id, mixed_segments, write_stream
 from tests.support.embedded_topics import direct_settings, plain_settings, records
 from tests.support.history import Key, Record
+from tests.support.scripted_peer import CERTIFICATE
 
 __all__ = ["FAULTS", "ISOLATION", "KEYS", "PATIENCE_SECONDS", "World"]
 
@@ -103,7 +104,6 @@ class World:
         self.truth: dict[str, dict[Key, list[Record]]] = {level: {key: [] for key in KEYS} for level in ISOLATION}
         self.ends: dict[Key, int] = {}
         self.all_ends: dict[Key, set[int]] = {key: set() for key in KEYS}
-        self._readers: dict[str, confluent_kafka.Consumer] = {}
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self.origin)
@@ -117,6 +117,8 @@ class World:
                 signer=self.origin.signer,
             )
         )
+        shim: Any = self.cluster._shim
+        shim._loop.set_debug(False)  # by -X dev it notes a traceback for each callback, which is half of what it does
         self.origin.objects = _Files(self.cluster.directory)  # type: ignore[assignment] # nobody changes it
         archiver: Any = self.cluster._archiver
         for partition in range(4):
@@ -133,36 +135,49 @@ class World:
         with_topic = self.cluster.producer()
         with_topic.list_topics("empty", timeout=PATIENCE_SECONDS)
         for level in ISOLATION:
-            reader = confluent_kafka.Consumer(self.settings(isolation_level=level))
-            self._stack.callback(reader.close)
-            reader.assign([TopicPartition(*key, 0) for key in KEYS])
-            self._readers[level] = reader
-            self._read(level, set(KEYS))
+            with self._reader(isolation_level=level) as reader:
+                read = self._read(reader, dict.fromkeys(KEYS, 0))
+            for key in KEYS:
+                self.truth[level][key] += read[key]
+        # What is produced from now on is in no transaction, so either level has it, and at first it is the broker's own.
+        self._newest = self._stack.enter_context(self._reader(bootstrap_servers=self.cluster.mock_bootstrap_servers))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _read(self, level: str, wanted: set[Key]) -> None:
-        """Reads on until the partitions have said that they are at their ends."""
+    @contextmanager
+    def _reader(self, **more: object) -> Iterator[confluent_kafka.Consumer]:
+        reader = confluent_kafka.Consumer(self.settings(**more))
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def _read(self, reader: confluent_kafka.Consumer, starts: Mapping[Key, int]) -> dict[Key, list[Record]]:
+        """What partitions have from their starts on, until they have said that they are at their ends, which are noted.
+
+        Assigns and unassigns: to resume a partition takes librdkafka up to a second.
+        """
         deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        read: dict[Key, list[Record]] = {key: [] for key in starts}
         ends: dict[Key, int] = {}
-        reader = self._readers[level]
-        reader.resume([TopicPartition(*key) for key in wanted])
-        while any(ends.get(key, -1) < self.ends.get(key, 0) for key in wanted):
-            assert not deadline.expired(), f"{level}: only {ends} ended"
+        reader.assign([TopicPartition(*key, start) for key, start in starts.items()])
+        while any(ends.get(key, -1) < self.ends.get(key, 0) for key in starts):
+            assert not deadline.expired(), f"only {ends} ended"
             message = reader.poll(0.1)
             if message is None:
                 continue
             key = str(message.topic()), int(message.partition() or 0)
             if message.error() is None:
-                self.truth[level][key].append(Record.of(message))
+                read[key].append(Record.of(message))
             else:
                 ends[key] = int(message.offset() or 0)
-        reader.pause([TopicPartition(*key) for key in wanted])  # idle readers fetch a hundred times a second
-        for key in wanted:
+        reader.unassign()
+        for key in starts:
             self.ends[key] = max(self.ends.get(key, 0), ends[key])
             self.all_ends[key].add(self.ends[key])
+        return read
 
     # -- what happens to logs ----------------------------------------------------------------------------------------------
 
@@ -172,8 +187,10 @@ class World:
         start = self.ends[key]
         offsets = self.cluster.produce(topic, records(count, f"{topic}-{partition} from {start}"), partition=partition)
         self.ends[key] = max(offsets) + 1
+        read = self._read(self._newest, {key: start})
+        assert [record.offset for record in read[key]] == offsets
         for level in ISOLATION:
-            self._read(level, {key})
+            self.truth[level][key] += read[key]
 
     def archive(self) -> None:
         """What the broker has of full segments, and of all others too, is the tier's alone from now on."""
@@ -210,6 +227,7 @@ class World:
         direct = {
             **direct_settings(self.cluster),
             "remote.storage.fetcher.allowed.hosts": self.origin.authority,
+            "remote.storage.fetcher.ssl.ca.location": str(CERTIFICATE),  # never used, and soon read: the system's takes 20 ms
             "fetch.remote.location.timeout.ms": 5_000,
             "fetch.remote.read.timeout.ms": 200,
             "fetch.remote.connect.timeout.ms": 1_000,
