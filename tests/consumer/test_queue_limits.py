@@ -1,0 +1,102 @@
+"""Limits of librdkafka's queue hold for what comes by the broker, with direct fetch on as without it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import direct_settings, from_broker, plain_settings, small_cluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+TOPIC = "orders"
+COUNT = 4_000
+BATCH = 10
+VALUE = 1_000
+PAGE = 20_000
+"""What one answer of the broker holds: at least one batch, so this and a batch at most."""
+WHOLE = BATCH * (VALUE + 100)
+LIMITS = {"queued_max_messages_kbytes": 64, "queued_min_messages": COUNT, "fetch_message_max_bytes": PAGE}
+FEW = {"queued_min_messages": 50, "fetch_message_max_bytes": PAGE}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Everything is local: nothing of it is archived."""
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        for _ in range(COUNT // BATCH):
+            made.produce(TOPIC, [(None, b"v" * VALUE)] * BATCH)
+        yield made
+
+
+class Reader:
+    """A consumer of one kind that reads partition 0 from its beginning; what its queue held whenever statistics were told."""
+
+    def __init__(self, cluster: EmbeddedCluster, kind: str, **limits: object) -> None:
+        settings = (plain_settings if kind == "confluent" else direct_settings)(
+            cluster, enable_partition_eof=False, statistics_interval_ms=5, **limits
+        )
+        settings["stats_cb"] = self._told
+        if kind == "off":
+            settings["fetch.remote.enabled"] = False
+        self.queued: list[tuple[int, int]] = []
+        self.came = 0
+        self.consumer = (confluent_kafka.Consumer if kind == "confluent" else Consumer)(settings)
+        self.consumer.assign([TopicPartition(TOPIC, 0, 0)])
+
+    def _told(self, statistics: str) -> None:
+        partition: dict[str, Any] = json.loads(statistics)["topics"].get(TOPIC, {}).get("partitions", {}).get("0", {})
+        if partition:
+            self.queued.append((partition["fetchq_cnt"], partition["fetchq_size"]))
+
+    def read(self, call: str, limit: int = 20) -> int:
+        """One delivering call; how many records came."""
+        messages = [self.consumer.poll(0.1)] if call == "poll" else self.consumer.consume(limit, 0.1)
+        offsets = [message.offset() for message in messages if message is not None]
+        assert offsets == list(range(self.came, self.came + len(offsets)))
+        self.came += len(offsets)
+        return len(offsets)
+
+    def fill(self, count: int) -> None:
+        """Takes its time, record by record, until so many were seen to wait."""
+        wait_until(lambda: self.read("consume", 1) >= 0 and self.most >= count, f"{count} records to wait", pause=0.005)
+
+    @property
+    def most(self) -> int:
+        """The most records that were seen to wait."""
+        return max((count for count, _ in self.queued), default=0)
+
+
+@pytest.fixture(params=["confluent", "off", "on"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("call", ["poll", "consume"])
+@pytest.mark.parametrize(("limits", "most"), [(LIMITS, 64 * 1024), (FEW, 50 * (VALUE + 100))], ids=["bytes", "messages"])
+def test_a_queue_holds_its_limit_and_one_answer_at_most(
+    cluster: EmbeddedCluster, kind: str, call: str, limits: dict[str, object], most: int
+) -> None:
+    reader = Reader(cluster, kind, fetch_queue_backoff_ms=1, **limits)
+    with reader.consumer:
+        reader.fill(20)
+        wait_until(lambda: reader.read(call) >= 0 and reader.came >= COUNT, "all records", pause=0)
+        assert not isinstance(reader.consumer, Consumer) or kind != "on" or from_broker(reader.consumer) == COUNT
+    counts, sizes = zip(*reader.queued, strict=True)
+    assert 0 < max(sizes) <= most + PAGE + WHOLE
+    assert 0 < max(counts) < COUNT // 4
+
+
+def test_without_limits_of_its_own_the_same_queue_holds_more(cluster: EmbeddedCluster, kind: str) -> None:
+    """So that what the other tests see is the limits and nothing else."""
+    reader = Reader(cluster, kind)
+    with reader.consumer:
+        reader.fill(COUNT // 4)
