@@ -301,6 +301,10 @@ class ConsumerMachine(RuleBasedStateMachine):
         with suppress(TimeoutError):
             wait_until(same, "equal commits", seconds=_COMMIT_SECONDS, pause=0.01)
         assert same(), f"ours: {seen[0]}, plain: {seen[1]}"
+        # Until it has heard of a commit that was not waited for, librdkafka commits the same again. It hears of them in turn.
+        again = [TopicPartition(topic, number, offset) for topic, number, offset, *_ in seen[1] if offset >= 0][:1]
+        if again:
+            self.pair.both(lambda consumer: consumer.inner.commit(offsets=again, asynchronous=False))
 
     def _see_assignment(self) -> None:
         self.pair.both(lambda consumer: consumer.assignment())
