@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos state-machine groups fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos state-machine group-machines fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -64,8 +64,8 @@ EXAMPLES = 500
 state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (ARGS="--seed 7")
 	$(BIN)/python -X dev -m tests.state_machine.run --examples $(EXAMPLES) $(ARGS)
 
-groups: $(VENV)/.test artifacts ## groups of many members that come and go, ours and plain ones, on the real broker
-	$(PYTEST) --suite groups --numprocesses 2 --dist loadfile $(ARGS)
+group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker
+	$(PYTEST) --suite group-machines --numprocesses 2 --dist loadfile $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

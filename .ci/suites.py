@@ -28,8 +28,10 @@ SUITES = {
     "shim": (5, 4, "loadfile"),
     "consumer": (7, 4, "loadfile"),
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
+    "state-machine": (5, 6, "load"),  # mostly waits too
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
+    "groups": (5, 1, "loadfile"),
     "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
     "spark": (10, 2, "loadfile"),  # each worker has its own sessions: they are slow to start, and shared by its files
     "packaging-docs": (6, 2, "loadgroup"),
@@ -134,9 +136,9 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if {"broker", "parity", "stores", "spark"} & set(chosen):
+    if {"broker", "parity", "groups", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
-    if shutil.which("mvn") and {"broker", "parity", "stores", "spark"} & set(chosen):
+    if shutil.which("mvn") and {"broker", "parity", "groups", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
     if shutil.which("mvn") and "spark" in chosen:
         steps.append(["make", f"PYTHON={arguments.python}", "spark-parts"])

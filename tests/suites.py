@@ -17,31 +17,33 @@ SUITES = (
     "broker",
     "parity",
     "groups",
+    "group-machines",
     "stores",
     "spark",
     "packaging-docs",
     "fuzz",
 )
-CAMPAIGNS = frozenset({"state-machine", "groups"})
+CAMPAIGNS = frozenset({"group-machines"})
 """Those that are run for themselves, by a make target of the name."""
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
-_GROUPS = frozenset({"test_group_rebalances.py", "test_groups.py"})
+_OF_THEIR_OWN = {"integration/test_group_rebalances.py": "groups", "state_machine/test_groups.py": "group-machines"}
 
 
 def suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
-    ``state-machine``: the same command by command. ``groups``: many members, on the real broker. ``packaging-docs``: about the
-    tree, packages and documents. ``shim``: needs the embedded cluster or exercises the shim; ``consumer``: and is about
-    the consumer.
+    ``state-machine``: the same command by command. ``groups``: many members, on the real broker; ``group-machines``:
+    in random programs. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or
+    exercises the shim; ``consumer``: and is about the consumer.
     ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
     ``unit``: all else.
     """
-    folder = item.path.relative_to(_TESTS).parts[0]
-    if item.path.name in _GROUPS and folder in {"integration", "state_machine"}:
-        return "groups"
+    path = item.path.relative_to(_TESTS)
+    folder = path.parts[0]
+    if path.as_posix() in _OF_THEIR_OWN:
+        return _OF_THEIR_OWN[path.as_posix()]
     if folder == "state_machine":
         return "state-machine"
     if item.get_closest_marker("spark"):
