@@ -9,9 +9,9 @@ import attrs
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationThrottledError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
-from tests.fetch.test_remote_reader import CONFIG, Rig, assert_equal, expected, range_starts, rig, whole
 from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
 from tests.support.locations import ManualClock
+from tests.support.reader_rig import CONFIG, Rig, assert_equal, expected, range_starts, rig, whole
 from tests.support.waiting import wait_until
 
 TOPICS = ("codec-none-rdk", "codec-zstd-java")
