@@ -57,6 +57,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_many_partitions.py": "a thousand partitions, on the embedded cluster",
     "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
     "tests/consumer/test_queue_limits.py": "librdkafka's queue, on the embedded cluster",
+    "tests/consumer/test_throttling.py": "what an application is told of a broker that holds it back, on the embedded cluster",
     "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
     "tests/consumer/test_schema_registry.py": "serialisers of Schema Registry, on the embedded cluster",
     "tests/consumer/test_surface.py": "every public attribute, of all classes",

@@ -1,0 +1,103 @@
+"""A broker that holds a client back says so in its answers: ``throttle_cb`` is told on both tiers, as by the plain consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import confluent_kafka
+import pytest
+from confluent_kafka import ThrottleEvent, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.primitives import Buffer
+from kafka_remote_client.shim.broker import Ask
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.shim.embedded_broker import EmbeddedBroker
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    direct_settings,
+    fill_topic,
+    from_store,
+    plain_settings,
+    small_cluster,
+    take,
+    tiers,
+)
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+TOPIC = "orders"
+COUNT = 300
+HELD_BACK_MS = 20
+KINDS = ["confluent", "off", "on"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, COUNT)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker says with each answer to a Fetch that it held it back."""
+    answer = EmbeddedBroker._fetch
+
+    async def held_back(self: EmbeddedBroker, version: int, body: Buffer, ask: Ask) -> bytes:
+        response = fetch.decode_response(await answer(self, version, body, ask), version)
+        return fetch.encode_response(attrs.evolve(response, throttle_time_ms=HELD_BACK_MS), version)
+
+    monkeypatch.setattr(EmbeddedBroker, "_fetch", held_back)
+
+
+def consumer_of(cluster: EmbeddedCluster, kind: str, throttle_cb: Callable[[ThrottleEvent], None]) -> confluent_kafka.Consumer:
+    settings: dict[str, Any] = (plain_settings if kind == "confluent" else direct_settings)(cluster, enable_partition_eof=False)
+    settings["throttle_cb"] = throttle_cb
+    if kind == "off":
+        settings["fetch.remote.enabled"] = False
+    return (confluent_kafka.Consumer if kind == "confluent" else Consumer)(settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_held_back_is_told_so(cluster: EmbeddedCluster, kind: str) -> None:
+    told: list[ThrottleEvent] = []
+    with consumer_of(cluster, kind, told.append) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        assert [row[2] for row in take(consumer, COUNT)] == list(range(COUNT))
+        wait_until(lambda: consumer.poll(0.1) is None and bool(told), "a throttle event", seconds=PATIENCE_SECONDS, pause=0)
+        if isinstance(consumer, Consumer) and kind == "on":
+            assert from_store(consumer) == tiers(cluster, TOPIC).earliest_local
+    assert {type(event) for event in told} == {ThrottleEvent}
+    assert HELD_BACK_MS / 1000 in {event.throttle_time for event in told}
+    assert all(event.broker_id >= 0 and event.broker_name for event in told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_throttle_cb_raises_comes_out_and_costs_no_record(cluster: EmbeddedCluster, kind: str) -> None:
+    offsets: list[int] = []
+    raised: list[LookupError] = []
+
+    def throttle_cb(_: ThrottleEvent) -> None:
+        if not raised:
+            raise LookupError("of throttle_cb")
+
+    with consumer_of(cluster, kind, throttle_cb) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+
+        def done() -> bool:
+            try:
+                message = consumer.poll(0.1)
+            except LookupError as error:
+                raised.append(error)
+            else:
+                if message is not None:
+                    offsets.append(message.offset() or 0)
+            return bool(raised) and len(offsets) >= COUNT
+
+        wait_until(done, "the error and all records", seconds=PATIENCE_SECONDS, pause=0)
+    assert offsets == list(range(COUNT))
