@@ -28,7 +28,6 @@ SUITES = {
     "shim": (5, 4, "loadfile"),
     "consumer": (7, 4, "loadfile"),
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
-    "state-machine": (5, 6, "load"),  # mostly waits too
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
     "groups": (5, 1, "loadfile"),
