@@ -51,8 +51,9 @@ class DirectConsumer(TieredConsumer):
         self._ahead = _AHEAD // _SAMPLE
         self._broker_records = 0
         self._held = HeldExceptions()
-        engine, remote, inner, clock = parts
-        super()._start_direct(engine, remote, self._held.over(inner), clock)
+        _, _, inner, _ = parts
+        self._held.wrap(inner)
+        super()._start_direct(*parts)
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         self._metrics.set_total("broker-fetch-records-total", self._broker_records)
@@ -182,10 +183,10 @@ class DirectConsumer(TieredConsumer):
         return count
 
     def _assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
-        return self._held.over_callback(super()._assigning(callback))
+        return self._held.wrapped(super()._assigning(callback))
 
     def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
-        return self._held.over_callback(super()._revoking(callback))
+        return self._held.wrapped(super()._revoking(callback))
 
     def _close_inner(self) -> None:
         super()._close_inner()

@@ -9,7 +9,7 @@ References: ``CallState_end`` in confluent_kafka.c, ``Consumer_consume`` in Cons
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["HeldExceptions"]
@@ -24,17 +24,18 @@ class HeldExceptions:
     def __init__(self) -> None:
         self._raised: BaseException | None = None
 
-    def over(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """A consumer's settings, in which no callback raises, nor its logger."""
-        wrapped = dict(settings)
-        for name in _CALLBACKS:
-            if callable(wrapped.get(name)):
-                wrapped[name] = self.over_callback(wrapped[name])
-        if hasattr(wrapped.get("logger"), "log"):
-            wrapped["logger"] = _Logger(self.over_callback(wrapped["logger"].log))
-        return wrapped
+    def wrap(self, settings: dict[str, Any]) -> None:
+        """Puts callbacks and a logger that raise nothing in the place of a consumer's own.
 
-    def over_callback(self, callback: Callable[..., object]) -> Callable[..., None]:
+        In place: the parts that ask for locations have the same settings, and are to see what changes in them.
+        """
+        for name in _CALLBACKS:
+            if callable(settings.get(name)):
+                settings[name] = self.wrapped(settings[name])
+        if hasattr(settings.get("logger"), "log"):
+            settings["logger"] = _Logger(self.wrapped(settings["logger"].log))
+
+    def wrapped(self, callback: Callable[..., object]) -> Callable[..., None]:
         """``callback``, whose exceptions are held: of several the last one, as confluent_kafka has it."""
 
         def called(*args: object, **kwargs: object) -> None:

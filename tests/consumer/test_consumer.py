@@ -207,6 +207,22 @@ def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: Embedd
     plain.close()
 
 
+def test_new_credentials_are_those_of_connections_that_ask_for_locations_too(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+    build = module.build_engine
+
+    def builds(remote: Any, settings: dict[str, Any], *more: Any) -> Any:
+        given.append(settings)
+        return build(remote, settings, *more)
+
+    monkeypatch.setattr(module, "build_engine", builds)
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.set_sasl_credentials("user", "word")
+    assert (given[0]["sasl.username"], given[0]["sasl.password"]) == ("user", "word")
+
+
 def test_cached_watermarks_of_a_partition_that_is_read_directly_are_known(cluster: EmbeddedCluster) -> None:
     with Consumer(direct_settings(cluster)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])

@@ -37,7 +37,7 @@ def fail(*_: object, **__: object) -> None:
 def test_what_is_raised_is_held_and_comes_out_once() -> None:
     held = HeldExceptions()
     held.come_out()
-    held.over_callback(fail)("anything")
+    held.wrapped(fail)("anything")
     with pytest.raises(LookupError, match="mine"):
         held.come_out()
     held.come_out()
@@ -50,7 +50,7 @@ def test_of_several_the_last_one_comes_out_as_with_confluent_kafka() -> None:
         def raises(error: BaseException = error) -> None:
             raise error
 
-        held.over_callback(raises)()
+        held.wrapped(raises)()
     with pytest.raises(KeyError, match="last"):
         held.come_out()
 
@@ -68,9 +68,8 @@ def test_callbacks_and_the_logger_are_wrapped_and_everything_else_is_as_it_was()
         "logger": logger,
         "group.id": "g",
     }
-    before = dict(given)
-    wrapped = HeldExceptions().over(given)
-    assert given == before
+    wrapped = dict(given)
+    HeldExceptions().wrap(wrapped)
     assert {name: wrapped[name] for name in ("on_commit", "oauth_cb", "group.id")} == {
         "on_commit": None,
         "oauth_cb": fail,
@@ -80,7 +79,8 @@ def test_callbacks_and_the_logger_are_wrapped_and_everything_else_is_as_it_was()
         wrapped[name](1)
     wrapped["logger"].log(logging.WARNING, "%s [%s] %s", "FAC", "client", "text")
     assert told == [("error_cb", 1), ("stats_cb", 1), ("throttle_cb", 1), (logging.WARNING, "FAC [client] text")]
-    assert HeldExceptions().over({"logger": None, "stats_cb": "none"}) == {"logger": None, "stats_cb": "none"}
+    HeldExceptions().wrap(nothing := {"logger": None, "stats_cb": "none"})
+    assert nothing == {"logger": None, "stats_cb": "none"}
 
 
 @pytest.mark.embedded
