@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos state-machine group-machines fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos state-machine groups group-machines fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -63,6 +63,9 @@ chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in
 EXAMPLES = 500
 state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (ARGS="--seed 7")
 	$(BIN)/python -X dev -m tests.state_machine.run --examples $(EXAMPLES) $(ARGS)
+
+groups: $(VENV)/.test artifacts ## groups of four that are rebalanced eleven times, in every protocol, on the real broker
+	$(PYTEST) --suite groups $(ARGS)
 
 group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker
 	$(PYTEST) --suite group-machines --numprocesses 2 --dist loadfile $(ARGS)

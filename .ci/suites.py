@@ -30,7 +30,6 @@ SUITES = {
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
-    "groups": (5, 1, "loadfile"),
     "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
     "spark": (10, 2, "loadfile"),  # each worker has its own sessions: they are slow to start, and shared by its files
     "packaging-docs": (6, 2, "loadgroup"),

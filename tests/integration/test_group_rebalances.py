@@ -96,8 +96,6 @@ def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest
         def run(name: _Name) -> GroupRun:
             protocol, kind = name
             group = made.groups[name]
-            if protocol == "consumer":
-                shorten_sessions(running_broker, group)
 
             def of(kind: str) -> dict[str, Any]:
                 more = in_group(protocol, group)
@@ -108,6 +106,9 @@ def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest
             kinds = MIXED if kind == "mixed" else (kind,)
             return run_script(kinds, of, group_topic, PARTITIONS, made.oracle, directories[name])
 
+        for name, group in made.groups.items():
+            if "consumer" in name:
+                shorten_sessions(running_broker, group)
         with ThreadPoolExecutor(len(RUNS)) as pool:
             made.ended = {name: pool.submit(run, name) for name in RUNS}
         yield made
