@@ -134,10 +134,10 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if {"broker", "parity", "groups", "stores", "spark"} & set(chosen):
+    if {"broker", "parity", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
-    if shutil.which("mvn") and {"broker", "parity", "groups", "stores", "spark"} & set(chosen):
-        steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
+        if shutil.which("mvn"):
+            steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
     if shutil.which("mvn") and "spark" in chosen:
         steps.append(["make", f"PYTHON={arguments.python}", "spark-parts"])
     report.run("install", INSTALL_CEILING, steps, environment)
