@@ -11,12 +11,11 @@ from uuid import uuid4
 
 import pytest
 
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import ROOT
 from tests.support.group_topic import COUNT, FIRST_TIMESTAMP, STEP_MS, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct
+from tests.support.reading import PATIENCE_SECONDS, direct, shim_before
 
 pytestmark = pytest.mark.broker
 
@@ -33,8 +32,7 @@ def topic(kafka_broker: KafkaBroker) -> str:
 
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with Shim(ShimConfig(kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as running:
         yield running
 
 

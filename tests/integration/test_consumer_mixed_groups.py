@@ -18,12 +18,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_member import KINDS
 from tests.support.group_topic import COUNT, PARTITIONS
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, total
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before, total
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -39,8 +38,7 @@ _PATIENCE_SECONDS = 3 * PATIENCE_SECONDS
 
 @pytest.fixture(scope="module")
 def shim(running_broker: KafkaBroker) -> Iterator[Shim]:
-    with Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(running_broker) as running:
         yield running
 
 

@@ -12,11 +12,10 @@ import pytest
 from confluent_kafka import OFFSET_END, KafkaException, Message, Producer, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, FIRST_TIMESTAMP, STEP_MS, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS
+from tests.support.reading import PATIENCE_SECONDS, shim_before
 from tests.support.scenario import TransactionalTopic
 from tests.support.side_by_side import Side, code_of, same_on_both_sides, take
 from tests.support.waiting import wait_until
@@ -42,8 +41,7 @@ def local_start(kafka_broker: KafkaBroker, topic: str) -> int:
 
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker, topic: str) -> Iterator[Shim]:
-    with Shim(ShimConfig(kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as running:
         yield running
 
 

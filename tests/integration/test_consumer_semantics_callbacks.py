@@ -12,11 +12,10 @@ import confluent_kafka
 import pytest
 from confluent_kafka import Message, TopicPartition
 
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS
+from tests.support.reading import shim_before
 from tests.support.side_by_side import Side, code_of, same_on_both_sides
 from tests.support.waiting import wait_until
 
@@ -32,8 +31,7 @@ def topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker, topic: str) -> Iterator[Shim]:
-    with Shim(ShimConfig(kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as running:
         yield running
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import confluent_kafka
@@ -15,17 +14,21 @@ from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, by_consume, by_poll, direct, plain, read_to_end, row, settings, total
+from tests.support.reading import (
+    PATIENCE_SECONDS,
+    by_consume,
+    by_poll,
+    direct,
+    plain,
+    read_to_end,
+    row,
+    settings,
+    shim_before,
+    total,
+)
 from tests.support.scenario import TransactionalTopic
 
 pytestmark = pytest.mark.broker
-
-
-@contextmanager
-def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
-    with Shim(ShimConfig(bootstrap_servers=broker.bootstrap_servers, store=broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
-        yield running
 
 
 @pytest.fixture

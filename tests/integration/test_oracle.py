@@ -17,11 +17,9 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Producer, TopicPartiti
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.ledger import ledger
-from tests.support.reading import PATIENCE_SECONDS, direct, row, settings, total
+from tests.support.reading import PATIENCE_SECONDS, direct, row, settings, shim_before, total
 
 pytestmark = pytest.mark.broker
 
@@ -117,8 +115,7 @@ def test_every_record_is_the_oracles(kafka_broker: KafkaBroker) -> None:
     _write_all(kafka_broker)
     count = from_store = 0
     differences: list[tuple[str, int, int]] = []
-    with Shim(ShimConfig(bootstrap_servers=kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as shim:
         for isolation in ("read_committed", "read_uncommitted"):
             expected, _ = _digests(confluent_kafka.Consumer(settings(kafka_broker.bootstrap_servers, isolation)))
             found, metrics = _digests(Consumer(direct(shim, isolation)))

@@ -10,13 +10,24 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.history import History
 from tests.support.invariants.checker import check
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, Row, by_consume, by_poll, direct, plain, read_to_end, row, settings, total
+from tests.support.reading import (
+    PATIENCE_SECONDS,
+    Row,
+    by_consume,
+    by_poll,
+    direct,
+    plain,
+    read_to_end,
+    row,
+    settings,
+    shim_before,
+    total,
+)
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.scenario import TransactionalTopic
 
@@ -27,8 +38,7 @@ Take = Callable[[confluent_kafka.Consumer], list[Message]]
 
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with Shim(ShimConfig(bootstrap_servers=kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as running:
         yield running
 
 

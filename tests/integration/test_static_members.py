@@ -18,13 +18,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.history import Assigned, Fired, History, Revoked
 from tests.support.invariants.checker import check
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, total
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before, total
 from tests.support.recorder import RecordedConsumer, recorded
 
 pytestmark = pytest.mark.broker
@@ -53,8 +52,7 @@ def topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture(scope="module")
 def shim(running_broker: KafkaBroker) -> Iterator[Shim]:
-    with Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(running_broker) as running:
         yield running
 
 

@@ -17,11 +17,10 @@ from confluent_kafka import Producer, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, plain, settings, total
+from tests.support.reading import PATIENCE_SECONDS, direct, plain, settings, shim_before, total
 
 pytestmark = pytest.mark.broker
 
@@ -43,8 +42,7 @@ def topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with Shim(ShimConfig(kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as running:
-        assert running.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as running:
         yield running
 
 

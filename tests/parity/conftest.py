@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
 from tests.parity.stage import Stage
 from tests.parity.topics import write_topics
 from tests.support.artifacts import file_lock
 from tests.support.embedded_topics import fill_topic, small_cluster, tiers
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS
+from tests.support.reading import shim_before
 from tests.support.scenario import TransactionalTopic
 
 
@@ -36,8 +34,7 @@ def parity_topics(running_broker: KafkaBroker, transactional_topic: Transactiona
 @pytest.fixture
 def broker_stage(kafka_broker: KafkaBroker, parity_topics: dict[str, Any]) -> Iterator[Stage]:
     """The real broker and a shim before it."""
-    with Shim(ShimConfig(bootstrap_servers=kafka_broker.bootstrap_servers, store=kafka_broker.store_url)) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
+    with shim_before(kafka_broker) as shim:
         origin = shim.origin_url
         assert origin is not None
         yield Stage(shim.bootstrap_servers, kafka_broker.bootstrap_servers, origin.partition("//")[2], parity_topics)

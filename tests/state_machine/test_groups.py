@@ -9,8 +9,6 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
 from tests.state_machine.groups import PROTOCOLS, GroupMachine, GroupWorld
 from tests.state_machine.run import run
 from tests.support.artifacts import file_lock
@@ -18,7 +16,7 @@ from tests.support.group_topic import COUNT, write_group_topic
 from tests.support.history import History
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, settings
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before
 from tests.support.recorder import recorded
 from tests.support.waiting import wait_until
 
@@ -45,8 +43,7 @@ def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
             return len(Oracle.of(truth)) == PARTITIONS * COUNT
 
         wait_until(read, "all records", seconds=PATIENCE_SECONDS, pause=0)
-    with Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
+    with shim_before(running_broker) as shim:
 
         def of(kind: str, **more: Any) -> dict[str, Any]:
             if kind == "plain":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 
@@ -25,6 +27,7 @@ __all__ = [
     "read_to_end",
     "row",
     "settings",
+    "shim_before",
     "total",
 ]
 
@@ -39,6 +42,14 @@ PATIENT: dict[str, Any] = {
 """Wide enough for a loaded machine: for tests that allow no fallback."""
 
 Row: TypeAlias = tuple[Any, ...]
+
+
+@contextmanager
+def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
+    """A shim that is ready, in front of the real broker and its tier."""
+    with Shim(ShimConfig(broker.bootstrap_servers, store=broker.store_url)) as running:
+        assert running.wait_ready(PATIENCE_SECONDS)
+        yield running
 
 
 def settings(bootstrap_servers: str, isolation: str, **more: object) -> dict[str, Any]:
