@@ -239,19 +239,19 @@ from confluent_kafka import OFFSET_STORED, TopicPartition
 journal, topic, name, config = Path(sys.argv[1]), sys.argv[2], sys.argv[3], eval(sys.argv[4])
 consumer = recorded(Consumer, config, History(journal=journal), name)
 consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])
-while True:
+ended = False
+while not ended:
     for message in consumer.consume(7, 0.1):
         if message.error() is None:
             print(message.offset(), flush=True)
             consumer.store_offsets(message=message)
         else:
-            consumer.commit(asynchronous=False)
-            consumer.close()
-            sys.exit(0)
+            ended = True
     try:
         consumer.commit(asynchronous=False)
-    except Exception as error:
+    except Exception as error:  # nothing new: nothing came, or only the word that this is the end
         assert "NO_OFFSET" in str(error), error
+consumer.close()
 """
 
 
