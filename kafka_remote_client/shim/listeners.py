@@ -113,6 +113,8 @@ class Listeners:
     def _bind(self, node_id: int, port: int) -> None:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listening = socket.create_server((self._host, port), family=family, backlog=_BACKLOG)
+        # For the connections too, which asyncio sees to elsewhere and not here: a socket made so does not name its protocol.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host = self._config.advertised_host or self._host
         self._addresses[node_id] = (host, listening.getsockname()[1])
         loop = asyncio.get_running_loop()

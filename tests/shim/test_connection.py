@@ -103,6 +103,22 @@ def test_one_byte_at_a_time_will_do(spoken: Spoken) -> None:
         assert client.read().endswith(b"slower")
 
 
+def test_no_small_answer_waits_for_an_acknowledgement_of_the_one_before(spoken: Spoken) -> None:
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
+    ):
+        client.send(heartbeat(1))
+        client.read()
+        assert shim._proxy
+        (connection,) = shim._proxy._connections
+        for transport in (connection._client, connection._broker.transport):
+            assert transport
+            used = transport.get_extra_info("socket")
+            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), used
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
