@@ -159,9 +159,9 @@ def committing(cluster: EmbeddedCluster) -> str:
     consumer = nowhere(cluster)
 
     def commit() -> None:
-        with contextlib.suppress(KafkaException):  # there is no coordinator
-            consumer.commit(offsets=[TopicPartition(TOPIC, 0, 5)], asynchronous=False)
-        _PAUSE.wait(LONG)
+        while True:
+            with contextlib.suppress(KafkaException):  # there is no coordinator
+                consumer.commit(offsets=[TopicPartition(TOPIC, 0, 5)], asynchronous=False)
 
     said = interrupted(commit, "commit")
     assert consumer.assignment() == []

@@ -34,6 +34,8 @@ pytestmark = pytest.mark.embedded
 TOPIC = "orders"
 COUNT = 400
 HERE = [TopicPartition(TOPIC, 0)]
+_A_WHILE_SECONDS = 0.2
+"""In which a thread that is not held back gets somewhere."""
 
 
 @pytest.fixture(scope="module")
@@ -176,35 +178,29 @@ def test_coroutines_that_share_a_consumer_get_each_record_once(cluster: Embedded
     assert sorted(asyncio.run(scenario())) == list(range(COUNT))
 
 
-def _entered_elsewhere(gate: CallGate) -> Callable[[], bool]:
-    """Whether another thread could enter."""
+def _enters_elsewhere(gate: CallGate) -> threading.Event:
+    """Set once another thread could enter."""
+    entered = threading.Event()
 
-    def enter() -> bool:
-        entered = threading.Event()
+    def enter() -> None:
+        with gate:
+            entered.set()
 
-        def inside() -> None:
-            with gate:
-                entered.set()
-
-        thread = threading.Thread(target=inside, daemon=True)
-        thread.start()
-        thread.join(0.2)
-        return entered.is_set()
-
-    return enter
+    threading.Thread(target=enter, daemon=True).start()
+    return entered
 
 
 def test_gate_nests_for_its_caller_and_is_shut_for_others() -> None:
     gate = CallGate(lambda: 0)
-    other = _entered_elsewhere(gate)
     with gate:
         with gate:
-            assert not other()
-        assert not other()
-    assert other()
+            other = _enters_elsewhere(gate)
+            assert not other.wait(_A_WHILE_SECONDS)
+        assert not other.wait(_A_WHILE_SECONDS)
+    assert other.wait(PATIENCE_SECONDS)
 
 
 def test_gate_is_open_to_another_thread_of_the_same_caller() -> None:
     gate = CallGate(lambda: 7)
     with gate:
-        assert _entered_elsewhere(gate)()
+        assert _enters_elsewhere(gate).wait(PATIENCE_SECONDS)

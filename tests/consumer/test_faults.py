@@ -107,8 +107,8 @@ FAULTS: list[tuple[str, Callable[[EmbeddedCluster], None], dict[str, object], se
     ("down", lambda cluster: cluster.faults.store_down(), {}, {"unavailable", "breaker-open"}),
     (
         "slow",
-        lambda cluster: cluster.faults.slow_store(3.0),
-        {"fetch_remote_read_timeout_ms": 200},
+        lambda cluster: cluster.faults.slow_store(600),
+        {"fetch_remote_read_timeout_ms": 3_000},  # a store that is well answers within that on a loaded machine, too
         {"timeout", "breaker-open"},
     ),
     ("expired", lambda cluster: cluster.faults.expired_urls(), {}, {"expired"}),
