@@ -25,8 +25,9 @@ __all__ = ["DemoResult", "Fault", "TierTotals", "run_demo"]
 _GROUP = "demo"
 _BATCH = 500
 _PATIENCE_SECONDS = 60.0
-_SLOW_READ_TIMEOUT_MS = 500
-_SLOW_SECONDS = 2.0
+_BUSY_MACHINE_MS = 20_000
+_SLOW_READ_TIMEOUT_MS = 3_000
+_SLOW_SECONDS = 60.0
 
 
 class Fault(StrEnum):
@@ -116,6 +117,11 @@ def _consumer_config(cluster: EmbeddedCluster, fault: Fault | None) -> dict[str,
         # Small enough that a store which fails half way still has something to fail with.
         "fetch.remote.range.bytes": 1 << 20,
         "fetch.remote.buffer.memory": 16 << 20,
+        # All parts share this machine: what makes the consumer fall back is the fault, and not how busy the machine is.
+        "fetch.remote.location.timeout.ms": _BUSY_MACHINE_MS,
+        "fetch.remote.read.timeout.ms": _BUSY_MACHINE_MS,
+        "fetch.remote.min.bytes.per.second": 0,
+        "fetch.remote.slow.bytes.per.second": 0,
     }
     if fault is Fault.SLOW_STORE:
         config["fetch.remote.read.timeout.ms"] = _SLOW_READ_TIMEOUT_MS
