@@ -78,6 +78,8 @@ def test_they_say_what_was_read_from_which_tier_and_what_it_cost(
     assert total(metrics, "broker-fetch-records-total") == len(records) - len(direct_ones)
     payload = sum(len(message.key() or b"") + len(message.value() or b"") for message in direct_ones)
     assert total(metrics, "remote-fetch-record-bytes-total") >= payload
+    # The origin counts what it has sent once it has sent it.
+    wait_until(lambda: shim.metrics()["origin_bytes"] >= total(metrics, "remote-fetch-bytes-total"), "the origin's count")
     served = shim.metrics()
     assert total(metrics, "remote-fetch-request-total") == served["origin_requests"] > 5
     assert total(metrics, "remote-fetch-bytes-total") == served["origin_bytes"]
