@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import pytest
 
+from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.suites import SUITES, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import MissingPartError, file_lock
@@ -197,6 +198,13 @@ def aiven_tier(
         return AivenTier.load(facts)
 
     return written
+
+
+@pytest.fixture
+def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """The cluster ``running`` of a module; what a test breaks of it is well again after the test."""
+    yield running
+    running.faults.clear()
 
 
 @pytest.fixture(scope="session")

@@ -42,12 +42,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
         yield made
 
 
-@pytest.fixture
-def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    yield running
-    running.faults.clear()
-
-
 @pytest.fixture(scope="module")
 def expected(running: EmbeddedCluster) -> list[Row]:
     return plain_rows(running, TOPIC)

@@ -56,12 +56,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 @pytest.fixture
-def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    yield running
-    running.faults.clear()
-
-
-@pytest.fixture
 def consumer(cluster: EmbeddedCluster) -> Iterator[NotedConsumer]:
     made = NotedConsumer(direct_settings(cluster))
     yield made

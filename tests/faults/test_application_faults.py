@@ -55,12 +55,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
         yield made
 
 
-@pytest.fixture
-def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    yield running
-    running.faults.clear()
-
-
 @pytest.fixture(scope="module")
 def oracle(running: EmbeddedCluster) -> Oracle:
     return oracle_of(running, TOPIC, PARTITIONS)
@@ -115,13 +109,15 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
         made.subscribe([TOPIC])
         return made
 
-    def until(*members: RecordedConsumer, owned: bool = True) -> None:
-        """All members poll, a little at a time, until each has partitions."""
-        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    def until(*members: RecordedConsumer, partitions: int = 1) -> None:
+        """All members poll until each has so many partitions; so little at a time that none comes to an end meanwhile."""
         with ThreadPoolExecutor(len(members)) as pool:
-            while not all(one.assignment() for one in members):
-                assert not deadline.expired(), [one.assignment() for one in members]
+
+            def shared_out() -> bool:
                 list(pool.map(lambda one: one.consume(1, 0.1), members))
+                return all(len(one.assignment()) >= partitions for one in members)
+
+            wait_until(shared_out, f"{partitions} partitions or more for each", seconds=PATIENCE_SECONDS)
 
     first = member("first")
     until(first)
@@ -131,10 +127,7 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
     until(first, second)
     moves += 1
     first.close()
-    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
-    while len(second.assignment()) < len(PARTITIONS):
-        assert not deadline.expired()
-        second.consume(1, 0.1)
+    until(second, partitions=len(PARTITIONS))
     moves += 1
     third = member("third")
     until(second, third)
