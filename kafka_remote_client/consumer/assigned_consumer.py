@@ -7,7 +7,6 @@ librdkafka refuses ``store_offsets`` otherwise; where the application left it on
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -20,9 +19,10 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, Kaf
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
+from kafka_remote_client.consumer.arguments import are_partitions, invalid, is_stored
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.call_gate import Gate, gated
+from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
 from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.forked import refuse_after_fork
 from kafka_remote_client.consumer.handed_out import HandedOut
@@ -35,10 +35,6 @@ from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 
 __all__ = ["AssignedConsumer", "RebalanceCallback"]
-
-_log = logging.getLogger(__name__)
-
-_COMMITTED_SECONDS = 5.0
 
 RebalanceCallback = Callable[[confluent_kafka.Consumer, list[TopicPartition]], None]
 
@@ -61,7 +57,13 @@ class AssignedConsumer(Consumer):
         self._flows = SubscriptionState()
         self._tiers = TierLogs()
         self._gathered: list[Message] = []
-        self._handed_out = HandedOut(super(Consumer, self).store_offsets if self._stores_offsets else None)
+        self._commits = CommittedOffsets(
+            InnerOffsets(super().committed, super().commit, super().store_offsets),
+            self._flows,
+            stores=self._stores_offsets,
+            commits=behaviour.commits,
+        )
+        self._handed_out = HandedOut(self._commits.store_last if self._stores_offsets else None)
         self._routing = Routing(
             InnerConsumer(super().pause, super().resume, super().seek, super().position),
             engine,
@@ -94,7 +96,7 @@ class AssignedConsumer(Consumer):
             topics,
             on_assign=self._assigning(on_assign),
             on_revoke=self._revoking(on_revoke),
-            on_lost=self._revoking(on_lost or on_revoke),
+            on_lost=self._revoking(on_lost or on_revoke, lost=True),
         )
 
     def unsubscribe(self) -> None:
@@ -114,7 +116,7 @@ class AssignedConsumer(Consumer):
 
         return on_assign
 
-    def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
+    def _revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
         def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
             # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
             revoked = [flow for tp in partitions if (flow := self._flows.get(tp.topic, tp.partition)) is not None]
@@ -126,6 +128,7 @@ class AssignedConsumer(Consumer):
                 if callback is not None:
                     callback(self, partitions)
             finally:
+                self._commits.give_up([] if lost else revoked)
                 self._forget((tp.topic, tp.partition) for tp in partitions)
 
         return on_revoke
@@ -136,13 +139,13 @@ class AssignedConsumer(Consumer):
         self._settle()
         if not are_partitions(partitions):
             super().assign(partitions)  # raises
-        self._commit_taken_again(partitions)
-        flows = self._resolve(partitions)
+        self._commits.commit_taken_again([] if self._in_group else partitions)
         self._seal(self._flows)
+        self._commits.give_up(self._flows)
+        flows = self._resolve(partitions)
         self._routing.assign(super().assign, flows)
         self._forget(flow.key for flow in self._flows)
-        for flow in flows:
-            self._routing.adopt(flow)
+        self._adopt(flows)
 
     @gated
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
@@ -151,13 +154,15 @@ class AssignedConsumer(Consumer):
             super().incremental_assign(partitions)  # raises
         flows = self._resolve(partitions)
         self._routing.assign(super().incremental_assign, flows)
-        for flow in flows:
-            self._routing.adopt(flow)
+        self._adopt(flows)
 
     @gated
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
+        if are_partitions(partitions):
+            keys = ((tp.topic, tp.partition) for tp in partitions)
+            self._commits.give_up(flow for key in keys if (flow := self._flows.get(*key)) is not None)
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 
@@ -165,23 +170,14 @@ class AssignedConsumer(Consumer):
     def unassign(self) -> None:
         self._assigned_by_user = True
         self._seal(self._flows)
+        self._commits.give_up(self._flows)
         super().unassign()
         self._forget(flow.key for flow in self._flows)
 
-    def _commit_taken_again(self, partitions: list[TopicPartition]) -> None:
-        """What librdkafka would commit as it gives partitions up, and wait for before it begins with one it takes again."""
-        again = [tp for tp in partitions if is_stored(tp) and self._flows.get(tp.topic, tp.partition) is not None]
-        if again and self._behaviour.commits and not self._in_group:
-            # Asked first because a question to nobody ends after a time of ours, and a commit after a long one.
-            with suppress(KafkaException):  # nothing is stored, or nobody takes it
-                super().committed(again, timeout=_COMMITTED_SECONDS)
-                super().commit(asynchronous=False)
-
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
         """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
-        asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if is_stored(tp)]
-        stored = self._committed_starts(asked) if asked and not self._closing else {}
-        starts = [stored.get((tp.topic, tp.partition), tp) for tp in partitions]
+        committed = {} if self._closing else self._commits.starts(partitions)
+        starts = [self._start_of(tp, committed.get((tp.topic, tp.partition))) for tp in partitions]
         flows = [
             PartitionFlow(start.topic, start.partition, start.offset, epoch_of(start.leader_epoch), self._tiers)
             for start in starts
@@ -192,6 +188,19 @@ class AssignedConsumer(Consumer):
             self._make_known([] if self._serves_callbacks else flows)
             self._routing.learn_offsets(flows)
         return flows
+
+    def _adopt(self, flows: list[PartitionFlow]) -> None:
+        for flow in flows:
+            self._commits.adopt(flow)
+            self._routing.adopt(flow)
+
+    def _start_of(self, given: TopicPartition, committed: TopicPartition | None) -> TopicPartition:
+        """Where nothing is committed and the policy is "earliest", the beginning; else the broker path applies the policy."""
+        if committed is None or not is_stored(given):
+            return given
+        if committed.offset >= 0:
+            return committed
+        return TopicPartition(given.topic, given.partition, OFFSET_BEGINNING) if self._behaviour.resets_to_earliest else given
 
     def _make_known(self, flows: list[PartitionFlow]) -> None:
         """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later.
@@ -213,21 +222,6 @@ class AssignedConsumer(Consumer):
                 answered[index] = topic_partition(tp.topic, tp.partition, flow.assigned_at, flow.assigned_epoch)
         return answered
 
-    def _committed_starts(self, asked: list[TopicPartition]) -> dict[tuple[str, int], TopicPartition]:
-        """Committed offsets; where there is none and the policy is "earliest", the beginning. Empty when nobody answers."""
-        try:
-            committed = self.committed(asked, timeout=_COMMITTED_SECONDS)
-        except KafkaException as error:
-            _log.warning("committed offsets are unknown, so the broker path starts: %s", error)
-            return {}
-        found = {}
-        for tp in committed:
-            if tp.error is None and tp.offset >= 0:
-                found[tp.topic, tp.partition] = tp
-            elif tp.error is None and self._behaviour.resets_to_earliest:
-                found[tp.topic, tp.partition] = TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING)
-        return found
-
     def _seal(self, flows: Iterable[PartitionFlow]) -> None:
         """Settles, and notes what was handed out of partitions whose place may be lost."""
         self._settle()
@@ -237,6 +231,7 @@ class AssignedConsumer(Consumer):
 
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
         for flow in self._flows.remove(keys):
+            self._commits.forget(flow)
             self._take_back(flow)
             self._tiers.leave(flow.key)
 
@@ -363,17 +358,12 @@ class AssignedConsumer(Consumer):
     @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         self._handed_out.store()
-        return super().commit(*args, **kwargs)
+        return self._commits.commit(args, kwargs)
 
     @gated
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on, unless the arguments are none."""
-        message, offsets = both("message", "offsets", args, kwargs)
-        named = (message is None) != (offsets is None) and (type(message) is Message or are_partitions(offsets))
-        if self._stores_offsets and named:
-            super().assignment()  # raises where the consumer is closed
-            raise invalid("StoreOffsets failed: enable.auto.offset.store is true")
-        super().store_offsets(*args, **kwargs)
+        self._commits.store_offsets(args, kwargs)
 
     def close(self) -> None:
         """As confluent_kafka's; then all of direct fetch is stopped as well. Another thread's call that waits ends first."""
@@ -391,6 +381,8 @@ class AssignedConsumer(Consumer):
     def _close_inner(self) -> None:
         try:
             self._seal(self._flows)
+            if not self._in_group:
+                self._commits.give_up(self._flows)
         finally:
             super().close()
 

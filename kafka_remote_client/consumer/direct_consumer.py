@@ -185,8 +185,8 @@ class DirectConsumer(TieredConsumer):
     def _assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
         return self._held.wrapped(super()._assigning(callback))
 
-    def _revoking(self, callback: RebalanceCallback | None) -> RebalanceCallback:
-        return self._held.wrapped(super()._revoking(callback))
+    def _revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
+        return self._held.wrapped(super()._revoking(callback, lost=lost))
 
     def _close_inner(self) -> None:
         super()._close_inner()
@@ -216,30 +216,32 @@ class DirectConsumer(TieredConsumer):
             reached = self._reached() if batch else []
         if self._tiers.unplaced:
             self._place(batch)
-        if self._stores_offsets and reached:
+        if reached:
             with suppress(KafkaException):  # all were lost meanwhile, and lost partitions store nothing
                 super(AssignedConsumer, self).store_offsets(offsets=reached)
         return batch
 
     def _reached(self) -> list[TopicPartition]:
-        """The places that all partitions are at when everything gathered is handed out."""
+        """Moves positions to where everything gathered is handed out; gives what is to be stored."""
         flows, self._flows.advanced = self._flows.advanced, set()
         for flow in flows:
             flow.handed_out()
-        reached = [flow.handed for flow in flows]
+        stores = self._stores_offsets
+        reached = [flow.stores(flow.handed) for flow in flows] if stores else []
         for tp in super(AssignedConsumer, self).position(self._flows.by_broker):
             known = self._flows.get(tp.topic, tp.partition)
             if known is not None and tp.offset >= 0:
                 known.stands_at(tp)
-                reached.append(tp)
+                if stores:
+                    reached.append(known.stores(tp))
         return reached
 
     def _reached_in(self, batch: list[Message]) -> list[TopicPartition]:
-        """The places after the last record of each partition in ``batch``."""
+        """Moves positions past the last record of each partition in ``batch``; gives what is to be stored."""
         for message in batch:
             self._note_handed_out(message)
-        flows = {key: self._flows.get(*key) for key in map(key_of, batch)}
-        return [flow.handed for flow in flows.values() if flow is not None and flow.position >= 0]
+        flows = {key: self._flows.get(*key) for key in map(key_of, batch)} if self._stores_offsets else {}
+        return [flow.stores(flow.handed) for flow in flows.values() if flow is not None and flow.position >= 0]
 
 
 def _patience(deadline: Deadline | None) -> float:

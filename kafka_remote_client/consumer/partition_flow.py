@@ -11,6 +11,9 @@ was gathered and not handed out can be taken back.
 ``reached``             the offset after the last record gathered from the tier, ``reached_epoch`` that record's epoch
 ``position``            what ``Consumer.position`` answers: the offset after the last record handed out, OFFSET_INVALID
                         before the first and after a seek
+``stored``              what librdkafka would have stored of the application's offsets, ``highest_stored`` the furthest so far
+``floor``               the committed offset that it would have begun at: nothing stored up to there is committed, until
+                        another commit was made (committed_offsets.py)
 ======================  ================================================================================================
 """
 
@@ -68,6 +71,9 @@ class PartitionFlow:
         self.leader_epoch = leader_epoch
         self.reached = self.position = OFFSET_INVALID
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
+        self.stored: TopicPartition | None = None
+        self.highest_stored = self.floor = OFFSET_INVALID
+        self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.BROKER
         self.paused = False
         self.moved = False
@@ -221,6 +227,31 @@ class PartitionFlow:
         """All that was gathered was given to the application."""
         self.position = self.reached
         self.position_epoch = self.reached_epoch
+
+    def stores(self, place: TopicPartition) -> TopicPartition:
+        """Takes ``place`` for what is stored; gives what the inner consumer stores for it: this, or that nothing is stored."""
+        self.stored = place
+        offset = place.offset
+        self.highest_stored = max(self.highest_stored, offset)
+        if offset > self.floor:
+            return place
+        return self.bare if offset < 0 or self.withheld is not None else place
+
+    @property
+    def withheld(self) -> TopicPartition | None:
+        """What is stored and may not be committed: it is not past ``floor``, by leader epochs first where both have one."""
+        place = self.stored
+        if place is None or not 0 <= place.offset <= self.floor:
+            return None
+        epoch = epoch_of(place.leader_epoch)
+        known = UNKNOWN_EPOCH not in (epoch, self.floor_epoch)
+        return None if known and epoch > self.floor_epoch else place
+
+    def lift(self) -> TopicPartition | None:
+        """Another commit was made: what is stored may be committed. Gives what was withheld."""
+        withheld = self.withheld
+        self.floor, self.floor_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
+        return withheld
 
     def take_back(self, offset: int) -> None:
         """What was gathered from ``offset`` on was not handed out, and has to come again."""

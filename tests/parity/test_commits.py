@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
-from tests.parity.recording import is_end
+from tests.parity.recording import Recording, is_end
 from tests.parity.stage import Run, Stage, play
 
 pytestmark = pytest.mark.broker
@@ -216,5 +218,101 @@ def test_what_is_stored_after_a_seek_and_a_pause(broker_stage: Stage) -> None:
         consumer.unassign()
         consumer.attempts("commit", asynchronous=False)
         run.committed(at(run))
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def begins_at_its_commit(run: Run, offset: int, **settings: Any) -> Recording:
+    """A consumer that has read a record from where its group stands."""
+    first = run.open()
+    first.commit(offsets=[at(run, offset)], asynchronous=False)
+    first.close()
+    consumer = run.open(auto_commit_interval_ms=600_000, **settings)
+    consumer.assign([at(run)])
+    consumer.read(1)
+    return consumer
+
+
+@pytest.mark.parametrize("way", ["seek", "assign", "unassign and assign"])
+@pytest.mark.parametrize("commits", [True, False])
+def test_below_where_it_began_nothing_stored_is_committed_but_as_it_is_given_up(
+    broker_stage: Stage, commits: bool, way: str
+) -> None:
+    def scenario(run: Run) -> None:
+        consumer = begins_at_its_commit(run, 50, enable_auto_commit=commits)
+        if way == "seek":
+            consumer.seek(at(run, 10))
+        else:
+            if way == "unassign and assign":
+                consumer.unassign()
+            consumer.assign([at(run, 10)])
+        consumer.read(3)
+        consumer.attempts("commit", asynchronous=False)
+        consumer.read(2)
+        consumer.close()
+        run.committed(at(run))
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+@pytest.mark.parametrize("form", ["offsets", "message", "offsets, not waited for"])
+def test_below_where_it_began_everything_is_committed_after_a_commit_by_name(broker_stage: Stage, form: str) -> None:
+    def scenario(run: Run) -> None:
+        consumer = begins_at_its_commit(run, 50)
+        consumer.seek(at(run, 10))
+        messages = consumer.read(3)
+        consumer.refuses("commit", asynchronous=False)
+        if form == "message":
+            consumer.commit(message=messages[0], asynchronous=False)
+        else:
+            consumer.commit(offsets=[at(run, 11)], asynchronous=form != "offsets")
+            consumer.comes_to_answer([(run.topics["mixed"]["name"], 0, 11, None, None, None)], "committed", [at(run)], 30)
+        consumer.commit(asynchronous=False)
+        run.committed(at(run))
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_what_the_application_stores_below_where_it_began_is_committed_as_it_is_given_up(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = begins_at_its_commit(run, 50, enable_auto_commit=True, enable_auto_offset_store=False)
+        consumer.store_offsets(offsets=[at(run, 60)])
+        consumer.store_offsets(offsets=[TopicPartition(run.topics["mixed"]["name"], 0, 20, metadata="mine")])
+        consumer.refuses("commit", asynchronous=False)
+        consumer.incremental_unassign([at(run)])
+        consumer.comes_to_answer([(run.topics["mixed"]["name"], 0, 20, None, "mine", None)], "committed", [at(run)], 30)
+        consumer.assign([at(run, 20)])
+        messages = consumer.read(2)
+        consumer.store_offsets(message=messages[-1])
+        consumer.commit(asynchronous=False)
+        run.committed(at(run))
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_a_partition_that_somebody_set_back_meanwhile_is_committed_on_the_way(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = begins_at_its_commit(run, 50)
+        consumer.read(20)
+        consumer.commit(asynchronous=False)
+        consumer.unassign()
+        other = run.open()
+        other.commit(offsets=[at(run, 20)], asynchronous=False)
+        consumer.assign([at(run)])
+        consumer.read(3)
+        consumer.commit(asynchronous=False)
+        run.committed(at(run))
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+def test_a_partition_that_is_taken_again_begins_where_it_was_given_up_below_its_commit(broker_stage: Stage) -> None:
+    def scenario(run: Run) -> None:
+        consumer = begins_at_its_commit(run, 50, enable_auto_commit=True)
+        consumer.commit(asynchronous=False)
+        consumer.seek(at(run, 10))
+        consumer.read(3)
+        consumer.assign([at(run)])
+        consumer.read(1)
 
     play(broker_stage, scenario, reads_the_tier=True)

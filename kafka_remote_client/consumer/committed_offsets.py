@@ -1,0 +1,176 @@
+"""What is committed: where partitions begin by it, and what of the stored offsets may be.
+
+librdkafka commits a stored offset only past the one that it knows to be committed, which it began at or committed last. Not
+so as it gives a partition up: then it commits what is stored, wherever that is. Where a partition begins at what is
+committed, this is asked for here, and the inner consumer is told a number. So what it would know is kept here. An offset that
+it would not commit is *withheld*: in its place "nothing is stored" is stored, and it comes back when another commit was made,
+or when the partition is given up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import attrs
+from confluent_kafka import KafkaException, Message, TopicPartition
+
+from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
+from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
+
+__all__ = ["CommittedOffsets", "InnerOffsets"]
+
+_log = logging.getLogger(__name__)
+
+_COMMITTED_SECONDS = 5.0
+
+_Key = tuple[str, int]
+
+
+@attrs.frozen
+class InnerOffsets:
+    """The inner consumer's own calls."""
+
+    committed: Callable[..., list[TopicPartition]]
+    commit: Callable[..., list[TopicPartition] | None]
+    store_offsets: Callable[..., None]
+
+
+class CommittedOffsets:
+    """See the module. ``stores`` and ``commits``: ``enable.auto.offset.store`` and ``enable.auto.commit``."""
+
+    def __init__(self, inner: InnerOffsets, flows: SubscriptionState, *, stores: bool, commits: bool) -> None:
+        self._inner = inner
+        self._flows = flows
+        self._stores = stores
+        self._commits = commits
+        self._commits_stored = commits
+        self._floors: dict[_Key, TopicPartition] = {}
+        self._told: dict[_Key, int] = {}
+
+    # -- where partitions begin --------------------------------------------------------------------------------------------
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[_Key, TopicPartition]:
+        """What is committed of those that are to begin there; -1001 where nothing is. Empty when nobody answers."""
+        asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if is_stored(tp)]
+        for tp in asked:
+            self._floors.pop((tp.topic, tp.partition), None)
+        try:
+            answered = self._inner.committed(asked, timeout=_COMMITTED_SECONDS) if asked else []
+        except KafkaException as error:
+            _log.warning("committed offsets are unknown, so the broker path starts: %s", error)
+            return {}
+        found = {(tp.topic, tp.partition): tp for tp in answered if tp.error is None}
+        for key, tp in found.items():
+            if tp.offset >= 0:
+                self._begin(key, tp)
+        return found
+
+    def _begin(self, key: _Key, start: TopicPartition) -> None:
+        """A partition begins where it is committed. Somebody else may have committed less than the inner consumer knows of.
+
+        It would then commit nothing up to there, so it is told by the one thing that it heeds: the same offset once more.
+        """
+        if self._told.get(key, -1) > start.offset:
+            with suppress(KafkaException):
+                self._inner.commit(offsets=[start], asynchronous=False)
+                self._told[key] = start.offset
+        self._floors[key] = start
+
+    def adopt(self, flow: PartitionFlow) -> None:
+        """A partition is assigned anew; what librdkafka knew to be committed of it, it knows still."""
+        floor = self._floors.get(flow.key)
+        if floor is not None:
+            flow.floor, flow.floor_epoch = floor.offset, epoch_of(floor.leader_epoch)
+
+    def commit_taken_again(self, partitions: Iterable[TopicPartition]) -> None:
+        """What librdkafka would commit as it gives partitions up, and wait for before it begins with one it takes again."""
+        again = [flow for tp in partitions if is_stored(tp) and (flow := self._flows.get(tp.topic, tp.partition)) is not None]
+        stored = [flow.stored for flow in again if flow.stored is not None and flow.stored.offset >= 0]
+        if stored and self._commits:
+            # Asked first because a question to nobody ends after a time of ours, and a commit after a long one.
+            with suppress(KafkaException):  # nobody takes it
+                self._inner.committed(stored, timeout=_COMMITTED_SECONDS)
+                self._inner.commit(offsets=stored, asynchronous=False)
+
+    # -- while they are read -----------------------------------------------------------------------------------------------
+
+    def store_last(self, message: Message) -> None:
+        """A record was handed out, and its offset is stored by itself."""
+        flow = self._flows.get(*key_of(message))
+        if flow is not None:
+            self._inner.store_offsets(offsets=[flow.stores(_after(message))])
+
+    def store_offsets(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The application stores."""
+        message, offsets = both("message", "offsets", args, kwargs)
+        is_message, are_offsets = type(message) is Message, are_partitions(offsets)
+        if (message is None) == (offsets is None) or not (is_message or are_offsets):
+            self._inner.store_offsets(*args, **kwargs)  # raises
+        elif self._stores:
+            self._inner.store_offsets(offsets=[])  # raises where the consumer is closed
+            raise invalid("StoreOffsets failed: enable.auto.offset.store is true")
+        elif is_message and (message.error() is not None or message.offset() is None):
+            self._inner.store_offsets(message=message)  # raises
+        else:
+            self._inner.store_offsets(offsets=[self._let_through(tp) for tp in ([_after(message)] if is_message else offsets)])
+
+    def _let_through(self, place: TopicPartition) -> TopicPartition:
+        flow = self._flows.get(place.topic, place.partition)
+        return place if flow is None else flow.stores(place)
+
+    def commit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The application commits. From then on the offset committed is the one that librdkafka goes by."""
+        made = self._inner.commit(*args, **kwargs)
+        message, offsets = both("message", "offsets", args, kwargs)
+        if made is not None:
+            places = [tp for tp in made if tp.error is None and tp.offset >= 0]
+        elif message is None and offsets is None:
+            self._commits_stored = True  # which of them were, nobody says
+            places = []
+        else:
+            places = offsets if message is None else [_after(message)]
+        for place in places:
+            key = place.topic, place.partition
+            self._told[key] = place.offset if made is not None else max(place.offset, self._told.get(key, -1))
+            self._lift(key)
+        return made
+
+    def _lift(self, key: _Key) -> None:
+        if self._floors.pop(key, None) is None:
+            return
+        flow = self._flows.get(*key)
+        if flow is not None:
+            withheld = flow.lift()
+            self._give_back([] if withheld is None else [withheld])
+
+    # -- as they are given up ----------------------------------------------------------------------------------------------
+
+    def give_up(self, flows: Iterable[PartitionFlow]) -> None:
+        """Before partitions are taken from the inner consumer: it commits what is stored, if it commits by itself."""
+        if not self._commits:
+            return
+        withheld = {flow.key: place for flow in flows if (place := flow.withheld) is not None}
+        for key in withheld:
+            self._floors.pop(key, None)
+        self._give_back(list(withheld.values()))
+
+    def forget(self, flow: PartitionFlow) -> None:
+        """A partition was given up."""
+        if self._commits_stored:
+            self._told[flow.key] = max(flow.highest_stored, self._told.get(flow.key, -1))
+
+    def _give_back(self, withheld: list[TopicPartition]) -> None:
+        if withheld:
+            with suppress(KafkaException):  # it was lost meanwhile, and lost partitions store nothing
+                self._inner.store_offsets(offsets=withheld)
+
+
+def _after(message: Message) -> TopicPartition:
+    """The place after a record."""
+    topic, partition = key_of(message)
+    return topic_partition(topic, partition, offset_of(message) + 1, epoch_of(message.leader_epoch()))

@@ -1,0 +1,290 @@
+"""What may be committed, told by what the inner consumer is told to store and to commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
+
+KEY = ("t", 0)
+NOTHING = OFFSET_INVALID
+
+
+def at(offset: int, epoch: int = -1, partition: int = 0) -> TopicPartition:
+    return TopicPartition("t", partition, offset, leader_epoch=epoch)
+
+
+def places(partitions: list[TopicPartition]) -> list[tuple[int, int]]:
+    return [(tp.partition, tp.offset) for tp in partitions]
+
+
+class Inner:
+    """An inner consumer that has one offset committed, and notes what it is told."""
+
+    def __init__(self, committed: TopicPartition) -> None:
+        self.is_committed = committed
+        self.told: list[tuple[str, list[tuple[int, int]]]] = []
+        self.refuses = False
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        assert timeout > 0
+        self._heed()
+        return [self.is_committed for _ in partitions]
+
+    def commit(self, *args: Any, **kwargs: Any) -> list[TopicPartition] | None:
+        self._heed()
+        given = kwargs.get("offsets") or []
+        self.told.append(("commit", places(given)))
+        return None if kwargs.get("asynchronous", True) else given
+
+    def store_offsets(self, *args: Any, **kwargs: Any) -> None:
+        self._heed()
+        self.told.append(("store", places(kwargs.get("offsets") or [])))
+
+    def _heed(self) -> None:
+        if self.refuses:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+
+
+class Rig:
+    def __init__(self, *, committed: TopicPartition | None = None, stores: bool = True, commits: bool = True) -> None:
+        self.inner = Inner(at(50) if committed is None else committed)
+        self.flows = SubscriptionState()
+        self.offsets = CommittedOffsets(
+            InnerOffsets(self.inner.committed, self.inner.commit, self.inner.store_offsets),
+            self.flows,
+            stores=stores,
+            commits=commits,
+        )
+
+    def begin(self, offset: int = OFFSET_STORED) -> PartitionFlow:
+        """The partition is assigned, and what was told until then is forgotten."""
+        self.offsets.starts([at(offset)])
+        flow = PartitionFlow(*KEY, offset)
+        self.flows.add(flow)
+        self.offsets.adopt(flow)
+        return flow
+
+    def hand_out(self, *offsets: int) -> list[tuple[str, list[tuple[int, int]]]]:
+        for offset in offsets:
+            self.offsets.store_last(Message("t", 0, offset, leader_epoch=0))
+        return self.told()
+
+    def told(self) -> list[tuple[str, list[tuple[int, int]]]]:
+        told, self.inner.told = self.inner.told, []
+        return told
+
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        return self.offsets.commit(args, kwargs)
+
+
+def stored(offset: int, partition: int = 0) -> tuple[str, list[tuple[int, int]]]:
+    return "store", [(partition, offset)]
+
+
+def test_starts_are_asked_for_only_where_a_partition_begins_there() -> None:
+    rig = Rig()
+    assert rig.offsets.starts([at(7)]) == {}
+    assert rig.offsets.starts([at(OFFSET_INVALID)])[KEY].offset == 50
+    rig.inner.refuses = True
+    assert rig.offsets.starts([at(OFFSET_STORED)]) == {}
+
+
+def test_what_is_not_past_the_start_is_withheld() -> None:
+    rig = Rig()
+    rig.begin()
+    assert rig.hand_out(49, 50, 51, 10) == [stored(NOTHING), stored(51), stored(52), stored(NOTHING)]
+
+
+def test_nothing_is_withheld_where_nothing_was_committed() -> None:
+    rig = Rig(committed=at(OFFSET_INVALID))
+    rig.begin()
+    assert rig.hand_out(3) == [stored(4)]
+
+
+def test_nothing_is_withheld_of_a_partition_that_begins_at_a_number() -> None:
+    rig = Rig()
+    rig.begin(20)
+    assert rig.hand_out(3) == [stored(4)]
+
+
+def test_a_start_is_remembered_when_the_partition_is_assigned_anew_by_a_number() -> None:
+    rig = Rig(commits=False)
+    rig.begin()
+    rig.begin(20)
+    assert rig.hand_out(30) == [stored(NOTHING)]
+
+
+@pytest.mark.parametrize(
+    ("floor", "place", "withheld"),
+    [
+        (at(50, 3), at(40, 4), False),
+        (at(50, 3), at(40, 3), True),
+        (at(50, 3), at(40, 2), True),
+        (at(50, 3), at(40), True),
+        (at(50), at(40, 4), True),
+        (at(50, 3), at(50, 3), True),
+        (at(50, 3), at(51, 3), False),
+    ],
+)
+def test_leader_epochs_go_first_where_both_places_have_one(
+    floor: TopicPartition, place: TopicPartition, withheld: bool
+) -> None:
+    rig = Rig(committed=floor, stores=False)
+    rig.begin()
+    rig.offsets.store_offsets((), {"offsets": [place]})
+    assert rig.told() == [stored(NOTHING if withheld else place.offset)]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_after_a_commit_by_name_what_was_withheld_is_stored(waits: bool) -> None:
+    rig = Rig()
+    rig.begin()
+    rig.hand_out(10)
+    rig.commit(offsets=[at(12)], asynchronous=not waits)
+    assert rig.told() == [("commit", [(0, 12)]), stored(11)]
+    assert rig.hand_out(11) == [stored(12)]
+
+
+def test_a_message_is_committed_by_name_too_and_one_of_another_partition_is_none_of_this() -> None:
+    rig = Rig()
+    rig.begin()
+    rig.hand_out(10)
+    rig.commit(message=Message("t", 1, 12))
+    assert rig.told() == [("commit", [])]
+    rig.commit(Message("t", 0, 12))
+    assert rig.told() == [("commit", []), stored(11)]
+
+
+def test_a_commit_of_what_is_stored_that_nobody_waits_for_lifts_nothing() -> None:
+    rig = Rig()
+    rig.begin()
+    rig.hand_out(10)
+    rig.commit()
+    rig.told()
+    assert rig.hand_out(11) == [stored(NOTHING)]
+
+
+def test_a_commit_by_name_of_a_partition_that_is_no_longer_assigned_lifts_what_is_remembered() -> None:
+    rig = Rig()
+    flow = rig.begin()
+    rig.flows.remove([KEY])
+    rig.offsets.forget(flow)
+    rig.commit(offsets=[at(12)])
+    rig.begin(5)
+    rig.told()
+    assert rig.hand_out(5) == [stored(6)]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_was_withheld_comes_back_where_giving_up_commits(commits: bool) -> None:
+    rig = Rig(commits=commits)
+    flow = rig.begin()
+    rig.hand_out(10)
+    rig.offsets.give_up([flow])
+    assert rig.told() == ([stored(11)] if commits else [])
+    rig.begin(20)
+    assert rig.hand_out(20) == [stored(21 if commits else NOTHING)]
+
+
+def test_nothing_comes_back_of_a_partition_that_was_lost_meanwhile() -> None:
+    rig = Rig()
+    flow = rig.begin()
+    rig.hand_out(10)
+    rig.inner.refuses = True
+    rig.offsets.give_up([flow])
+    assert rig.told() == []
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_start_below_what_the_inner_consumer_may_know_is_committed_once_more(commits: bool) -> None:
+    rig = Rig(commits=commits)
+    flow = rig.begin()
+    rig.hand_out(70)
+    rig.offsets.forget(flow)
+    rig.begin()
+    assert rig.told() == ([("commit", [(0, 50)])] if commits else [])
+    rig.begin()
+    assert rig.told() == [], "it knows now"
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_the_application_committed_the_inner_consumer_knows(waits: bool, named: bool) -> None:
+    rig = Rig(commits=False)
+    flow = rig.begin()
+    rig.hand_out(70)
+    rig.commit(**({"offsets": [at(71)]} if named else {}), asynchronous=not waits)
+    rig.offsets.forget(flow)
+    rig.told()
+    rig.begin()
+    assert rig.told() == ([("commit", [(0, 50)])] if named or not waits else [])
+
+
+def test_a_start_that_cannot_be_committed_once_more_is_a_start_all_the_same() -> None:
+    rig = Rig()
+    flow = rig.begin()
+    rig.hand_out(70)
+    rig.offsets.forget(flow)
+    rig.inner.commit = _refused  # type: ignore[method-assign]  # the fake's own call
+    assert rig.offsets.starts([at(OFFSET_STORED)])[KEY].offset == 50
+
+
+def _refused(*_: Any, **__: Any) -> None:
+    raise KafkaException(KafkaError(KafkaError._STATE))
+
+
+@pytest.mark.parametrize(
+    ("commits", "again", "expected"),
+    [(True, OFFSET_STORED, [("commit", [(0, 11)])]), (True, 5, []), (False, OFFSET_STORED, [])],
+)
+def test_what_is_stored_is_committed_by_name_before_a_partition_is_taken_again(
+    commits: bool, again: int, expected: list[Any]
+) -> None:
+    rig = Rig(commits=commits)
+    rig.offsets.commit_taken_again([at(again)])
+    rig.begin()
+    rig.offsets.commit_taken_again([at(again)])
+    rig.hand_out(10)
+    rig.offsets.commit_taken_again([at(again)])
+    assert rig.told() == expected
+
+
+def test_the_application_stores_what_it_likes_where_it_is_not_withheld() -> None:
+    rig = Rig(stores=False)
+    rig.begin()
+    rig.offsets.store_offsets((Message("t", 0, 60, leader_epoch=0),), {})
+    rig.offsets.store_offsets((None, [at(30), at(30, partition=1)]), {})
+    rig.offsets.store_offsets((), {"offsets": [at(OFFSET_INVALID)]})
+    assert rig.told() == [stored(61), ("store", [(0, NOTHING), (1, 30)]), stored(NOTHING)]
+
+
+def test_storing_is_refused_while_it_is_automatic() -> None:
+    with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store"):
+        Rig().offsets.store_offsets((), {"offsets": [at(3)]})
+
+
+@pytest.mark.parametrize("stores", [True, False])
+@pytest.mark.parametrize("arguments", [{}, {"message": 5}, {"offsets": 5}, {"message": Message("t", 0, 5), "offsets": [at(3)]}])
+def test_arguments_that_are_none_are_the_inner_consumers_affair(arguments: dict[str, Any], stores: bool) -> None:
+    rig = Rig(stores=stores)
+    rig.inner.refuses = True
+    with pytest.raises(KafkaException) as raised:
+        rig.offsets.store_offsets((), arguments)
+    assert raised.value.args[0].code() == KafkaError._STATE
+
+
+def test_an_error_among_messages_is_refused_by_the_inner_consumer() -> None:
+    rig = Rig(stores=False)
+    rig.inner.refuses = True
+    with pytest.raises(KafkaException):
+        rig.offsets.store_offsets((Message("t", 0, 5, error=KafkaError(KafkaError._PARTITION_EOF)),), {})
+
+
+def test_a_record_of_a_partition_that_is_no_longer_assigned_is_not_stored() -> None:
+    assert Rig().hand_out(3) == []
