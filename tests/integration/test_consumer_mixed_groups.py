@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
 from uuid import uuid4
 
 import confluent_kafka
@@ -20,6 +19,7 @@ from confluent_kafka import TopicPartition
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_member import KINDS
+from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, PARTITIONS
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before, total
@@ -27,12 +27,6 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
-_CLASSIC: dict[str, Any] = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "eager": {"partition.assignment.strategy": "range", **_CLASSIC},
-    "cooperative": {"partition.assignment.strategy": "cooperative-sticky", **_CLASSIC},
-    "consumer": {"group.protocol": "consumer"},
-}
 _PATIENCE_SECONDS = 3 * PATIENCE_SECONDS
 
 
@@ -50,12 +44,7 @@ class Group:
         self.from_store: dict[str, int] = {}
         self._broker, self._shim, self._topic = broker, shim, topic
         self.id = f"mixed-{protocol}-{uuid4()}"
-        self._common = {
-            "group.id": self.id,
-            "enable.auto.commit": True,
-            "enable.partition.eof": False,
-            **PROTOCOLS[protocol],
-        }
+        self._common = {**in_group(broker, protocol, self.id), "enable.partition.eof": False}
         self._members: dict[str, confluent_kafka.Consumer] = {}
         self._kinds: dict[str, str] = {}
         self._pool = ThreadPoolExecutor(4)

@@ -13,12 +13,12 @@ from uuid import uuid4
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import file_lock
 from tests.support.group_script import GroupRun, begun_anew, run_script, undelivered, unexplained
+from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, PARTITIONS
 from tests.support.history import History
 from tests.support.invariants.checker import check
@@ -30,29 +30,12 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first test waits for all runs
 
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "eager": {"partition.assignment.strategy": "range"},
-    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
-    "consumer": {"group.protocol": "consumer"},
-}
-CLASSIC = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
+SESSION_MS = 10_000
+"""Of groups in the new protocol: some members are stopped until it is over."""
 MIXED = ("direct", "plain", "direct", "off")
 """A rolling change: each member that joins is of the next kind."""
 _Name = tuple[str, str]
 RUNS: list[_Name] = [(protocol, kind) for protocol in PROTOCOLS for kind in ("plain", "direct")] + [("eager", "mixed")]
-
-
-def in_group(protocol: str, group: str) -> dict[str, Any]:
-    common = {"group.id": group, "enable.auto.commit": True, "auto.commit.interval.ms": 1_000, **PROTOCOLS[protocol]}
-    return common if protocol == "consumer" else {**common, **CLASSIC}
-
-
-def shorten_sessions(broker: KafkaBroker, group: str) -> None:
-    """In this protocol it is the broker that says how long a member may be silent."""
-    entry = ConfigEntry("consumer.session.timeout.ms", "6000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    for future in broker.admin.incremental_alter_configs([resource]).values():
-        future.result(PATIENCE_SECONDS)
 
 
 def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
@@ -93,12 +76,14 @@ def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest
         made = Runs(oracle_of(running_broker, group_topic))
         directories = {name: tmp_path_factory.mktemp("-".join(name)) for name in RUNS}
 
+        # One after the other: the first use of an AdminClient is for one thread.
+        groups = {name: in_group(running_broker, name[0], group, session_ms=SESSION_MS) for name, group in made.groups.items()}
+
         def run(name: _Name) -> GroupRun:
-            protocol, kind = name
-            group = made.groups[name]
+            _, kind = name
+            more = {**groups[name], "auto.commit.interval.ms": 1_000}
 
             def of(kind: str) -> dict[str, Any]:
-                more = in_group(protocol, group)
                 if kind == "plain":
                     return settings(running_broker.bootstrap_servers, "read_committed", **more)
                 return direct(shim, "read_committed", **{**more, "fetch.remote.enabled": kind == "direct"})
@@ -106,9 +91,6 @@ def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest
             kinds = MIXED if kind == "mixed" else (kind,)
             return run_script(kinds, of, group_topic, PARTITIONS, made.oracle, directories[name])
 
-        for name, group in made.groups.items():
-            if "consumer" in name:
-                shorten_sessions(running_broker, group)
         with ThreadPoolExecutor(len(RUNS)) as pool:
             made.ended = {name: pool.submit(run, name) for name in RUNS}
         yield made

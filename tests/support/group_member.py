@@ -30,7 +30,7 @@ __all__ = ["KINDS", "LocalMember", "ProcessMember"]
 KINDS = {"direct": Consumer, "off": Consumer, "plain": confluent_kafka.Consumer}
 """``off``: ours with fetch.remote.enabled=false."""
 _POLL_SECONDS = 0.05
-_PATIENCE_SECONDS = 120.0
+_PATIENCE_SECONDS = 300.0
 
 
 class LocalMember:

@@ -132,7 +132,8 @@ class _Group:
             return set(shares) == {fair}
 
         try:
-            wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.02)
+            # Not so fast that nothing is left to read, however long the group takes.
+            wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25)
         except TimeoutError as error:
             error.add_note(f"they have {shares}")
             raise

@@ -14,7 +14,7 @@ COUNT = 400
 FIRST_TIMESTAMP, STEP_MS = 1_700_000_000_000, 1_000
 """Record ``n`` of each partition has the timestamp ``FIRST_TIMESTAMP + n * STEP_MS``."""
 _BATCH = 20
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 270
 
 
 def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITIONS) -> None:
@@ -34,4 +34,4 @@ def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITI
             value = b"%d of partition %d " % (number, partition) * 3
             producer.produce(topic, value, b"%d" % number, partition, timestamp=FIRST_TIMESTAMP + number * STEP_MS)
     assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
-    broker.wait_until_tiered(topic, *range(partitions))
+    broker.wait_until_tiered(topic, *range(partitions), seconds=_PATIENCE_SECONDS)

@@ -3,8 +3,9 @@
 A :class:`KafkaBroker` is a handle on a directory. Whoever has the directory can use, restart and stop the broker, so the
 workers of one test run share one: the first starts it, all others attach.
 
-Fast for tests (retention and tiering run every 500 ms), otherwise the broker's defaults. Stopping asks with SIGTERM first,
-which takes 0.6 s when tiering is idle, and kills when a copy under way would hold it up.
+Fast for tests (retention and tiering run every 500 ms) and with room for all reads of the tier that wait (past a hundred it
+would answer fetches with UNKNOWN_SERVER_ERROR), otherwise the broker's defaults. Stopping asks with SIGTERM first, which takes
+0.6 s when tiering is idle, and kills when a copy under way would hold it up.
 
 References: KIP-405, KIP-500, the properties of ``RemoteLogManagerConfig``.
 """
@@ -75,6 +76,7 @@ rsm.config.delete.on.close=false
 rsm.config.latency.file={directory}/latency-ms
 remote.log.metadata.manager.listener.name=PLAINTEXT
 remote.log.manager.task.interval.ms=500
+remote.log.reader.max.pending.tasks=10000
 rlmm.config.remote.log.metadata.topic.num.partitions=5
 rlmm.config.remote.log.metadata.topic.replication.factor=1
 rlmm.config.remote.log.metadata.initialization.retry.interval.ms=300

@@ -1,0 +1,40 @@
+"""What members of a group are set to in each protocol, so that they come to an agreement on a loaded machine too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.support.kafka_broker import KafkaBroker
+
+__all__ = ["PROTOCOLS", "in_group"]
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "eager": {"partition.assignment.strategy": "range"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+_SESSION_MS = 45_000
+_CLASSIC_HEARTBEAT_MS = 300
+_HEARTBEAT_MS = 2_000
+"""In the new protocol librdkafka gives up an answer that takes longer than this, and the broker tells a member only once which
+partitions it has to give up. Who has missed that keeps them until the time for a rebalance is over."""
+_REBALANCE_MS = 90_000
+_PATIENCE_SECONDS = 60.0
+
+
+def in_group(broker: KafkaBroker, protocol: str, group: str, *, session_ms: int = _SESSION_MS) -> dict[str, Any]:
+    """The settings of a member of ``group``.
+
+    ``session_ms``: how long a member may be silent in the new protocol, where the broker says so for the whole group.
+    """
+    members = {"group.id": group, "enable.auto.commit": True, **PROTOCOLS[protocol]}
+    if protocol != "consumer":
+        return {**members, "session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": _CLASSIC_HEARTBEAT_MS}
+    wanted = {"consumer.session.timeout.ms": session_ms, "consumer.heartbeat.interval.ms": _HEARTBEAT_MS}
+    entries = [ConfigEntry(name, str(ms), incremental_operation=AlterConfigOpType.SET) for name, ms in wanted.items()]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    for future in broker.admin.incremental_alter_configs([resource]).values():
+        future.result(_PATIENCE_SECONDS)
+    return {**members, "max.poll.interval.ms": _REBALANCE_MS}
