@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -12,7 +14,16 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.embedded import EmbeddedCluster
-from tests.support.embedded_topics import direct_settings, from_broker, plain_settings, small_cluster
+from tests.support.embedded_topics import (
+    direct_settings,
+    fill_topic,
+    from_broker,
+    from_store,
+    plain_settings,
+    small_cluster,
+    take,
+    tiers,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -100,3 +111,31 @@ def test_without_limits_of_its_own_the_same_queue_holds_more(cluster: EmbeddedCl
     reader = Reader(cluster, kind)
     with reader.consumer:
         reader.fill(COUNT // 4)
+
+
+def test_how_long_a_full_queue_waits_is_librdkafkas_affair_and_none_of_the_tiers(tmp_path: Path) -> None:
+    """librdkafka is given it as it stands. The tier is read past its queue, and handed over without such a wait."""
+    told: list[str] = []
+    logger = logging.getLogger("queue-limits")
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(_Into(told))
+    never = {"fetch_queue_backoff_ms": 300_000, "queued_min_messages": 1, "fetch_message_max_bytes": PAGE}
+    with small_cluster(tmp_path) as cluster:
+        topic = fill_topic(cluster, TOPIC)
+        with Consumer(direct_settings(cluster, debug="conf", **never), logger=logger) as consumer:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            rows = take(consumer, tiers(cluster, topic).earliest_local + 1)
+            assert from_store(consumer) == len(rows) - 1 > 100
+    assert sum(line.endswith("fetch.queue.backoff.ms = 300000") for line in told) == 1
+
+
+class _Into(logging.Handler):
+    """Keeps what is said."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._told.append(record.getMessage())
