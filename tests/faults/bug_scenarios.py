@@ -14,7 +14,6 @@ import attrs
 from confluent_kafka import KafkaException, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
@@ -25,6 +24,7 @@ from tests.faults.stage import EVEN, EVEN_BATCH, FORKED, MIXED, Evidence, Stage,
 from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
 from tests.support.history import Assigned, FellBack, History, Measured, Place, Polled, Record, Revoked
 from tests.support.invariants.oracle import Oracle
+from tests.support.reading import PATIENT_ENGINE
 from tests.support.recorder import RecordedConsumer
 from tests.support.waiting import wait_until
 
@@ -328,7 +328,7 @@ def _hoarded(stage: Stage, patience: float) -> Evidence:
     """Readers of which nobody takes anything: what they read ahead stays within the bound, but for what decoding adds to it."""
     evidence = Evidence(History(), Oracle({}), patience)
     clock, memory = SystemClock(), 150_000
-    config = RemoteFetchConfig(enabled=True, buffer_memory=memory)
+    config = attrs.evolve(PATIENT_ENGINE, buffer_memory=memory)
     engine = FetchEngine(GoldenTierSource(), ScriptedFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
     topic, bound = "codec-none-rdk", 2 * memory
 

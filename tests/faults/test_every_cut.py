@@ -19,7 +19,6 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
@@ -29,6 +28,7 @@ from kafka_remote_client.records.batch import BatchHeader
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from tests.support.golden import read_jsonl
 from tests.support.golden_tier import CutStream, GoldenTierSource, ScriptedFetcher, golden_path
+from tests.support.reading import PATIENT_ENGINE
 from tests.support.run_summary import RecordProperty
 
 TOPIC, START, END = "txn", 15, 241
@@ -171,8 +171,8 @@ class Reads:
     @contextmanager
     def _engine(self) -> Iterator[FetchEngine]:
         clock = ImpatientClock()
-        config = RemoteFetchConfig(
-            enabled=True, retries=self._retries, breaker_failures=2 * _PER_ENGINE, max_in_flight=self._in_flight
+        config = attrs.evolve(
+            PATIENT_ENGINE, retries=self._retries, breaker_failures=2 * _PER_ENGINE, max_in_flight=self._in_flight
         )
         engine = FetchEngine(SplitSource(range_bytes=8_000), self._fetcher, config, clock=clock, metrics=FetchMetrics(clock))
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
@@ -25,6 +25,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import WritableBuffer
 from tests.support.batches import Rec, batch
 from tests.support.locations import location, segment
+from tests.support.reading import PATIENT_ENGINE
 
 _BATCH = batch(0, [Rec(0, b"key", b"v" * (1 << 20))])
 _COUNT = 1 + (1 << 30) // len(_BATCH)
@@ -106,7 +107,7 @@ class LargeSegment:
 @pytest.mark.fault("F72")
 def test_a_segment_of_one_gib_is_read_in_bounded_memory() -> None:
     clock = SystemClock()
-    config = RemoteFetchConfig(enabled=True, buffer_memory=_BUFFER, read_timeout_ms=60_000)
+    config = attrs.evolve(PATIENT_ENGINE, buffer_memory=_BUFFER)
     engine = FetchEngine(LargeSegment(), EndlessFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
     size = most = count = 0
     try:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationError, LocationExpiredError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch import engine as engines
 from kafka_remote_client.fetch.engine import FetchEngine
@@ -20,15 +19,15 @@ from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLo
 from kafka_remote_client.plugin import ReadableStream
 from kafka_remote_client.records import read_batches
 from tests.support.golden_tier import STORE_ROOT, GoldenTierSource, ScriptedFetcher, golden_path
+from tests.support.reading import PATIENT_ENGINE
 
 TOPIC, TIERED_END = "codec-none-rdk", 4200
-PATIENT = RemoteFetchConfig(enabled=True, read_timeout_ms=60_000, location_timeout_ms=60_000)  # no machine is that slow
 
 
 @pytest.fixture
 def engine() -> Iterator[FetchEngine]:
     clock = SystemClock()
-    made = FetchEngine(GoldenTierSource(), ScriptedFetcher(), PATIENT, clock=clock, metrics=FetchMetrics(clock))
+    made = FetchEngine(GoldenTierSource(), ScriptedFetcher(), PATIENT_ENGINE, clock=clock, metrics=FetchMetrics(clock))
     yield made
     made.close()
     assert made.memory.held == 0
@@ -108,7 +107,7 @@ def test_a_fetcher_that_cannot_be_closed_leaves_nothing_else_open(caplog: pytest
             raise KeyError("defect")
 
     clock, source = SystemClock(), GoldenTierSource()
-    made = FetchEngine(source, Defective(), PATIENT, clock=clock, metrics=FetchMetrics(clock))
+    made = FetchEngine(source, Defective(), PATIENT_ENGINE, clock=clock, metrics=FetchMetrics(clock))
     reader = made.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
     threads = list(made._threads)
     made.close(60.0)
@@ -145,7 +144,7 @@ def test_a_slow_store_is_left_once_what_it_was_asked_for_has_come(
     clock, fetcher = SystemClock(), HeldFetcher({20_203: [fault]} if fault else None)
     bounds = PartitionOffsets(log_start=0, earliest_local=TIERED_END, high_watermark=TIERED_END)
     source, metrics = GoldenTierSource(bounds), FetchMetrics(clock)
-    made = FetchEngine(source, fetcher, PATIENT, clock=clock, metrics=metrics)
+    made = FetchEngine(source, fetcher, PATIENT_ENGINE, clock=clock, metrics=metrics)
     asked: list[object] = []
 
     def leaves(*args: object) -> bool:

@@ -17,7 +17,6 @@ import cramjam
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
@@ -36,6 +35,7 @@ from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import UrlSigner
 from tests.support.aiven import AivenWriter, key_ring
+from tests.support.reading import PATIENT_ENGINE
 from tests.support.shim_fakes import FakeAsk, client_request, tagged_fetch
 from tests.support.tier import TIP, MemoryStore, Tier, batch
 
@@ -215,7 +215,7 @@ class Source(ListingLocationSource):
 
 def rows_and_end(laid: Laid, source: Source) -> tuple[list[tuple[Any, ...]], ReadEnd]:
     clock = SystemClock()
-    config = RemoteFetchConfig(enabled=True, retries=0)
+    config = attrs.evolve(PATIENT_ENGINE, retries=0)
     fetcher = ChunkedFetcher(StoreFetcher(laid.store))
     engine = FetchEngine(source, fetcher, config, clock=clock, metrics=FetchMetrics(clock), formats=CHUNKED_FORMATS)
     rows: list[tuple[Any, ...]] = []

@@ -11,6 +11,7 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
@@ -18,6 +19,7 @@ from tests.support.kafka_broker import KafkaBroker
 __all__ = [
     "PATIENCE_SECONDS",
     "PATIENT",
+    "PATIENT_ENGINE",
     "UNHURRIED",
     "Row",
     "by_consume",
@@ -40,6 +42,16 @@ PATIENT: dict[str, Any] = {
     **UNHURRIED,
 }
 """Wide enough for a loaded machine: for tests that allow no fallback."""
+
+PATIENT_ENGINE = RemoteFetchConfig(
+    enabled=True,
+    location_timeout_ms=60_000,
+    read_timeout_ms=60_000,
+    connect_timeout_ms=60_000,
+    min_bytes_per_second=0,
+    slow_bytes_per_second=0,
+)
+"""The same for an engine without a consumer."""
 
 Row: TypeAlias = tuple[Any, ...]
 
