@@ -25,7 +25,7 @@ from tests.support.reading import PATIENCE_SECONDS, direct, plain, settings, shi
 pytestmark = pytest.mark.broker
 
 PARTITIONS = range(2)
-BATCH = 60
+BATCH = 100
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "range": {"partition.assignment.strategy": "range"},
     "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
@@ -56,7 +56,7 @@ def transform(consumer: Consumer, producer: Producer, written: str) -> int:
     """Until everything is in a transaction that committed, every third one aborting; how many aborted."""
     first: dict[int, TopicPartition] = {}
     done = turns = aborted = 0
-    deadline = Deadline(SystemClock(), 3 * PATIENCE_SECONDS)
+    deadline = Deadline(SystemClock(), 4 * PATIENCE_SECONDS)
     while done < COUNT * len(PARTITIONS):
         assert not deadline.expired(), f"{done} records were transformed"
         messages = consumer.consume(BATCH, 0.3)
@@ -85,7 +85,8 @@ def transform(consumer: Consumer, producer: Producer, written: str) -> int:
 def consume_transform_produce(broker: KafkaBroker, shim: Shim, topic: str, protocol: str) -> None:
     written, group = f"{topic}-{protocol}", f"{topic}-{protocol}-group"
     broker.create_topic(written, segment_bytes=1 << 20)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": written, "log_level": 0})
+    patient = {"transaction.timeout.ms": 600_000}  # nothing aborts but what is told to
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": written, "log_level": 0, **patient})
     producer.init_transactions(PATIENCE_SECONDS)
     own = {"group.id": group, "enable.partition.eof": False, "fetch.wait.max.ms": 50, **PROTOCOLS[protocol]}
     with Consumer(direct(shim, "read_committed", **own)) as consumer:
