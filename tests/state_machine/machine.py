@@ -34,7 +34,6 @@ __all__ = ["ConsumerMachine"]
 
 _BEYOND = 1_000_000
 _PERCENT = 100
-_COMMIT_SECONDS = 10.0
 
 partitions = st.sampled_from(KEYS)
 some_partitions = st.lists(partitions, min_size=1, max_size=3, unique=True)
@@ -47,9 +46,13 @@ faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """``world`` is set by whoever runs the machine. ``steps`` counts commands, over all runs in this process."""
+    """``world`` is set by whoever runs the machine. ``steps`` counts commands, over all runs in this process.
+
+    ``commit_seconds``: how long commits that were not waited for may take, before they are not equal.
+    """
 
     world: ClassVar[World]
+    commit_seconds: ClassVar[float] = PATIENCE_SECONDS
     steps: ClassVar[int] = 0
 
     pair: Pair
@@ -299,7 +302,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
         seen: list[Any] = []
         with suppress(TimeoutError):
-            wait_until(same, "equal commits", seconds=_COMMIT_SECONDS, pause=0.01)
+            wait_until(same, "equal commits", seconds=self.commit_seconds, pause=0.01)
         assert same(), f"ours: {seen[0]}, plain: {seen[1]}"
         # Until it has heard of a commit that was not waited for, librdkafka commits the same again. It hears of them in turn.
         again = [TopicPartition(topic, number, offset) for topic, number, offset, *_ in seen[1] if offset >= 0][:1]

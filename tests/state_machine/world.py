@@ -220,7 +220,7 @@ class World:
 
     def settings(self, **more: object) -> dict[str, Any]:
         """Of both consumers. Waits are short, so that steps are."""
-        return plain_settings(self.cluster, **{"fetch_wait_max_ms": 10, "check_crcs": True, **more})
+        return plain_settings(self.cluster, **{"fetch_wait_max_ms": 10, "reconnect_backoff_ms": 20, "check_crcs": True, **more})
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
         """The consumer under test; its shim is out of reach while the world says so."""
