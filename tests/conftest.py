@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 
 from kafka_remote_client.shim.embedded import EmbeddedCluster
-from tests.suites import SUITES, suite_of
+from tests.suites import SUITES, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import MissingPartError, file_lock
 from tests.support.azure_server import AzureServer
@@ -66,8 +66,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """What each test needs, and which are of the suite; then, when their order is random, the places of long ones."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if "running_broker" in fixtures:
@@ -78,6 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if wanted:
         config.hook.pytest_deselected(items=[item for item in items if suite_of(item) != wanted])
         items[:] = [item for item in items if suite_of(item) == wanted]
+    yield
+    items.sort(key=place_of)
 
 
 def _skip_is_a_failure(reason: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["CAMPAIGNS", "SUITES", "suite_of"]
+__all__ = ["CAMPAIGNS", "SUITES", "place_of", "suite_of"]
 
 SUITES = (
     "unit",
@@ -29,6 +29,14 @@ _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
 _OF_THEIR_OWN = {"integration/test_group_rebalances.py": "groups", "state_machine/test_groups.py": "group-machines"}
+_LONG_FIRST = ("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream")
+"""Files ``test_spark_<name>`` that run long, by how long: one that a worker takes last leaves the other without work."""
+
+
+def place_of(item: pytest.Item) -> int:
+    """Where its file comes in a run, which is in random order beside that."""
+    name = item.path.stem.removeprefix("test_spark_")
+    return _LONG_FIRST.index(name) if item.get_closest_marker("spark") and name in _LONG_FIRST else len(_LONG_FIRST)
 
 
 def suite_of(item: pytest.Item) -> str:

@@ -32,7 +32,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, PATIENT
 from tests.support.shim_process import ShimProcess
-from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars, pyspark_home
+from tests.support.spark import JAVA_VARIABLES, WITH_CONNECTOR, SparkDriver, connector_jars, pyspark_home
 from tests.support.spark_environment import cluster_commands, packed_environment
 from tests.support.spark_standalone import StandaloneCluster
 from tests.support.spark_topics import through_the_broker
@@ -390,7 +390,13 @@ def test_the_page_s_commands_run_its_code_on_a_cluster(cluster: Cluster, tmp_pat
             ["bash", "-euc", cluster_commands()[1].replace("spark://localhost:7077", cluster.standalone.master)],
             cwd=tmp_path,
             # A distribution of Spark has its PySpark in SPARK_HOME; pip's is on the path.
-            env={**os.environ, "SPARK_HOME": f"{home}/deps", "SPARK_CONF_DIR": str(tmp_path), "PYTHONPATH": str(home)},
+            env={
+                **os.environ,
+                **JAVA_VARIABLES,
+                "SPARK_HOME": f"{home}/deps",
+                "SPARK_CONF_DIR": str(tmp_path),
+                "PYTHONPATH": str(home),
+            },
             capture_output=True,
             text=True,
             check=False,

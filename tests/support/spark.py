@@ -27,11 +27,24 @@ from typing import Any, Self
 
 from tests.support.artifacts import CACHE, ROOT, file_lock, jars_of, java, run_or_missing
 
-__all__ = ["NEWEST", "WITH_CONNECTOR", "SparkDriver", "SparkJobError", "connector_jars", "environment", "pyspark_home"]
+__all__ = [
+    "JAVA_VARIABLES",
+    "NEWEST",
+    "WITH_CONNECTOR",
+    "SparkDriver",
+    "SparkJobError",
+    "connector_jars",
+    "environment",
+    "pyspark_home",
+]
 
 WITH_CONNECTOR = "4.0.1"
 """The newest PySpark that goes with a Kafka source that can be had."""
 NEWEST = "4.3.0"
+JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Of the environment of whatever starts Spark. None of its Java processes lives long enough for the second compiler, whose work
+is more than half of the processor time of a session of a few queries.
+"""
 _PATIENCE_SECONDS = 60.0
 _POM = ROOT / "tests" / "support" / "spark-pom.xml"
 _HOME = CACHE / "spark"
@@ -74,6 +87,7 @@ def environment(home: Path) -> dict[str, str]:
     """
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
+        **JAVA_VARIABLES,
         "PYTHONPATH": f"{home}:{ROOT}",
         "SPARK_HOME": str(home / "deps"),
         "SPARK_LOCAL_IP": "127.0.0.1",
