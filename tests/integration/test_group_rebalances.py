@@ -35,7 +35,10 @@ SESSION_MS = 10_000
 MIXED = ("direct", "plain", "direct", "off")
 """A rolling change: each member that joins is of the next kind."""
 _Name = tuple[str, str]
-RUNS: list[_Name] = [(protocol, kind) for protocol in PROTOCOLS for kind in ("plain", "direct")] + [("eager", "mixed")]
+RUNS: list[_Name] = [
+    *((protocol, kind) for protocol in PROTOCOLS for kind in ("plain", "direct")),
+    *((protocol, "mixed") for protocol in ("eager", "consumer")),
+]
 
 
 def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
