@@ -30,6 +30,7 @@ SUITES = {
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
+    "groups": (5, 1, "loadfile"),  # one fixture runs all groups at the same time
     "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
     # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first (suites.py).
     "spark": (10, 2, "loadfile --no-loadscope-reorder"),
@@ -135,7 +136,7 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if {"broker", "parity", "stores", "spark"} & set(chosen):
+    if {"broker", "parity", "groups", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
         if shutil.which("mvn"):
             steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])
