@@ -69,8 +69,8 @@ class FetchEngine:
         self.config = config
         self.metrics = metrics
         self.lock = threading.RLock()
-        self._room = Room(config)
-        self.memory = memory = self._room.memory
+        self.room = Room(config)
+        self.memory = memory = self.room.memory
         self.metrics.watch_memory(lambda: memory.held)
         self._source = GuardedLocationSource(source)
         self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000)
@@ -84,10 +84,9 @@ class FetchEngine:
         self._turns: Turns[RemoteReader] = Turns()
         self._have_ready: set[RemoteReader] = set()
         self._flying: dict[RangeTask, float] = {}
-        self._admission = Admission(config, self._room)
+        self._admission = Admission(config, self.room)
         self.preference = self._admission.preference
-        self.read_ahead = self._room.read_ahead
-        self._buffers = BufferPool(config.max_in_flight)
+        self._buffers = BufferPool(config.max_in_flight, self.room.sizer.maximum)
         self._threads: list[threading.Thread] = []
         self._stuck = 0
         self._closed = False
@@ -241,7 +240,7 @@ class FetchEngine:
                     if self._closed:
                         return
                     now = self.now()
-                    patience = self._turns.patience(now, self._room.patience(now, _TICK_SECONDS))
+                    patience = self._turns.patience(now, self.room.patience(now, _TICK_SECONDS))
                     self._work.wait(patience if self._readers else None)
                     task = self._next_task()
                 if self._turns:
@@ -274,7 +273,7 @@ class FetchEngine:
         while (reader := self._turns.take(room=room)) is not None:
             task = reader.next_task(now)
             if isinstance(task, RangeTask):
-                if not self._room.has_for(self._room.needs(task.read), len(self._flying), now):
+                if not self.room.has_for(self.room.needs(task.read), len(self._flying), now):
                     self._turns.hold(reader, first=room)
                     room = False
                     continue
@@ -296,7 +295,7 @@ class FetchEngine:
             return False
         if isinstance(task, RangeTask):
             read = task.read
-            self.metrics.add("remote-fetch-rate-limit-time-total", self._room.take(read, now))
+            self.metrics.add("remote-fetch-rate-limit-time-total", self.room.take(read, now))
             read.lease = Lease(read.needs, self._release)
             timeouts = self.config.read_timeout_ms + self.config.connect_timeout_ms
             self._flying[task] = now + timeouts / 1000 + _GRACE_SECONDS
@@ -305,7 +304,7 @@ class FetchEngine:
     def _locate(self, task: LocateTask) -> None:
         reader = task.reader
         with self.lock:
-            window = task.renews.window if task.renews else self._room.window(len(self._readers), chunked=reader.reads_chunks)
+            window = task.renews.window if task.renews else self.room.window(len(self._readers), chunked=reader.reads_chunks)
         started = self._clock.monotonic()
         deadline = Deadline(self._clock, self.config.location_timeout_ms / 1000)
         found = locate(self._source, task, window, self._formats, deadline, self._clock)
@@ -389,7 +388,7 @@ class FetchEngine:
                 _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
                 error = DirectFetchError("decoding failed")
             with self.lock:
-                self._room.decoded(read.size, sum(block.nbytes for block in blocks), started, self.now())
+                self.room.decoded(read.size, sum(block.nbytes for block in blocks), started, self.now())
                 reader.end_decode(grant, read, blocks, error)
                 self._turns.add(reader)
                 self._work.notify()

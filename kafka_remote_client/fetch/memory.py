@@ -62,25 +62,41 @@ class Lease:
 
 
 class BufferPool:
-    """Recycles read buffers: fresh memory costs more than reading from memory to it does."""
+    """Recycles read buffers: a fresh page costs ten times what writing to one that is there does.
 
-    def __init__(self, keep: int) -> None:
+    ``keep`` buffers at most wait to be used again. ``largest``: the size that ranges grow to, give or take a batch.
+    """
+
+    def __init__(self, keep: int, largest: int = 0) -> None:
         self._keep = keep
+        self._longest = _whole(largest + _GRAIN)
         self._free: list[WritableBuffer] = []
 
     def take(self, size: int) -> WritableBuffer:
         """A buffer of at least ``size`` bytes; its content is arbitrary."""
-        for index, buffer in enumerate(self._free):
-            if size <= len(buffer) <= 2 * size + _GRAIN:
+        for index in reversed(range(len(self._free))):  # the last one may still lie in the processor's cache
+            if _suits(size, len(self._free[index])):
                 return self._free.pop(index)
         # Ranges have grown: a small one goes for each larger one, or both sizes would be held side by side.
         if self._free and size > max(map(len, self._free)):
             self._free.pop(0)
         # Pages of its own: nothing is written to them before the store does, and they go back whole.
         # Private ones: the system takes longer over each page of shared memory.
-        return memoryview(mmap.mmap(-1, -(-size // _GRAIN) * _GRAIN, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        # As long as those of the largest ranges, where it may be: it serves them too when ranges have grown.
+        length = self._longest if _suits(size, self._longest) else _whole(size)
+        return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     def give_back(self, buffer: WritableBuffer) -> None:
         if len(self._free) >= self._keep:
             self._free.pop(0)
         self._free.append(buffer)
+
+
+def _whole(size: int) -> int:
+    """``size`` rounded up to what buffers are cut in."""
+    return -(-size // _GRAIN) * _GRAIN
+
+
+def _suits(size: int, length: int) -> bool:
+    """Whether a buffer of ``length`` bytes is no waste for a range of ``size``."""
+    return size <= length <= 2 * (size + _GRAIN)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocateTask", "RangeTask", "ReadEnd", "RemoteReader"]
 
-_LOOK_AHEAD_GRANTS = 2
+_LOOK_AHEAD_GRANTS = 4
 
 
 class RemoteReader(RecordForms):
@@ -150,10 +150,10 @@ class RemoteReader(RecordForms):
             return None
         for grant in self._grants:
             read = grant.waiting(now)
-            if read is not None:
-                return RangeTask(self, grant, read)
-            if not grant.all_issued:
+            if read is None and not grant.all_issued:
                 return None
+            if read is not None and (grant is not self._grants[-1] or not self._wants_next_location()):
+                return RangeTask(self, grant, read)
         if self._wants_next_location():
             last = self._grants[-1].location
             return LocateTask(self, last.next_offset, last.metadata.epoch_for_offset(last.next_offset - 1), ahead=True)
@@ -174,12 +174,16 @@ class RemoteReader(RecordForms):
         return bool(self._grants) and self._grants[-1].location.format != ORIGINAL_FORMAT
 
     def _wants_next_location(self) -> bool:
+        last = self._grants[-1]
+        # Sooner than the last range is asked for: what is in flight would run out while the answer is on its way.
+        if not last.is_begun or last.to_issue > self._engine.room.most_in_flight:
+            return False
         # Before anything was measured one window is enough to ask for: the next one will be of the right size.
-        if not self._engine.read_ahead.is_measured:
+        if not self._engine.room.read_ahead.is_measured:
             return False
         if self._locating or self._ahead_failed or self._after is not None or len(self._grants) >= _LOOK_AHEAD_GRANTS:
             return False
-        return self.end_offset is None or self._grants[-1].location.next_offset < self.end_offset
+        return self.end_offset is None or last.location.next_offset < self.end_offset
 
     def started(self, task: LocateTask | RangeTask) -> None:
         """The engine took the task."""
@@ -383,7 +387,7 @@ class RemoteReader(RecordForms):
         """The owner wants the next block, or none any more: so long it was busy with the one before."""
         self._release_taken()
         if self._using is not None:
-            self._engine.read_ahead.used(*self._using, self._engine.now())
+            self._engine.room.read_ahead.used(*self._using, self._engine.now())
             self._using = None
 
     def _release_taken(self) -> None:

@@ -30,9 +30,14 @@ class Room:
         self._limits = RateLimits(limit, config.max_requests_per_second)
         self._range_bytes = self._held_bytes = 0.0
 
+    @property
+    def most_in_flight(self) -> int:
+        """How many ranges may fly at once, as far as the last ones tell."""
+        return self.read_ahead.in_flight(self.sizer.range_bytes)
+
     def has_for(self, needs: int, in_flight: int, now: float) -> bool:
         """Whether a range that needs so many bytes of memory may be asked for while ``in_flight`` others are."""
-        if in_flight >= self.read_ahead.in_flight(self.sizer.range_bytes) or not self.memory.fits(needs):
+        if in_flight >= self.most_in_flight or not self.memory.fits(needs):
             return False
         return self._limits.delay(now) == 0
 
@@ -59,11 +64,10 @@ class Room:
 
     def window(self, readers: int, *, chunked: bool) -> int:
         """The window that one of ``readers`` partitions asks for."""
-        in_flight = self.read_ahead.in_flight(self.sizer.range_bytes)
         return window_bytes(
             self.sizer.range_bytes,
             self.sizer.maximum,
-            in_flight=in_flight,
+            in_flight=self.most_in_flight,
             buffer_memory=self.memory.limit,
             readers=readers,
             chunked=chunked,

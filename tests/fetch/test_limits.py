@@ -39,7 +39,7 @@ class Drained:
 def read_slowly(made: Rig, clock: ManualClock, *readers: RemoteReader, step: float) -> list[Drained]:
     """Reads to the end of all; time goes on only when nothing else does, because a limit holds everything back."""
     drained = [Drained(reader) for reader in readers]
-    limits = made.engine._room._limits
+    limits = made.engine.room._limits
     while True:
 
         def at_rest() -> bool:
@@ -81,7 +81,7 @@ def test_a_limit_of_bytes_is_kept_and_makes_ranges_and_windows_small() -> None:
     start = clock.now
     with rig(GoldenTierSource(range_bytes=60_000), config=limited(max_bytes_per_second=100_000), clock=clock) as made:
         (one,) = read_slowly(made, clock, made.engine.reader(TOPICS[0], 0, 0), step=0.25)
-        assert made.engine._room.sizer.maximum == 100_000
+        assert made.engine.room.sizer.maximum == 100_000
     assert one.end is not None
     assert one.end.reason == "local"
     assert_equal(one.rows, whole())

@@ -59,3 +59,24 @@ def test_buffers_of_a_size_that_is_wanted_no_more_go() -> None:
     pool.give_back(small)
     assert len(pool.take(8_000_000)) >= 8_000_000
     assert pool.take(1_000_000) is not small
+
+
+def test_the_buffer_given_back_last_is_used_first() -> None:
+    pool = BufferPool(keep=2)
+    first, second = pool.take(1_000_000), pool.take(1_000_000)
+    pool.give_back(first)
+    pool.give_back(second)
+    assert pool.take(1_000_000) is second
+    assert pool.take(1_000_000) is first
+
+
+def test_buffers_serve_ranges_that_have_grown_to_the_largest() -> None:
+    pool = BufferPool(keep=2, largest=8_000_000)
+    buffer = pool.take(4_000_000)
+    pool.give_back(buffer)
+    assert pool.take(8_000_000 + 16_384) is buffer
+
+
+def test_a_small_range_gets_no_buffer_of_the_largest() -> None:
+    pool = BufferPool(keep=2, largest=8_000_000)
+    assert len(pool.take(1_000_000)) < 2_000_000

@@ -39,6 +39,7 @@ from tests.support.reader_rig import (
     rig,
     whole,
 )
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
@@ -141,6 +142,21 @@ def test_a_location_request_that_fails_ahead_of_time_is_repeated_when_it_is_need
 
     source.answers.extend([lambda found: found, fail])
     with rig(source, ScriptedFetcher({range_starts()[-1]: [wait]})) as made:
+        rows, end = made.read()
+    assert end.reason == "local"
+    assert_equal(rows, whole())
+
+
+def test_the_next_location_is_asked_for_while_ranges_still_wait() -> None:
+    source, starts = GoldenTierSource(), range_starts()
+
+    def wait(stream: ReadableStream) -> ReadableStream:
+        wait_until(lambda: len(source.asked) > 1, "the next location to be asked for", pause=0.001)
+        return stream
+
+    # Two fly at once, and these two end only when it was asked for: the last one is not asked for before.
+    config = attrs.evolve(CONFIG, max_in_flight=2, read_timeout_ms=120_000)
+    with rig(source, ScriptedFetcher({starts[-3]: [wait], starts[-2]: [wait]}), config) as made:
         rows, end = made.read()
     assert end.reason == "local"
     assert_equal(rows, whole())
