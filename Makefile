@@ -68,7 +68,7 @@ groups: $(VENV)/.test artifacts ## groups of four that are rebalanced eleven tim
 	$(PYTEST) --suite groups $(ARGS)
 
 group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker
-	$(PYTEST) --suite group-machines --numprocesses 2 --dist loadfile $(ARGS)
+	$(PYTEST) --suite group-machines --numprocesses 4 --dist load $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

@@ -1,4 +1,4 @@
-"""12 runs of 50 commands each with groups on a real broker, in shares for workers to take. Seeds are always the same."""
+"""40 runs of 50 commands each with groups on a real broker, in shares for workers to take. Seeds are always the same."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from tests.state_machine.groups import PROTOCOLS, GroupMachine, GroupWorld
-from tests.state_machine.run import run
+from tests.state_machine.bugs import Bug
+from tests.state_machine.group_bugs import BUGS
+from tests.state_machine.groups import GroupWorld, run_groups
 from tests.support.artifacts import file_lock
+from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, write_group_topic
 from tests.support.history import History
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.planting import planted
 from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before
 from tests.support.recorder import recorded
+from tests.support.run_summary import RecordProperty
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(600)  # a loaded machine takes long to let members join
+
 PARTITIONS = 4
+SESSION_MS = 10_000
+"""Who leaves while it joins is a member for so long: the broker has not told it yet who it is."""
 EXAMPLES = 4
-SHARES = [(protocol, 0) for protocol in PROTOCOLS]
+SHARES = [(protocol, number) for number in range(3) for protocol in PROTOCOLS] + [("eager", 3)]
+EXAMPLES_OF_PLAIN_MEMBERS = 2
+MOST_EXAMPLES_OF_A_BUG = 10
 
 
 @pytest.fixture(scope="session")
@@ -50,14 +60,34 @@ def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
                 return settings(running_broker.bootstrap_servers, "read_committed", **more)
             return direct(shim, "read_committed", **more)
 
-        yield GroupWorld(topic, Oracle.of(truth), of)
+        def members(protocol: str, group: str) -> dict[str, Any]:
+            config = in_group(running_broker, protocol, group, session_ms=SESSION_MS)
+            return {**config, **({"session.timeout.ms": SESSION_MS} if "session.timeout.ms" in config else {})}
+
+        yield GroupWorld(topic, Oracle.of(truth), of, members)
 
 
 @pytest.mark.parametrize(("protocol", "number"), SHARES)
 def test_a_group_gets_every_record_once(kafka_broker: KafkaBroker, group_world: GroupWorld, protocol: str, number: int) -> None:
-    machine = type("Machine", (GroupMachine,), {"world": group_world, "protocol": protocol})
-    run(machine, examples=EXAMPLES, number=number)
+    run_groups(group_world, protocol, examples=EXAMPLES, number=number)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_groups_of_plain_members_pass_the_same_judgement(
+    kafka_broker: KafkaBroker, group_world: GroupWorld, protocol: str
+) -> None:
+    run_groups(group_world, protocol, examples=EXAMPLES_OF_PLAIN_MEMBERS, number=0, kinds=["plain"])
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(
+    kafka_broker: KafkaBroker, group_world: GroupWorld, bug: Bug, record_property: RecordProperty
+) -> None:
+    record_property("caught", 1)
+    with planted(bug.place, bug.make) as plant, pytest.raises(AssertionError):
+        run_groups(group_world, "cooperative", examples=MOST_EXAMPLES_OF_A_BUG, number=0, kinds=["direct"])
+    assert plant.ran
 
 
 def test_the_runs_are_as_many_as_are_promised() -> None:
-    assert EXAMPLES * len(SHARES) == 12
+    assert EXAMPLES * len(SHARES) == 40

@@ -56,6 +56,7 @@ __all__ = [
     "Positioned",
     "Produced",
     "Record",
+    "Refused",
     "Resumed",
     "Revoked",
     "Sought",
@@ -235,6 +236,14 @@ class Committed(Event):
 
     places: tuple[Place, ...]
     seen: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Refused(Event):
+    """A commit that failed, as ``on_commit`` was told: the offsets that it was to commit, and the error's code."""
+
+    places: tuple[Place, ...]
+    code: int
 
 
 @attrs.frozen(kw_only=True)

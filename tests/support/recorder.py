@@ -33,6 +33,7 @@ from tests.support.history import (
     Polled,
     Positioned,
     Record,
+    Refused,
     Resumed,
     Revoked,
     Sought,
@@ -224,6 +225,13 @@ class RecordedConsumer:
     def _committed(self, error: Any, partitions: list[TopicPartition]) -> None:
         if error is None:
             self._note_commit(partitions)
+        refused: dict[int, list[Place]] = {}
+        for tp in partitions:
+            failed = tp.error if error is None else error
+            if failed is not None and tp.offset >= 0:
+                refused.setdefault(failed.code(), []).append(Place.of(tp))
+        for code, places in refused.items():
+            self._add(Refused, places=tuple(places), code=code)
         if self._on_commit is not None:
             self._on_commit(error, partitions)
 

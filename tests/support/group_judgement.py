@@ -1,0 +1,88 @@
+"""What holds of a group whose members come and go, plain ones or ours: the judgement of ``tests/state_machine/groups.py``.
+
+A member that gives up a partition in order has committed what it was handed before the next one starts. So a record comes to
+one such read at most, unless librdkafka itself made it come again, in one of the ways that each have a name here. Each is
+looked for in the history of the read that it excuses, and excuses nothing else. The same judgement is passed on groups of plain
+members alone, which is how the list came to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from confluent_kafka import KafkaError
+
+from tests.support.group_script import undelivered
+from tests.support.history import History, Key, Refused
+from tests.support.invariants.checker import violations
+from tests.support.invariants.oracle import Oracle
+from tests.support.invariants.spans import Span, walk
+
+__all__ = ["Excuse", "excuses", "judge"]
+
+_NOT_NOW = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+}
+"""What the coordinator answers to a commit that comes at the wrong time of a rebalance."""
+
+
+class Excuse(Enum):
+    """Why what a read gave may come to another one too."""
+
+    LOST = "the partition was lost, or the member died"
+    REFUSED = "the member's last commit was refused, which on_commit was told"
+    BEGUN_ANEW = "librdkafka began below the committed offset (its issue 5345)"
+
+
+def excuses(history: History, always_direct: Collection[str]) -> list[tuple[Span, Excuse | None]]:
+    """Each read, and what excuses it. ``always_direct``: members that say where partitions begin, and so begin none anew."""
+    refused = [event for event in history.of(Refused) if event.code in _NOT_NOW]
+    return [(span, _excuse(span, refused, always_direct)) for span in walk(history).spans]
+
+
+def _excuse(span: Span, refused: list[Refused], always_direct: Collection[str]) -> Excuse | None:
+    if span.ended is None or getattr(span.ended, "lost", False):
+        return Excuse.LOST
+    if not span.deliveries:
+        return None
+    last = span.deliveries[-1]
+    for event in refused:
+        after_it = event.consumer == span.consumer and event.number > last.event.number
+        if after_it and any(place.key == span.key and place.offset == last.record.offset + 1 for place in event.places):
+            return Excuse.REFUSED
+    below = span.from_commit and span.start is not None and span.deliveries[0].record.offset < span.start
+    return Excuse.BEGUN_ANEW if below and span.consumer not in always_direct else None
+
+
+def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> None:
+    """Raises AssertionError with every record that came to nobody, or twice without an excuse, and with every other breach."""
+    told = excuses(history, always_direct)
+    wrong = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
+    wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(told).items()]
+    # A member that waits for a rebalance may be long without its partitions' next record: I9.
+    anew = {(span.began.number, span.key) for span, excuse in told if excuse is Excuse.BEGUN_ANEW}
+    broken = [
+        str(breach)
+        for breach in violations(history, oracle, without={"I9"})
+        if breach.invariant != "I2" or breach.key is None or (breach.events[0], breach.key) not in anew
+    ]
+    if wrong or broken:
+        raise AssertionError("\n".join([*broken[:20], *wrong[:20], f"{len(broken)} and {len(wrong)} in all"]))
+
+
+def _twice(told: list[tuple[Span, Excuse | None]]) -> dict[tuple[Key, int], str]:
+    """Records that several reads gave though none of these is excused, and which reads."""
+    came: dict[tuple[Key, int], list[Span]] = {}
+    for span, excuse in told:
+        if excuse is None:
+            for offset in {delivery.record.offset for delivery in span.deliveries}:
+                came.setdefault((span.key, offset), []).append(span)
+    return {place: "; ".join(map(_told_of, spans)) for place, spans in came.items() if len(spans) > 1}
+
+
+def _told_of(span: Span) -> str:
+    return f"{span}, ended by {span.ended}"

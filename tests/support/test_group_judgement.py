@@ -1,0 +1,115 @@
+"""The judgement on groups, by histories made by hand: what it excuses, and that next to nothing more is."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from tests.support.group_judgement import judge
+from tests.support.history import Assigned, Closed, History, Opened, Place, Polled, Record, Refused, Revoked
+from tests.support.invariants.oracle import Oracle
+
+TOPIC, KEY = "orders", ("orders", 0)
+RECORDS = [Record(TOPIC, 0, offset, (1, offset), 0, None, b"%d" % offset, None) for offset in range(4)]
+ORACLE = Oracle({KEY: RECORDS})
+
+
+class Group:
+    """Two members of which each reads the partition once."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        for name in ("first", "second"):
+            self.history.add(Opened, name, group="group", isolation="read_committed", reset="earliest", announces_ends=True)
+
+    def reads(self, name: str, start: int, first: int, stop: int) -> None:
+        """``name`` is given the partition at the committed offset ``start``, and gets the records from ``first`` on."""
+        self.history.add(Assigned, name, places=(Place(*KEY, start),), committed=frozenset({KEY}), incremental=False)
+        self.history.add(Polled, name, began=0.0, records=tuple(RECORDS[first:stop]), errors=())
+
+    def gives_up(self, name: str, *, lost: bool = False) -> None:
+        self.history.add(Revoked, name, keys=(KEY,), lost=lost)
+
+    def is_refused(self, name: str, offset: int, code: int = KafkaError.UNKNOWN_MEMBER_ID) -> None:
+        self.history.add(Refused, name, places=(Place(*KEY, offset),), code=code)
+
+    def ends(self) -> None:
+        for name in ("first", "second"):
+            self.history.add(Closed, name)
+
+    def judged(self, *always_direct: str) -> None:
+        self.ends()
+        judge(self.history, ORACLE, always_direct)
+
+
+def test_each_record_once_is_right() -> None:
+    group = Group()
+    group.reads("first", 0, 0, 2)
+    group.gives_up("first")
+    group.reads("second", 2, 2, 4)
+    group.judged("first", "second")
+
+
+def test_a_record_that_came_to_nobody_is_told() -> None:
+    group = Group()
+    group.reads("first", 0, 0, 3)
+    with pytest.raises(AssertionError, match="orders-0 at 3 came to nobody"):
+        group.judged()
+
+
+def test_a_record_that_came_to_two_members_is_told_with_both_reads() -> None:
+    group = Group()
+    group.reads("first", 0, 0, 2)
+    group.gives_up("first")
+    group.reads("second", 0, 0, 4)
+    with pytest.raises(AssertionError, match=r"orders-0 at 1 came in first's read .* second's read"):
+        group.judged()
+
+
+def test_what_a_member_had_that_lost_its_partition_may_come_again() -> None:
+    group = Group()
+    group.reads("first", 0, 0, 2)
+    group.gives_up("first", lost=True)
+    group.reads("second", 0, 0, 4)
+    group.judged("first", "second")
+
+
+def test_what_a_member_had_whose_last_commit_was_refused_may_come_again() -> None:
+    group = Group()
+    group.reads("first", 0, 0, 2)
+    group.gives_up("first")
+    group.is_refused("first", 2)
+    group.reads("second", 0, 0, 4)
+    group.judged("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "code"),
+    [
+        ("second", 2, KafkaError.UNKNOWN_MEMBER_ID),
+        ("first", 1, KafkaError.UNKNOWN_MEMBER_ID),
+        ("first", 2, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+    ],
+    ids=["of-another-member", "of-an-earlier-offset", "for-another-reason"],
+)
+def test_a_refused_commit_is_no_excuse(name: str, offset: int, code: int) -> None:
+    group = Group()
+    group.reads("first", 0, 0, 2)
+    group.gives_up("first")
+    group.is_refused(name, offset, code)
+    group.reads("second", 0, 0, 4)
+    with pytest.raises(AssertionError, match="2 in all"):
+        group.judged()
+
+
+def test_only_a_member_that_does_not_always_read_directly_may_begin_below_the_committed_offset() -> None:
+    def read() -> Group:
+        group = Group()
+        group.reads("first", 0, 0, 2)
+        group.gives_up("first")
+        group.reads("second", 2, 0, 4)
+        return group
+
+    read().judged("first")
+    with pytest.raises(AssertionError, match="comes again though 2 was committed"):
+        read().judged("second")
