@@ -109,6 +109,9 @@ def produced(outcomes: dict[int, Outcome]) -> Written:
 
 SOUND: dict[str, Callable[[], Written]] = {
     "to-the-end": lambda: Written().all(),
+    "more-came-behind-an-end": lambda: (
+        Written().poll(0, 1, 2, 3, 4, end=5).poll(5).note(Counted, from_store=5, from_broker=2, fallbacks={})
+    ),
     "in-one-call": lambda: Written().poll(*(n for n in range(END) if n != HOLE), end=END),
     "from-the-middle": lambda: Written(start=5).poll(5, 6, 8),
     "from-the-beginning": lambda: Written(start=OFFSET_BEGINNING).poll(0, 1),

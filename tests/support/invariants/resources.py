@@ -152,7 +152,7 @@ def miscounted(history: History, oracle: Oracle) -> list[Violation]:
             found.append(violation("I12", f"fallbacks are counted as {dict(event.fallbacks)} and were {dict(seen)}", event))
         came = sum(len(e.records) for e in earlier if isinstance(e, Polled))
         counted = event.from_store + event.from_broker
-        if counted < came or (counted > came and _read_straight(history, event)):
+        if counted < came or (counted > came and _read_straight(history, oracle, event)):
             text = f"{event.from_store} of the store and {event.from_broker} of the broker are counted, {came} came"
             found.append(violation("I12", text, event))
     return found
@@ -163,9 +163,13 @@ def _is_turned_off(event: Event) -> bool:
     return isinstance(event, FellBack) and event.cause == TURNED_OFF
 
 
-def _read_straight(history: History, counted: Counted) -> bool:
-    """Whether everything that was gathered was handed out too: one assignment, read to its ends without a turn."""
+def _read_straight(history: History, oracle: Oracle, counted: Counted) -> bool:
+    """Whether everything that was gathered was handed out too: one assignment, read to its ends without a turn.
+
+    An end behind which more was produced is none: what has come since may have been gathered.
+    """
     own = [e for e in history.events[: counted.number] if e.consumer == counted.consumer]
     turned = any(isinstance(e, Sought | Paused | Revoked | Closed | Moved) or _is_turned_off(e) for e in own)
     spans = [s for s in walk(history).spans if s.consumer == counted.consumer]
-    return not turned and sum(isinstance(e, Assigned) for e in own) == 1 and all(s.end is not None for s in spans)
+    ended = all(s.end is not None and oracle.next_offset(s.key, s.end) is None for s in spans)
+    return not turned and sum(isinstance(e, Assigned) for e in own) == 1 and ended
