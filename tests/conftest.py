@@ -115,15 +115,15 @@ def running_broker() -> KafkaBroker:
     run = _run_directory()
     broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()), leftover=run)
     missing = run / "broker-missing"
-    with file_lock(run / "broker.lock"):
+    # Not while another worker's test has stopped it: both would start one.
+    with file_lock(run / "broker.lock"), file_lock(run / "restart.lock", shared=True):
         if missing.exists():
             pytest.skip(missing.read_text())
-        if not broker.running():
-            try:
-                broker.start()
-            except MissingPartError as error:
-                missing.write_text(f"no real broker: {error}")
-                pytest.skip(missing.read_text())
+        try:
+            broker.start()
+        except MissingPartError as error:
+            missing.write_text(f"no real broker: {error}")
+            pytest.skip(missing.read_text())
     return broker
 
 

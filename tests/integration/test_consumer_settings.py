@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,7 @@ def test_what_is_damaged_in_the_store_is_never_delivered_whatever_check_crcs_say
 ) -> None:
     # The shim gets the tier under a path of its own, so that it is damaged for direct reads while the broker's is sound.
     damaged = tmp_path / "damaged"
-    shutil.copytree(kafka_broker.store_directory, damaged)
-    log = min(damaged.glob(f"*/{wide_topic}-0-*/*.log"))  # the first segment, whose batches are not compressed
+    log = min(kafka_broker.copy_of_tier(wide_topic, damaged).glob("*.log"))  # the first segment's batches are not compressed
     content = bytearray(log.read_bytes())
     content[content.index(bytes(400), len(content) // 2) + 200] ^= 1  # within a value: nothing but the checksum tells
     log.write_bytes(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def test_a_store_that_becomes_unreadable_mid_read_costs_speed_only(
     expected = plain(kafka_broker, topic, "read_committed")
     # The shim gets the tier under a path of its own, so that it can vanish for direct reads while the broker keeps it.
     mounted = tmp_path / "mounted"
-    shutil.copytree(kafka_broker.store_directory, mounted)
+    kafka_broker.copy_of_tier(topic, mounted)
     config = ShimConfig(
         bootstrap_servers=kafka_broker.bootstrap_servers, store=mounted.as_uri(), range_bytes=64 << 10, max_grant_bytes=64 << 10
     )

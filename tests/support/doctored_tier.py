@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -70,9 +69,7 @@ class DoctoredTier:
     def __init__(self, broker: KafkaBroker, topic: str, directory: Path) -> None:
         self._broker = broker
         self.store = directory / "doctored"
-        (source,) = broker.store_directory.glob(f"*/{topic}-0-*")
-        self.objects = self.store / source.relative_to(broker.store_directory)
-        shutil.copytree(source, self.objects)
+        self.objects = broker.copy_of_tier(topic, self.store)
         self.metadata_topic = f"metadata-{uuid4().hex[:8]}"
         self._known: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
         self._finished: set[RemoteLogSegmentId] = set()

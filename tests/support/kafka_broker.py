@@ -36,7 +36,9 @@ __all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets"]
 
 LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 _KEEPER = Path(__file__).with_name("keeper.py")
-_QUIET = {"log_level": 0, "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500}
+_QUIET = {"log_level": 0, "socket.timeout.ms": 60_000, "reconnect.backoff.max.ms": 500}
+_PATIENCE_SECONDS = 180.0
+"""For what a machine with nothing else to do has done in a few seconds."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -171,12 +173,13 @@ class KafkaBroker:
     # Life
 
     def start(self) -> None:
-        """Formats the directory when it is new, starts the broker and waits until it answers.
+        """Formats the directory when it is new, starts the broker unless it runs, and waits until it answers.
 
         Raises MissingPartError when there is no JDK or no artifacts, TimeoutError when it does not come up.
         """
-        self.launch()
-        wait_until(self._answers, f"the broker to answer (see {self.log_file})", seconds=90)
+        if not self.running():
+            self.launch()
+        wait_until(self._answers, f"the broker to answer (see {self.log_file})", seconds=_PATIENCE_SECONDS)
 
     def launch(self) -> None:
         """:meth:`start` without the wait."""
@@ -197,7 +200,7 @@ class KafkaBroker:
             keeping = subprocess.Popen(
                 keeper, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True
             )
-        self._pid_file.write_text(keeping.communicate(timeout=30)[0].strip())
+        self._pid_file.write_text(keeping.communicate(timeout=_PATIENCE_SECONDS)[0].strip())
 
     def _format(self, java: str, class_path: str, properties: Path) -> None:
         self.store_directory.mkdir(parents=True)
@@ -214,13 +217,13 @@ class KafkaBroker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
         cluster = "dGVzdC1jbHVzdGVyLTAwMQ"
         command = [java, "-cp", class_path, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_SECONDS, stdin=subprocess.DEVNULL)
 
     def _answers(self) -> bool:
         if not self.running():
             raise RuntimeError(f"the broker ended: {self.log_file.read_text(errors='replace')[-3000:]}")
         try:
-            return bool(self.admin.list_topics(timeout=2).brokers)
+            return bool(self.admin.list_topics(timeout=10).brokers)
         except KafkaException:
             return False
 
@@ -275,13 +278,13 @@ class KafkaBroker:
     def _tiered_partitions(self) -> set[tuple[str, int]]:
         # LocalTieredStorage names a directory <topic>-<partition>-<topic id, 22 characters>.
         names = {path.parent.name[:-23] for path in self.store_directory.glob("*/*/*.log")}
-        known = self.admin.list_topics(timeout=10).topics
+        known = self.admin.list_topics(timeout=60).topics
         split = (name.rpartition("-") for name in names)
         return {(topic, int(partition)) for topic, _, partition in split if topic in known}
 
     def _wait_for_leaders(self) -> None:
         def all_led() -> bool:
-            topics = self.admin.list_topics(timeout=10).topics.values()
+            topics = self.admin.list_topics(timeout=60).topics.values()
             return all(p.leader >= 0 for topic in topics for p in topic.partitions.values())
 
         wait_until(all_led, "all partitions to have a leader")
@@ -305,16 +308,16 @@ class KafkaBroker:
             settings |= {"remote.storage.enable": "true", "local.retention.bytes": "1", "retention.ms": "-1"}
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
-        self.admin.create_topics([topic])[name].result(30)
+        self.admin.create_topics([topic])[name].result(60)
         # The answer comes from the controller, a moment before the broker itself knows of the topic.
         wait_until(lambda: self._leads(name, partitions), f"the broker to lead {name}")
 
     def _leads(self, topic: str, partitions: int) -> bool:
-        found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+        found = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
         return len(found) == partitions and all(partition.leader >= 0 for partition in found.values())
 
     def delete_topic(self, name: str) -> None:
-        self.admin.delete_topics([name])[name].result(30)
+        self.admin.delete_topics([name])[name].result(60)
 
     def offsets(self, topic: str, partition: int = 0) -> TierOffsets:
         """The broker's answers to ListOffsets -2, -4, -5, -1 and -1 under read_committed."""
@@ -351,6 +354,14 @@ class KafkaBroker:
         """The segments of a partition in the tier, in the order of their offsets."""
         return sorted(self.store_directory.glob(f"*/{topic}-{partition}-*/*.log"))
 
+    def copy_of_tier(self, topic: str, directory: Path, partition: int = 0) -> Path:
+        """Copies a partition's part of the tier to below ``directory``, as a store of its own; where its objects are then.
+
+        The rest changes while other tests write and delete, so that a copy of it all could miss files on the way.
+        """
+        (source,) = self.store_directory.glob(f"*/{topic}-{partition}-*")
+        return Path(shutil.copytree(source, directory / source.relative_to(self.store_directory)))
+
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
         """DeleteRecords: moves the log start to ``before``, and waits until that would survive a kill.
 
@@ -359,7 +370,7 @@ class KafkaBroker:
         """
         target = TopicPartition(topic, partition, before)
         for future in self.admin.delete_records([target]).values():
-            future.result(30)
+            future.result(60)
         checkpoint = self.directory / "log" / "log-start-offset-checkpoint"
         line = f"{topic} {partition} {before}"
         wait_until(lambda: checkpoint.exists() and line in checkpoint.read_text().splitlines(), f"the checkpoint of {line}")
