@@ -23,7 +23,7 @@ SUITES = (
     "packaging-docs",
     "fuzz",
 )
-CAMPAIGNS = frozenset({"state-machine", "group-machines"})
+CAMPAIGNS = frozenset({"group-machines"})
 """Those that are run for themselves, by a make target of the name."""
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
