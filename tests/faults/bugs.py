@@ -187,7 +187,7 @@ def _closes_librdkafka_alone(_: Any) -> Callable[..., Any]:
 
 
 def _revokes_nothing(_: Any) -> Callable[..., Any]:
-    return lambda self, callback: lambda consumer, partitions: callback(self, partitions) if callback else None
+    return lambda self, callback, **_: lambda consumer, partitions: callback(self, partitions) if callback else None
 
 
 def _stores_what_was_gathered(_: Any) -> Callable[..., Any]:
