@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 
 from kafka_remote_client.shim.embedded import EmbeddedCluster
-from tests.suites import SUITES, place_of, suite_of
+from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import MissingPartError, file_lock
 from tests.support.azure_server import AzureServer
@@ -64,6 +64,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
     for line in summary(report for report in told if report.when == "call"):
         terminalreporter.write_line(line)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of one suite does not import what none of its tests can be in."""
+    suite = config.getoption("--suite")
+    return True if suite and is_elsewhere(collection_path, suite) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["CAMPAIGNS", "SUITES", "place_of", "suite_of"]
+__all__ = ["CAMPAIGNS", "SUITES", "is_elsewhere", "place_of", "suite_of"]
 
 SUITES = (
     "unit",
@@ -25,6 +25,18 @@ SUITES = (
 )
 CAMPAIGNS = frozenset({"group-machines"})
 """Those that are run for themselves, by a make target of the name."""
+_FOLDERS = {
+    "consumer": {"consumer"},
+    "faults": {"faults"},
+    "fuzz": {"fuzz"},
+    "group-machines": {"state_machine"},
+    "groups": {"integration"},
+    "packaging-docs": {"docs", "packaging"},
+    "parity": {"integration", "parity"},
+    "spark": {"integration"},
+    "state-machine": {"state_machine"},
+}
+"""Where all tests of a suite lie, so that a run of it need not import the others. Other suites have theirs anywhere."""
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
@@ -39,7 +51,23 @@ def place_of(item: pytest.Item) -> int:
     return _LONG_FIRST.index(name) if item.get_closest_marker("spark") and name in _LONG_FIRST else len(_LONG_FIRST)
 
 
+def is_elsewhere(path: Path, suite: str) -> bool:
+    """Whether no test of the suite is at this path."""
+    return suite in _FOLDERS and path.is_relative_to(_TESTS) and path != _TESTS and _folder(path) not in _FOLDERS[suite]
+
+
 def suite_of(item: pytest.Item) -> str:
+    """The suite, by the rules below. Raises AssertionError for a test that a run of its suite would not look for."""
+    suite = _suite_of(item)
+    assert not is_elsewhere(item.path, suite), f"{item.nodeid} is a test of {suite}, which has none in its folder"
+    return suite
+
+
+def _folder(path: Path) -> str:
+    return path.relative_to(_TESTS).parts[0]
+
+
+def _suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
     ``state-machine``: the same command by command. ``groups``: many members, on the real broker; ``group-machines``:
@@ -49,7 +77,7 @@ def suite_of(item: pytest.Item) -> str:
     ``unit``: all else.
     """
     path = item.path.relative_to(_TESTS)
-    folder = path.parts[0]
+    folder = _folder(item.path)
     if path.as_posix() in _OF_THEIR_OWN:
         return _OF_THEIR_OWN[path.as_posix()]
     if folder == "state_machine":
