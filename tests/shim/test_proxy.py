@@ -116,7 +116,7 @@ def test_who_never_asks_anything_is_sent_away(sent: bytes) -> None:
 
 
 def test_who_says_nothing_for_long_is_sent_away() -> None:
-    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, idle_timeout=1)) as shim:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, idle_timeout=3)) as shim:
         with RawClient(shim.bootstrap_servers) as client:
             client.send(heartbeat(1))
             assert client.read()
@@ -131,7 +131,7 @@ def test_who_takes_nothing_for_long_is_sent_away() -> None:
 
     with (
         ScriptedBroker(flood) as broker,
-        Shim(ShimConfig(broker.address, idle_timeout=1)) as shim,
+        Shim(ShimConfig(broker.address, idle_timeout=3)) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
         client.send(heartbeat(1))
