@@ -2,7 +2,7 @@
 
 In each protocol members join one after the other, and leave, while all read; what one gives up in order another goes on with.
 Nobody is killed here (``test_group_rebalances.py`` does that), so each record comes, and comes once, but where a plain member
-begins a partition anew (see ``begun_anew``).
+begins a partition anew (see ``tests/support/group_judgement.py``).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.server import Shim
+from tests.support.group_judgement import repeated
 from tests.support.group_member import KINDS
-from tests.support.group_script import begun_anew, unexplained
 from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, PARTITIONS
 from tests.support.history import History
@@ -145,7 +145,7 @@ def test_direct_plain_and_turned_off_members_take_over_from_each_other_at_the_ex
         group.join("fifth", "plain")
         group.finish()
         group.close()
-    assert unexplained(group.history, begun_anew(group.history, group.direct))[0] == []
+    assert repeated(group.history, group.direct) == {}
     assert group.from_store["second"] > 0
     assert group.from_store["third"] == 0
     assert group.from_store["fourth"] > 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
+from itertools import pairwise
 
 from confluent_kafka import KafkaError
 
@@ -19,7 +20,7 @@ from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, walk
 
-__all__ = ["Excuse", "excuses", "judge"]
+__all__ = ["Excuse", "excuses", "judge", "repeated"]
 
 _NOT_NOW = {
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -35,7 +36,7 @@ class Excuse(Enum):
 
     LOST = "the partition was lost, or the member died"
     REFUSED = "the member's last commit was refused, which on_commit was told"
-    BEGUN_ANEW = "librdkafka began below the committed offset (its issue 5345)"
+    BEGUN_ANEW = "librdkafka began below the committed offset, or a second time (its issue 5345)"
 
 
 def excuses(history: History, always_direct: Collection[str]) -> list[tuple[Span, Excuse | None]]:
@@ -54,8 +55,14 @@ def _excuse(span: Span, refused: list[Refused], always_direct: Collection[str]) 
         after_it = event.consumer == span.consumer and event.number > last.event.number
         if after_it and any(place.key == span.key and place.offset == last.record.offset + 1 for place in event.places):
             return Excuse.REFUSED
-    below = span.from_commit and span.start is not None and span.deliveries[0].record.offset < span.start
-    return Excuse.BEGUN_ANEW if below and span.consumer not in always_direct else None
+    return Excuse.BEGUN_ANEW if _is_begun_anew(span) and span.consumer not in always_direct else None
+
+
+def _is_begun_anew(span: Span) -> bool:
+    offsets = [delivery.record.offset for delivery in span.deliveries]
+    if span.from_commit and span.start is not None and offsets[0] < span.start:
+        return True
+    return any(later <= earlier for earlier, later in pairwise(offsets))
 
 
 def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> None:
@@ -64,14 +71,24 @@ def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> N
     wrong = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
     wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(told).items()]
     # A member that waits for a rebalance may be long without its partitions' next record: I9.
-    anew = {(span.began.number, span.key) for span, excuse in told if excuse is Excuse.BEGUN_ANEW}
+    anew = {
+        (number, span.key)
+        for span, excuse in told
+        if excuse is Excuse.BEGUN_ANEW
+        for number in (span.began.number, *(delivery.event.number for delivery in span.deliveries))
+    }
     broken = [
         str(breach)
         for breach in violations(history, oracle, without={"I9"})
-        if breach.invariant != "I2" or breach.key is None or (breach.events[0], breach.key) not in anew
+        if breach.invariant not in {"I2", "I3"} or breach.key is None or (breach.events[0], breach.key) not in anew
     ]
     if wrong or broken:
         raise AssertionError("\n".join([*broken[:20], *wrong[:20], f"{len(broken)} and {len(wrong)} in all"]))
+
+
+def repeated(history: History, always_direct: Collection[str]) -> dict[tuple[Key, int], str]:
+    """The records alone that came twice without an excuse, with the reads that they came in."""
+    return _twice(excuses(history, always_direct))
 
 
 def _twice(told: list[tuple[Span, Excuse | None]]) -> dict[tuple[Key, int], str]:

@@ -6,7 +6,7 @@ The same script runs with any kind of member in any protocol, so that a direct g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,10 +17,9 @@ from confluent_kafka import TopicPartition
 from tests.support.group_member import LocalMember, ProcessMember
 from tests.support.history import Event, History, Key, Polled
 from tests.support.invariants.oracle import Oracle
-from tests.support.invariants.spans import Span, walk
 from tests.support.waiting import wait_until
 
-__all__ = ["GroupRun", "begun_anew", "run_script", "undelivered", "unexplained"]
+__all__ = ["GroupRun", "came_again", "run_script", "undelivered"]
 
 _Member: TypeAlias = LocalMember | ProcessMember
 _Settings: TypeAlias = Callable[[str], dict[str, Any]]
@@ -219,36 +218,9 @@ def _places(events: Iterable[Event]) -> set[tuple[Key, int]]:
     return {(record.place, record.offset) for event in events if isinstance(event, Polled) for record in event.records}
 
 
-def begun_anew(history: History, direct: Collection[str]) -> set[Key]:
-    """The partitions that some member which does not read directly began below the offset that it was told is committed.
-
-    librdkafka does so now and then on a loaded machine (confluentinc/librdkafka#5345: the answer to a question of an earlier
-    assignment counts for a later one). A direct member asks for itself and says numbers, so it has no excuse.
-    """
-    return {
-        span.key
-        for span in walk(history).spans
-        if span.consumer not in direct and span.from_commit and span.deliveries and span.start is not None
-        if span.deliveries[0].record.offset < span.start
-    }
-
-
-def unexplained(history: History, excused: Collection[Key] = ()) -> tuple[list[tuple[Key, int]], int]:
-    """Records that came more than once though no member that had them died or lost its partition; how many others came again.
-
-    A member that gives up a partition in order has committed what it was handed before the next one starts: so one delivery of
-    a record at most may be such a member's. ``excused``: partitions that are left out of the first.
-    """
-    in_order: Counter[tuple[Key, int]] = Counter()
-    all_of_them: Counter[tuple[Key, int]] = Counter()
-    for span in walk(history).spans:
-        places = [(span.key, delivery.record.offset) for delivery in span.deliveries]
-        all_of_them.update(places)
-        if not _crashed(history, span):
-            in_order.update(places)
-    wrong = [place for place, times in in_order.items() if times > 1 and place[0] not in excused]
-    return wrong, sum(times > 1 for times in all_of_them.values()) - len(wrong)
-
-
-def _crashed(history: History, span: Span) -> bool:
-    return span.ended is None or getattr(span.ended, "lost", False)
+def came_again(history: History) -> int:
+    """How many records came more than once."""
+    times: Counter[tuple[Key, int]] = Counter()
+    for event in history.of(Polled):
+        times.update((record.place, record.offset) for record in event.records)
+    return sum(count > 1 for count in times.values())

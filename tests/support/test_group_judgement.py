@@ -113,3 +113,15 @@ def test_only_a_member_that_does_not_always_read_directly_may_begin_below_the_co
     read().judged("first")
     with pytest.raises(AssertionError, match="comes again though 2 was committed"):
         read().judged("second")
+
+
+def test_only_a_member_that_does_not_always_read_directly_may_go_back_to_its_start() -> None:
+    def read() -> Group:
+        group = Group()
+        group.reads("first", 0, 0, 2)
+        group.history.add(Polled, "first", began=0.0, records=tuple(RECORDS), errors=())
+        return group
+
+    read().judged("second")
+    with pytest.raises(AssertionError, match="came twice"):
+        read().judged("first")
