@@ -2,7 +2,7 @@
 
 Each node is a :class:`~tests.support.kafka_broker.KafkaBroker` with a directory of its own; all of them write to one
 LocalTieredStorage. The last node is the controller as well: elections go on as long as it lives, and it is left alone by tests
-that need an election at a certain moment.
+that need an election at a certain moment. Each node is a rack of its own, and consumers may read from it (KIP-392).
 
 Session time-outs are wide enough for a machine that is busy with other things: a broker that is only slow must not be taken
 for a dead one. So an election after a kill takes some seconds; a controlled one takes none.
@@ -39,6 +39,8 @@ def _properties(node: int, controller_port: int, store: Path) -> dict[str, str]:
         "rsm.config.dir": str(store),
         "broker.session.timeout.ms": str(_SESSION_MS),
         "replica.lag.time.max.ms": str(2 * _SESSION_MS),
+        "broker.rack": f"rack-{node}",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         "num.replica.fetchers": "1",
         "num.network.threads": "2",
         "num.io.threads": "4",

@@ -1,0 +1,133 @@
+"""Records that a follower serves (``client.rack``, KIP-392), on three real brokers: behind the tier, and while they come."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import MissingPartError
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, total
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+TOPIC = "followed"
+LEADER, FOLLOWER = 1, 2
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    made = KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes")
+    try:
+        made.__enter__()
+    except MissingPartError as error:
+        pytest.skip(f"no real brokers: {error}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def produced(cluster: KafkaCluster) -> list[int]:
+    """The offsets of all records there are, most of them in the tier."""
+    cluster.create_topic(TOPIC, (LEADER, FOLLOWER))
+    written = write(cluster, 600)
+    cluster.wait_until_tiered(TOPIC)
+    cluster.wait_until_in_sync(TOPIC, LEADER, FOLLOWER)
+    return written + write(cluster, 40)
+
+
+@pytest.fixture(scope="module")
+def shim(cluster: KafkaCluster) -> Iterator[Shim]:
+    config = ShimConfig(cluster.bootstrap_servers, store=cluster.store_url, metadata_consumer={"log_level": 0})
+    with Shim(config) as running:
+        assert running.wait_ready(2 * PATIENCE_SECONDS)
+        yield running
+
+
+def write(cluster: KafkaCluster, count: int) -> list[int]:
+    """The offsets of so many more records, a few per batch."""
+    offsets: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        offsets.append(message.offset() or 0)
+
+    batches = {"batch.num.messages": 10, "linger.ms": 2}
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **batches})
+    for number in range(count):
+        producer.produce(TOPIC, b"%d " % number * 20, partition=0, callback=delivered)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    return offsets
+
+
+def read(consumer: confluent_kafka.Consumer, count: int) -> list[int]:
+    """The offsets of the next records, at least so many; whatever else comes in a moment if it is none."""
+    offsets: list[int] = []
+    deadline = Deadline(SystemClock(), 2 * PATIENCE_SECONDS)
+    while True:
+        for message in consumer.consume(500, 0.05):
+            error = message.error()
+            assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+            if error is None:
+                offsets.append(message.offset() or 0)
+        if len(offsets) >= count:
+            return offsets
+        assert not deadline.expired(), f"{len(offsets)} of {count} records came"
+
+
+class Served:
+    """Which node the partition is fetched from, as librdkafka's own statistics say."""
+
+    def __init__(self) -> None:
+        self.node = -1
+        self.fetches: Counter[int] = Counter()
+
+    def hear(self, told: str) -> None:
+        seen = json.loads(told)
+        self.node = seen["topics"].get(TOPIC, {}).get("partitions", {}).get("0", {}).get("broker", -1)
+        self.fetches = Counter({node["nodeid"]: node["req"].get("Fetch", 0) for node in seen["brokers"].values()})
+
+
+@pytest.mark.parametrize(("rack", "node"), [(f"rack-{FOLLOWER}", FOLLOWER), (f"rack-{LEADER}", LEADER), (None, LEADER)])
+@pytest.mark.parametrize("kind", ["plain", "off", "direct"])
+def test_what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack(
+    cluster: KafkaCluster, shim: Shim, produced: list[int], kind: str, rack: str | None, node: int
+) -> None:
+    served = Served()
+    more: dict[str, Any] = {"statistics.interval.ms": 50, "stats_cb": served.hear}
+    more |= {} if rack is None else {"client.rack": rack}
+
+    def made() -> confluent_kafka.Consumer:
+        if kind == "plain":
+            return confluent_kafka.Consumer(settings(cluster.bootstrap_servers, "read_committed", **more))
+        return Consumer(direct(shim, "read_committed", **more, **{"fetch.remote.enabled": kind == "direct"}))
+
+    with made() as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        assert read(consumer, len(produced)) == produced
+        if isinstance(consumer, Consumer):
+            from_store = total(consumer.metrics(), "remote-fetch-records-total")
+            assert (from_store > 0) == (kind == "direct")
+            assert from_store < len(produced)  # what is in the active segment is local
+
+        def hears_of_it() -> bool:
+            assert read(consumer, 0) == []
+            return served.node == node and served.fetches[node] > 0
+
+        wait_until(hears_of_it, f"fetches from node {node}", seconds=2 * PATIENCE_SECONDS, pause=0)
+        before = served.fetches[node]
+        newest = write(cluster, 5)
+        assert read(consumer, len(newest)) == newest
+        produced += newest
+        wait_until(lambda: hears_of_it() and served.fetches[node] > before, "the fetches since", pause=0)
