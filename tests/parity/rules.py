@@ -100,7 +100,7 @@ CONFIGURATION: Mapping[str, tuple[str, ...]] = {
     "queued.max.messages.kbytes": (_EVERYTHING,),
     "queued.min.messages": (_EVERYTHING,),
     "check.crcs": (_EVERYTHING,),
-    "client.rack": (_EVERYTHING,),
+    "client.rack": ("integration/test_follower_fetch:what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack",),
     "stats_cb": (_METRICS,),
     "on_commit": ("parity/test_commits:commits_that_are_not_waited_for_call_back",),
     "logger": ("consumer/test_consumer:the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger",),
