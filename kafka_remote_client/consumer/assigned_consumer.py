@@ -119,7 +119,7 @@ class AssignedConsumer(Consumer):
     def _revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
         def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
             # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
-            revoked = [flow for tp in partitions if (flow := self._flows.get(tp.topic, tp.partition)) is not None]
+            revoked = self._flows.of(partitions)
             self._seal(revoked)
             for flow in revoked:
                 flow.detach()
@@ -161,8 +161,7 @@ class AssignedConsumer(Consumer):
         self._assigned_by_user = True
         self._seal(self._flows)
         if are_partitions(partitions):
-            keys = ((tp.topic, tp.partition) for tp in partitions)
-            self._commits.give_up(flow for key in keys if (flow := self._flows.get(*key)) is not None)
+            self._commits.give_up(self._flows.of(partitions))
         super().incremental_unassign(partitions)
         self._forget((tp.topic, tp.partition) for tp in partitions)
 

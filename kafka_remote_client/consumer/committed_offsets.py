@@ -89,7 +89,7 @@ class CommittedOffsets:
 
     def commit_taken_again(self, partitions: Iterable[TopicPartition]) -> None:
         """What librdkafka would commit as it gives partitions up, and wait for before it begins with one it takes again."""
-        again = [flow for tp in partitions if is_stored(tp) and (flow := self._flows.get(tp.topic, tp.partition)) is not None]
+        again = self._flows.of(filter(is_stored, partitions))
         stored = [flow.stored for flow in again if flow.stored is not None and flow.stored.offset >= 0]
         if stored and self._commits:
             # Asked first because a question to nobody ends after a time of ours, and a commit after a long one.

@@ -44,6 +44,10 @@ class SubscriptionState:
     def get(self, topic: str, partition: int) -> PartitionFlow | None:
         return self._flows.get((topic, partition))
 
+    def of(self, partitions: Iterable[TopicPartition]) -> list[PartitionFlow]:
+        """The flows of those partitions that have one."""
+        return [flow for tp in partitions if (flow := self.get(tp.topic, tp.partition)) is not None]
+
     def add(self, flow: PartitionFlow) -> None:
         """Adds a partition; one that the application had paused before still is."""
         flow.paused = flow.key in self._paused

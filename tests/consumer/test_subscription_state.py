@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from confluent_kafka import TopicPartition
+
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 
@@ -119,3 +121,8 @@ def test_what_is_dropped_is_not_handed_out() -> None:
     flows.advanced.add(made[0])
     flows.remove([made[0].key])
     assert flows.advanced == set()
+
+
+def test_flows_are_found_by_partitions_of_which_some_have_none() -> None:
+    flows, made = state(Route.REMOTE, Route.BROKER)
+    assert flows.of([made[1].bare, TopicPartition("none", 0), made[0].bare]) == [made[1], made[0]]
