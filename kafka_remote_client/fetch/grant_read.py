@@ -93,18 +93,13 @@ class GrantRead:
         return self.ranges[self.decoded] if self.decoded < len(self.ranges) else None
 
     @property
-    def is_begun(self) -> bool:
-        """Whether any of its ranges was asked for."""
-        return self.to_issue < len(self.ranges)
-
-    @property
     def to_issue(self) -> int:
         """How many of its ranges wait to be asked for."""
         return sum(read.status is RangeStatus.WAITING for read in self.ranges[self.decoded :])
 
     @property
     def all_issued(self) -> bool:
-        return all(read.status is not RangeStatus.WAITING for read in self.ranges[self.decoded :])
+        return self.to_issue == 0
 
     def waiting(self, now: float) -> RangeRead | None:
         """The first range that may be asked of the store now."""

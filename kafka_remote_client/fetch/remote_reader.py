@@ -174,16 +174,17 @@ class RemoteReader(RecordForms):
         return bool(self._grants) and self._grants[-1].location.format != ORIGINAL_FORMAT
 
     def _wants_next_location(self) -> bool:
-        last = self._grants[-1]
-        # Sooner than the last range is asked for: what is in flight would run out while the answer is on its way.
-        if not last.is_begun or last.to_issue > self._engine.room.most_in_flight:
-            return False
-        # Before anything was measured one window is enough to ask for: the next one will be of the right size.
-        if not self._engine.room.read_ahead.is_measured:
-            return False
         if self._locating or self._ahead_failed or self._after is not None or len(self._grants) >= _LOOK_AHEAD_GRANTS:
             return False
-        return self.end_offset is None or last.location.next_offset < self.end_offset
+        last, room = self._grants[-1], self._engine.room
+        if self.end_offset is not None and last.location.next_offset >= self.end_offset:
+            return False
+        # Before anything was measured one window is enough to ask for: the next one will be of the right size.
+        if not room.read_ahead.is_measured:
+            return False
+        # Once it is begun, and sooner than its last range is asked for: what flies would end while the answer is on its way.
+        to_issue = last.to_issue
+        return to_issue < len(last.ranges) and to_issue <= room.most_in_flight
 
     def started(self, task: LocateTask | RangeTask) -> None:
         """The engine took the task."""

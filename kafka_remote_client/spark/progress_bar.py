@@ -127,7 +127,13 @@ def _spark_context(spark: Any) -> Any:
 def _rich_bar(description: str) -> TaskBar | None:
     try:
         from rich.console import Console  # noqa: PLC0415 - an extra
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - too
+        from rich.progress import (  # noqa: PLC0415 - an extra
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
     except ImportError:
         return None
     console = Console(stderr=True)
