@@ -24,6 +24,7 @@ from tests.support.azure_server import AzureServer
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.run_summary import summary
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
@@ -83,8 +84,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("stores")
     wanted = config.getoption("--suite")
     if wanted:
-        config.hook.pytest_deselected(items=[item for item in items if suite_of(item) != wanted])
-        items[:] = [item for item in items if suite_of(item) == wanted]
+        others: list[pytest.Item] = []
+        own: list[pytest.Item] = []
+        for item in items:
+            (own if suite_of(item) == wanted else others).append(item)
+        config.hook.pytest_deselected(items=others)
+        items[:] = own
     yield
     items.sort(key=place_of)
 
@@ -207,6 +212,18 @@ def aiven_tier(
         return AivenTier.load(facts)
 
     return written
+
+
+@pytest.fixture(scope="module")
+def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three real brokers with a tier, of the module's own."""
+    made = KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes")
+    try:
+        made.__enter__()
+    except MissingPartError as error:
+        pytest.skip(f"no real brokers: {error}")
+    yield made
+    made.close()
 
 
 @pytest.fixture

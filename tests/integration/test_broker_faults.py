@@ -21,7 +21,6 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.faults.chaos import Chaos
-from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import TierOffsets
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.reading import PATIENCE_SECONDS, Row, direct, row, settings, total
@@ -35,29 +34,18 @@ _PATIENCE_SECONDS = 2 * PATIENCE_SECONDS
 _CHAOS_SECONDS = 25
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    made = KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes")
-    try:
-        made.__enter__()
-    except MissingPartError as error:
-        pytest.skip(f"no real brokers: {error}")
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def cluster(started: KafkaCluster) -> Iterator[KafkaCluster]:
+def cluster(kafka_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
     """All three brokers are up; those that a test stopped are started after it."""
-    yield started
-    started.heal()
+    yield kafka_cluster
+    kafka_cluster.heal()
 
 
 @pytest.fixture(scope="module")
-def shim(started: KafkaCluster) -> Iterator[Shim]:
+def shim(kafka_cluster: KafkaCluster) -> Iterator[Shim]:
     config = ShimConfig(
-        started.bootstrap_servers,
-        store=started.store_url,
+        kafka_cluster.bootstrap_servers,
+        store=kafka_cluster.store_url,
         range_bytes=64 << 10,
         max_grant_bytes=64 << 10,
         metadata_consumer={"log_level": 0},

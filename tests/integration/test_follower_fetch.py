@@ -13,11 +13,9 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
-from tests.support.artifacts import MissingPartError
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, total
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before, total
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -27,35 +25,22 @@ LEADER, FOLLOWER = 1, 2
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    made = KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes")
-    try:
-        made.__enter__()
-    except MissingPartError as error:
-        pytest.skip(f"no real brokers: {error}")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def produced(cluster: KafkaCluster) -> list[int]:
+def produced(kafka_cluster: KafkaCluster) -> list[int]:
     """The offsets of all records there are, most of them in the tier."""
-    cluster.create_topic(TOPIC, (LEADER, FOLLOWER))
-    written = write(cluster, 600)
-    cluster.wait_until_tiered(TOPIC)
-    cluster.wait_until_in_sync(TOPIC, LEADER, FOLLOWER)
-    return written + write(cluster, 40)
+    kafka_cluster.create_topic(TOPIC, (LEADER, FOLLOWER))
+    written = write(kafka_cluster, 600)
+    kafka_cluster.wait_until_tiered(TOPIC)
+    kafka_cluster.wait_until_in_sync(TOPIC, LEADER, FOLLOWER)
+    return written + write(kafka_cluster, 40)
 
 
 @pytest.fixture(scope="module")
-def shim(cluster: KafkaCluster) -> Iterator[Shim]:
-    config = ShimConfig(cluster.bootstrap_servers, store=cluster.store_url, metadata_consumer={"log_level": 0})
-    with Shim(config) as running:
-        assert running.wait_ready(2 * PATIENCE_SECONDS)
+def shim(kafka_cluster: KafkaCluster) -> Iterator[Shim]:
+    with shim_before(kafka_cluster) as running:
         yield running
 
 
-def write(cluster: KafkaCluster, count: int) -> list[int]:
+def write(kafka_cluster: KafkaCluster, count: int) -> list[int]:
     """The offsets of so many more records, a few per batch."""
     offsets: list[int] = []
 
@@ -64,7 +49,7 @@ def write(cluster: KafkaCluster, count: int) -> list[int]:
         offsets.append(message.offset() or 0)
 
     batches = {"batch.num.messages": 10, "linger.ms": 2}
-    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **batches})
+    producer = confluent_kafka.Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "log_level": 0, **batches})
     for number in range(count):
         producer.produce(TOPIC, b"%d " % number * 20, partition=0, callback=delivered)
     assert producer.flush(PATIENCE_SECONDS) == 0
@@ -102,7 +87,7 @@ class Served:
 @pytest.mark.parametrize(("rack", "node"), [(f"rack-{FOLLOWER}", FOLLOWER), (f"rack-{LEADER}", LEADER), (None, LEADER)])
 @pytest.mark.parametrize("kind", ["plain", "off", "direct"])
 def test_what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack(
-    cluster: KafkaCluster, shim: Shim, produced: list[int], kind: str, rack: str | None, node: int
+    kafka_cluster: KafkaCluster, shim: Shim, produced: list[int], kind: str, rack: str | None, node: int
 ) -> None:
     served = Served()
     more: dict[str, Any] = {"statistics.interval.ms": 50, "stats_cb": served.hear}
@@ -110,7 +95,7 @@ def test_what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack(
 
     def made() -> confluent_kafka.Consumer:
         if kind == "plain":
-            return confluent_kafka.Consumer(settings(cluster.bootstrap_servers, "read_committed", **more))
+            return confluent_kafka.Consumer(settings(kafka_cluster.bootstrap_servers, "read_committed", **more))
         return Consumer(direct(shim, "read_committed", **more, **{"fetch.remote.enabled": kind == "direct"}))
 
     with made() as consumer:
@@ -127,7 +112,7 @@ def test_what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack(
 
         wait_until(hears_of_it, f"fetches from node {node}", seconds=2 * PATIENCE_SECONDS, pause=0)
         before = served.fetches[node]
-        newest = write(cluster, 5)
+        newest = write(kafka_cluster, 5)
         assert read(consumer, len(newest)) == newest
         produced += newest
         wait_until(lambda: hears_of_it() and served.fetches[node] > before, "the fetches since", pause=0)

@@ -14,19 +14,14 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import file_lock
 from tests.support.group_judgement import judge
 from tests.support.group_script import GroupRun, came_again, run_script, undelivered
 from tests.support.group_settings import PROTOCOLS, in_group
-from tests.support.group_topic import COUNT, PARTITIONS
-from tests.support.history import History
+from tests.support.group_topic import COUNT, PARTITIONS, oracle_of
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, settings
-from tests.support.recorder import recorded
-from tests.support.waiting import wait_until
+from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first test waits for all runs
 
@@ -39,20 +34,6 @@ RUNS: list[_Name] = [
     *((protocol, kind) for protocol in PROTOCOLS for kind in ("plain", "direct")),
     *((protocol, "mixed") for protocol in ("eager", "consumer")),
 ]
-
-
-def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
-    """What a plain consumer gets of all partitions."""
-    truth = History()
-    with recorded(confluent_kafka.Consumer, settings(broker.bootstrap_servers, "read_committed"), truth) as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-
-        def read() -> bool:
-            consumer.consume(1_000, 0.2)
-            return len(Oracle.of(truth)) == PARTITIONS * COUNT
-
-        wait_until(read, "all records", seconds=PATIENCE_SECONDS, pause=0)
-    return Oracle.of(truth)
 
 
 class Runs:
@@ -73,9 +54,8 @@ def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest
     lock = running_broker.directory.parent / "restart.lock"
     with (
         file_lock(lock, shared=True),
-        Shim(ShimConfig(running_broker.bootstrap_servers, store=running_broker.store_url)) as shim,
+        shim_before(running_broker) as shim,
     ):
-        assert shim.wait_ready(PATIENCE_SECONDS)
         made = Runs(oracle_of(running_broker, group_topic))
         directories = {name: tmp_path_factory.mktemp("-".join(name)) for name in RUNS}
 

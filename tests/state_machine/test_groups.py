@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import confluent_kafka
 import pytest
-from confluent_kafka import TopicPartition
 
 from tests.state_machine.bugs import Bug
 from tests.state_machine.group_bugs import BUGS
 from tests.state_machine.groups import GroupWorld, run_groups
 from tests.support.artifacts import file_lock
 from tests.support.group_settings import PROTOCOLS, in_group
-from tests.support.group_topic import COUNT, write_group_topic
-from tests.support.history import History
-from tests.support.invariants.oracle import Oracle
+from tests.support.group_topic import oracle_of, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.planting import planted
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before
-from tests.support.recorder import recorded
+from tests.support.reading import direct, settings, shim_before
 from tests.support.run_summary import RecordProperty
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # a loaded machine takes long to let members join
 
@@ -44,15 +38,7 @@ def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
             with file_lock(run / "restart.lock", shared=True):
                 write_group_topic(running_broker, topic, PARTITIONS)
             (run / "group-machines").touch()
-    truth = History()
-    with recorded(confluent_kafka.Consumer, settings(running_broker.bootstrap_servers, "read_committed"), truth) as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-
-        def read() -> bool:
-            consumer.consume(400, 0.2)
-            return len(Oracle.of(truth)) == PARTITIONS * COUNT
-
-        wait_until(read, "all records", seconds=PATIENCE_SECONDS, pause=0)
+    oracle = oracle_of(running_broker, topic, PARTITIONS)
     with shim_before(running_broker) as shim:
 
         def of(kind: str, **more: Any) -> dict[str, Any]:
@@ -64,7 +50,7 @@ def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
             config = in_group(running_broker, protocol, group, session_ms=SESSION_MS)
             return {**config, **({"session.timeout.ms": SESSION_MS} if "session.timeout.ms" in config else {})}
 
-        yield GroupWorld(topic, Oracle.of(truth), of, members)
+        yield GroupWorld(topic, oracle, of, members)
 
 
 @pytest.mark.parametrize(("protocol", "number"), SHARES)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Producer
+import confluent_kafka
+from confluent_kafka import Producer, TopicPartition
 
+from tests.support.history import History
+from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, settings
+from tests.support.recorder import recorded
+from tests.support.waiting import wait_until
 
-__all__ = ["COUNT", "FIRST_TIMESTAMP", "PARTITIONS", "STEP_MS", "write_group_topic"]
+__all__ = ["COUNT", "FIRST_TIMESTAMP", "PARTITIONS", "STEP_MS", "oracle_of", "write_group_topic"]
 
 PARTITIONS = 24
 COUNT = 400
@@ -35,3 +41,17 @@ def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITI
             producer.produce(topic, value, b"%d" % number, partition, timestamp=FIRST_TIMESTAMP + number * STEP_MS)
     assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic, *range(partitions), seconds=_PATIENCE_SECONDS)
+
+
+def oracle_of(broker: KafkaBroker, topic: str, partitions: int = PARTITIONS) -> Oracle:
+    """What a plain consumer gets of all partitions of such a topic."""
+    truth = History()
+    with recorded(confluent_kafka.Consumer, settings(broker.bootstrap_servers, "read_committed"), truth) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+
+        def read() -> bool:
+            consumer.consume(1_000, 0.2)
+            return len(Oracle.of(truth)) == partitions * COUNT
+
+        wait_until(read, "all records", seconds=PATIENCE_SECONDS, pause=0)
+    return Oracle.of(truth)

@@ -15,6 +15,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_cluster import KafkaCluster
 
 __all__ = [
     "PATIENCE_SECONDS",
@@ -57,9 +58,9 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 @contextmanager
-def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
-    """A shim that is ready, in front of the real broker and its tier."""
-    with Shim(ShimConfig(broker.bootstrap_servers, store=broker.store_url)) as running:
+def shim_before(brokers: KafkaBroker | KafkaCluster) -> Iterator[Shim]:
+    """A shim that is ready, in front of the real broker, or of three, and the tier."""
+    with Shim(ShimConfig(brokers.bootstrap_servers, store=brokers.store_url)) as running:
         assert running.wait_ready(PATIENCE_SECONDS)
         yield running
 
