@@ -86,7 +86,7 @@ def test_messages_read_as_consumed_ones_do() -> None:
 
 def test_messages_do_not_leak_references() -> None:
     found = block()
-    topic = "".join(["to", "pic"])  # nobody else's: an interned one may be let go of elsewhere meanwhile
+    topic = str(b"topic", "ascii")  # nobody else's: an interned one may be let go of elsewhere meanwhile
     before = sys.getrefcount(topic)
     messages = found.messages(topic, 0)
     assert [m.value() for m in messages] == [row[5] for row in found.rows()]
