@@ -30,6 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support import artifacts, kafka_wire
 from tests.support.certificates import Authority
 from tests.support.ports import HOST, free_ports
+from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
 __all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets"]
@@ -234,7 +235,7 @@ class KafkaBroker:
 
     def running(self) -> bool:
         """Whether the broker's process lives."""
-        return self._pid_file.exists() and Path("/proc", self._pid_file.read_text(), "cmdline").exists()
+        return self._pid_file.exists() and is_running(int(self._pid_file.read_text()))
 
     def stop(self, *, patience: float = 5.0) -> None:
         """Ends the process: SIGTERM, after ``patience`` seconds SIGKILL. A stopped broker can be started again."""

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from tests.support.artifacts import java
 from tests.support.ports import HOST, free_ports
+from tests.support.processes import is_running
 from tests.support.spark import JAVA_VARIABLES, pyspark_home
 from tests.support.waiting import wait_until
 
@@ -78,11 +79,11 @@ class StandaloneCluster:
         for pid in reversed(self._daemons):
             _signal(pid, signal.SIGTERM)
         try:
-            wait_until(lambda: not any(map(_command, ours)), "the cluster to end", seconds=20)
+            wait_until(lambda: not any(map(is_running, ours)), "the cluster to end", seconds=20)
         except TimeoutError:
             for pid in ours:
                 _signal(pid, signal.SIGKILL)
-            wait_until(lambda: not any(map(_command, ours)), "the cluster to be gone")
+            wait_until(lambda: not any(map(is_running, ours)), "the cluster to be gone")
         self._daemons = []
 
     def _start(self, host: str, name: str, *arguments: str) -> int:
@@ -110,7 +111,7 @@ class StandaloneCluster:
         return self._daemons[-1]
 
     def _alive(self) -> int:
-        if not all(map(_command, self._daemons)):
+        if not all(map(is_running, self._daemons)):
             raise RuntimeError(f"a daemon ended: {[path.read_text()[-2000:] for path in self.directory.glob('*.log')]}")
         try:
             state: dict[str, Any] = json.load(urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=60))
@@ -120,7 +121,7 @@ class StandaloneCluster:
 
 
 def _command(pid: int) -> bytes:
-    """Its command line; empty when it has ended."""
+    """Its command line; empty when it has ended, or is about to run another program."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.ports import HOST, free_ports
+from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
 __all__ = ["StoreServer"]
@@ -63,9 +64,8 @@ class StoreServer(ABC):
         """Ends the server; its keeper reaps it."""
         if self._pid is not None:
             os.kill(self._pid, signal.SIGTERM)
-            gone = Path("/proc", str(self._pid))
-            wait_until(lambda: not gone.exists(), f"{self.what} to end")
-            self._pid = None
+            pid, self._pid = self._pid, None
+            wait_until(lambda: not is_running(pid), f"{self.what} to end")
 
     def new_name(self) -> str:
         """A bucket's name that no other has."""
