@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos state-machine groups group-machines fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos state-machine groups group-machines plain-groups fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -68,7 +68,10 @@ groups: $(VENV)/.test artifacts ## groups of four that are rebalanced eleven tim
 	$(PYTEST) --suite groups $(ARGS)
 
 group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker
-	$(PYTEST) --suite group-machines --numprocesses 4 --dist load $(ARGS)
+	$(PYTEST) tests/state_machine/test_groups.py --numprocesses 7 --dist load $(ARGS)
+
+plain-groups: $(VENV)/.test artifacts ## the same of plain members alone
+	$(PYTEST) --suite plain-groups --numprocesses 4 --dist load $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

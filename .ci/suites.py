@@ -28,7 +28,7 @@ SUITES = {
     "shim": (5, 4, "loadfile"),
     "consumer": (7, 4, "loadfile"),
     "faults": (10, 8, "load"),  # a thousand cells that mostly wait
-    "state-machine": (5, 5, "load"),  # programs that wait for two consumers
+    "state-machine": (5, 7, "load"),  # programs that wait for two consumers, or for a group
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
     "groups": (5, 1, "loadfile"),  # one fixture runs all groups at the same time
@@ -139,7 +139,7 @@ def main() -> int:
     report = Report()
     environment = dict(os.environ)
     steps = [["make", f"PYTHON={arguments.python}", "install"]]
-    if {"broker", "parity", "groups", "stores", "spark"} & set(chosen):
+    if {"state-machine", "broker", "parity", "groups", "stores", "spark"} & set(chosen):
         steps.append(["make", f"PYTHON={arguments.python}", "store-servers"])
         if shutil.which("mvn"):
             steps.append(["make", f"PYTHON={arguments.python}", "artifacts"])

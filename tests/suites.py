@@ -17,22 +17,22 @@ SUITES = (
     "broker",
     "parity",
     "groups",
-    "group-machines",
+    "plain-groups",
     "stores",
     "spark",
     "packaging-docs",
     "fuzz",
 )
-CAMPAIGNS = frozenset({"group-machines"})
+CAMPAIGNS = frozenset({"plain-groups"})
 """Those that are run for themselves, by a make target of the name."""
 _FOLDERS = {
     "consumer": {"consumer"},
     "faults": {"faults"},
     "fuzz": {"fuzz"},
-    "group-machines": {"state_machine"},
     "groups": {"integration"},
     "packaging-docs": {"docs", "packaging"},
     "parity": {"integration", "parity"},
+    "plain-groups": {"state_machine"},
     "spark": {"integration"},
     "state-machine": {"state_machine"},
 }
@@ -40,7 +40,7 @@ _FOLDERS = {
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
-_OF_THEIR_OWN = {"integration/test_group_rebalances.py": "groups", "state_machine/test_groups.py": "group-machines"}
+_OF_THEIR_OWN = {"integration/test_group_rebalances.py": "groups", "state_machine/test_plain_groups.py": "plain-groups"}
 _LONG_FIRST = ("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream")
 """Files ``test_spark_<name>`` that run long, by how long: one that a worker takes last leaves the other without work."""
 
@@ -70,9 +70,9 @@ def _folder(path: Path) -> str:
 def _suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
-    ``state-machine``: the same command by command. ``groups``: many members, on the real broker; ``group-machines``:
-    in random programs. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs the embedded cluster or
-    exercises the shim; ``consumer``: and is about the consumer.
+    ``state-machine``: the same command by command, in random programs. ``groups``: many members, on the real broker;
+    ``plain-groups``: none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
+    the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
     ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
     ``unit``: all else.
     """

@@ -1,0 +1,23 @@
+"""What is judged of groups with members of ours holds of groups of plain members alone, but where librdkafka has its days.
+
+A campaign of its own for that reason: it is about the judgement, not about this product.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.state_machine.groups import GroupWorld, run_groups
+from tests.support.group_settings import PROTOCOLS
+from tests.support.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.timeout(600)
+
+EXAMPLES = 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_groups_of_plain_members_pass_the_same_judgement(
+    kafka_broker: KafkaBroker, group_world: GroupWorld, protocol: str
+) -> None:
+    run_groups(group_world, protocol, examples=EXAMPLES, number=0, kinds=["plain"])
