@@ -11,7 +11,7 @@ import pytest
 
 from fetchers._allow_list import AllowList
 from fetchers._connections import ConnectionPool, StoreConnection, is_permitted_address, system_resolver, tls_context
-from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
     RemoteStorageError,
@@ -267,6 +267,26 @@ def test_reads_much_over_tls_and_survives_what_it_survives_without() -> None:
             fetch(fetcher, origin, 0, len(data))
         assert fetch(fetcher, origin) == data[:1000]
         fetcher.close()
+
+
+def test_one_read_over_tls_takes_all_that_has_come() -> None:
+    """A read of ssl's own gives one record, and a range has hundreds."""
+    sent = DATA[:1000] * 60  # four records, and no more than a socket holds
+
+    def send(connection: socket.socket) -> None:
+        with server_context("good").wrap_socket(connection, server_side=True) as secured:
+            secured.sendall(sent)
+
+    ours, theirs = socket.socketpair()
+    server = threading.Thread(target=send, args=(theirs,))
+    server.start()
+    with ours, tls_context(str(CERTIFICATES / "ca.pem")).wrap_socket(ours, server_hostname="localhost") as secured:
+        server.join()
+        secured.deadline = Deadline(SystemClock(), 30.0)
+        buffer = bytearray(len(sent) + 1)
+        assert secured.recv_into(buffer) == len(sent)
+        assert bytes(buffer[:-1]) == sent
+        assert secured.recv_into(buffer) == 0, "the end"
 
 
 @pytest.mark.parametrize("certificate", BAD_CERTIFICATES)
