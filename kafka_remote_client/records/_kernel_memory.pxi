@@ -49,6 +49,16 @@ cdef uint8_t *take(int64_t *capacity) noexcept:
     return found
 
 
+cdef int64_t size_class(int64_t capacity) noexcept:
+    """The next of eight sizes between a power of two and the next: so a piece serves again where a little more is wanted, as it
+    is when ranges of the same length hold ever more records.
+    """
+    cdef int64_t step = SPARE_LEAST // 8
+    while step <= capacity // 16:
+        step *= 2
+    return (capacity + step - 1) // step * step
+
+
 cdef class Memory:
     """Bytes on the C heap that Python and Arrow read through the buffer protocol."""
 
@@ -72,7 +82,10 @@ cdef class Memory:
     cdef int grow(self, int64_t capacity) except -1:
         """Makes room for ``capacity`` bytes; what lies there already stays."""
         cdef uint8_t *grown
-        grown = take(&capacity) if capacity >= SPARE_LEAST else NULL
+        grown = NULL
+        if capacity >= SPARE_LEAST:
+            capacity = size_class(capacity)
+            grown = take(&capacity)
         if grown == NULL:
             grown = <uint8_t *>krm_allocate(capacity)
         if grown == NULL:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 
 from kafka_remote_client.errors import CorruptRecordError
@@ -19,6 +21,19 @@ def test_large_batches_share_memory_that_grows(codec: int) -> None:
     value = bytes(range(256)) * (LARGE >> 8)
     data = b"".join(batch(i, [Rec(0, value=value)], codec=codec) for i in range(3))
     assert [row[5] == value for row in read_batches(data).rows()] == [True] * 3
+
+
+def address(view: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+def test_memory_serves_again_where_a_little_more_is_wanted() -> None:
+    """Ranges of one length hold ever more records, and a page that is fresh costs more than to decode into it."""
+    size = 49 << 20  # what was kept before is smaller
+    kept = kernel.Arena()
+    place = address(kept.reserve(size))
+    del kept
+    assert address(kernel.Arena().reserve(size + size // 50)) == place
 
 
 def test_no_room_is_made_for_records_that_cannot_be_there() -> None:
