@@ -32,7 +32,7 @@ SUITES = {
     "broker": (8, 4, "loadfile"),
     "parity": (6, 4, "loadfile"),
     "groups": (5, 1, "loadfile"),  # one fixture runs all groups at the same time
-    "stores": (4, 4, "load"),  # one long table of cells, which no worker should read alone
+    "stores": (4, 6, "load"),  # one long table of cells, which no worker should read alone
     # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first (suites.py).
     "spark": (10, 2, "loadfile --no-loadscope-reorder"),
     "packaging-docs": (6, 2, "loadgroup"),
