@@ -106,8 +106,9 @@ class _DeadlineTlsSocket(_DeadlineSocket, ssl.SSLSocket):
     """The same over TLS, where a read by itself gives one record of 16 KiB (RFC 8446, section 5.1): takes all that came."""
 
     def recv_into(self, *args: Any) -> int:
-        more = count = super().recv_into(*args)
-        with memoryview(args[0]) as whole, contextlib.suppress(OSError):  # what is wrong is found by the next call too
+        (buffer,) = args  # socket.SocketIO passes the buffer only
+        more = count = super().recv_into(buffer)
+        with memoryview(buffer) as whole, contextlib.suppress(OSError):  # what is wrong is found by the next call too
             self.settimeout(0)
             while more and count < len(whole):
                 with whole[count:] as rest:

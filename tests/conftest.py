@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,17 +26,17 @@ from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.once import once_per_run
 from tests.support.run_summary import summary
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
 from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
-from tests.support.store_server import StoreServer
 
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
 
-_Server = TypeVar("_Server", bound=StoreServer)
+_Part = TypeVar("_Part")
 _OUR_RUN = pytest.StashKey[Path]()
 
 
@@ -174,24 +175,16 @@ def wide_topic(running_broker: KafkaBroker) -> str:
 
     Its name has every character that names of objects use between their parts.
     """
-    run, topic = _run_directory(), "wide.topic_with-marks-0"
-    with file_lock(run / "wide-topic.lock"):
-        if not (run / "wide-topic").exists():
-            with file_lock(run / "restart.lock", shared=True):
-                write_wide_topic(running_broker, topic)
-            (run / "wide-topic").touch()
+    topic = "wide.topic_with-marks-0"
+    once_per_run(running_broker, topic, lambda: write_wide_topic(running_broker, topic))
     return topic
 
 
 @pytest.fixture(scope="session")
 def group_topic(running_broker: KafkaBroker) -> str:
     """A tiered topic of many partitions, written once per run (``tests.support.group_topic``)."""
-    run, topic = _run_directory(), "for-groups"
-    with file_lock(run / "group-topic.lock"):
-        if not (run / "group-topic").exists():
-            with file_lock(run / "restart.lock", shared=True):
-                write_group_topic(running_broker, topic)
-            (run / "group-topic").touch()
+    topic = "for-groups"
+    once_per_run(running_broker, topic, lambda: write_group_topic(running_broker, topic))
     return topic
 
 
@@ -217,13 +210,7 @@ def aiven_tier(
 @pytest.fixture(scope="module")
 def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Three real brokers with a tier, of the module's own."""
-    made = KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes")
-    try:
-        made.__enter__()
-    except MissingPartError as error:
-        pytest.skip(f"no real brokers: {error}")
-    yield made
-    made.close()
+    yield from _entered("real brokers", lambda: KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes"))
 
 
 @pytest.fixture
@@ -236,57 +223,51 @@ def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A real S3 server. Tests take a bucket of their own from it."""
-    yield from _served(S3Server(tmp_path_factory.mktemp("s3")))
+    yield from _entered("real store", lambda: S3Server(tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
     """An Azure Blob server. Tests take a container of their own from it."""
-    yield from _served(AzureServer(tmp_path_factory.mktemp("azure")))
+    yield from _entered("real store", lambda: AzureServer(tmp_path_factory.mktemp("azure")))
 
 
 @pytest.fixture(scope="session")
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     """A GCS server. Tests take a bucket of their own from it."""
-    yield from _served(GcsServer(tmp_path_factory.mktemp("gcs")))
+    yield from _entered("real store", lambda: GcsServer(tmp_path_factory.mktemp("gcs")))
 
 
 @pytest.fixture(scope="session")
 def spark_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark that has a Kafka source of its own to compare with."""
-    yield from _driven(
-        lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars(), variables=S3_VARIABLES)
+    yield from _entered(
+        "Spark",
+        lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars(), variables=S3_VARIABLES),
     )
 
 
 @pytest.fixture(scope="session")
 def spark_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark."""
-    yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), variables=S3_VARIABLES))
+    yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), variables=S3_VARIABLES))
 
 
 @pytest.fixture(scope="session")
 def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark that gives a task four attempts, as a cluster does."""
-    yield from _driven(lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), settings={"spark.master": "local[2,4]"}))
+    settings = {"spark.master": "local[2,4]"}
+    yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), settings=settings))
 
 
-def _driven(start: Callable[[], SparkDriver]) -> Iterator[SparkDriver]:
-    try:
-        driver = start()
-    except MissingPartError as error:
-        pytest.skip(f"no Spark: {error}")
-    with driver:
-        yield driver
-
-
-def _served(server: _Server) -> Iterator[_Server]:
-    try:
-        server.start()
-    except MissingPartError as error:
-        pytest.skip(f"no real store: {error}")
-    yield server
-    server.stop()
+def _entered(what: str, make: Callable[[], AbstractContextManager[_Part]]) -> Iterator[_Part]:
+    """Enters the part that ``make`` returns and leaves it at the end; skips the tests when the part cannot start."""
+    with ExitStack() as stack:
+        try:
+            part = stack.enter_context(make())
+        except MissingPartError as error:
+            pytest.skip(f"no {what}: {error}")
+        yield part
 
 
 @pytest.fixture

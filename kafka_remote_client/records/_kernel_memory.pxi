@@ -81,8 +81,7 @@ cdef class Memory:
 
     cdef int grow(self, int64_t capacity) except -1:
         """Makes room for ``capacity`` bytes; what lies there already stays."""
-        cdef uint8_t *grown
-        grown = NULL
+        cdef uint8_t *grown = NULL
         if capacity >= SPARE_LEAST:
             capacity = size_class(capacity)
             grown = take(&capacity)

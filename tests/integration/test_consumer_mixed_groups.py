@@ -23,7 +23,7 @@ from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, PARTITIONS
 from tests.support.history import History
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before, total
+from tests.support.reading import PATIENCE_SECONDS, settings_of, shim_before, total
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.waiting import wait_until
 
@@ -54,12 +54,9 @@ class Group:
 
     def join(self, name: str, kind: str) -> None:
         """Adds a member and waits until the partitions are shared out evenly and each member has read."""
-        if kind == "plain":
-            config = settings(self._broker.bootstrap_servers, "read_committed", **self._common)
-        else:
-            config = direct(self._shim, "read_committed", **self._common, **{"fetch.remote.enabled": kind == "direct"})
-            if kind == "direct":
-                self.direct.add(name)
+        config = settings_of(kind, self._broker, self._shim, **self._common)
+        if kind == "direct":
+            self.direct.add(name)
         self._members[name] = recorded(KINDS[kind], config, self.history, name)
         self._members[name].subscribe([self._topic])
         self.settle()

@@ -14,8 +14,9 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.server import Shim
+from tests.support.group_member import KINDS
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before, total
+from tests.support.reading import PATIENCE_SECONDS, settings_of, shim_before, total
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -93,12 +94,7 @@ def test_what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack(
     more: dict[str, Any] = {"statistics.interval.ms": 50, "stats_cb": served.hear}
     more |= {} if rack is None else {"client.rack": rack}
 
-    def made() -> confluent_kafka.Consumer:
-        if kind == "plain":
-            return confluent_kafka.Consumer(settings(kafka_cluster.bootstrap_servers, "read_committed", **more))
-        return Consumer(direct(shim, "read_committed", **more, **{"fetch.remote.enabled": kind == "direct"}))
-
-    with made() as consumer:
+    with KINDS[kind](settings_of(kind, kafka_cluster, shim, **more)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         assert read(consumer, len(produced)) == produced
         if isinstance(consumer, Consumer):

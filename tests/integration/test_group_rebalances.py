@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from functools import partial
 from uuid import uuid4
 
 import confluent_kafka
@@ -21,7 +21,7 @@ from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, PARTITIONS, oracle_of
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, settings, shim_before
+from tests.support.reading import PATIENCE_SECONDS, settings, settings_of, shim_before
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first test waits for all runs
 
@@ -52,10 +52,7 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     lock = running_broker.directory.parent / "restart.lock"
-    with (
-        file_lock(lock, shared=True),
-        shim_before(running_broker) as shim,
-    ):
+    with file_lock(lock, shared=True), shim_before(running_broker) as shim:
         made = Runs(oracle_of(running_broker, group_topic))
         directories = {name: tmp_path_factory.mktemp("-".join(name)) for name in RUNS}
 
@@ -65,12 +62,7 @@ def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest
         def run(name: _Name) -> GroupRun:
             _, kind = name
             more = {**groups[name], "auto.commit.interval.ms": 1_000}
-
-            def of(kind: str) -> dict[str, Any]:
-                if kind == "plain":
-                    return settings(running_broker.bootstrap_servers, "read_committed", **more)
-                return direct(shim, "read_committed", **{**more, "fetch.remote.enabled": kind == "direct"})
-
+            of = partial(settings_of, brokers=running_broker, shim=shim, **more)
             kinds = MIXED if kind == "mixed" else (kind,)
             return run_script(kinds, of, group_topic, PARTITIONS, made.oracle, directories[name])
 

@@ -30,6 +30,7 @@ __all__ = [
     "read_to_end",
     "row",
     "settings",
+    "settings_of",
     "shim_before",
     "total",
 ]
@@ -97,6 +98,13 @@ def direct(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
             **more,
         },
     )
+
+
+def settings_of(kind: str, brokers: KafkaBroker | KafkaCluster, shim: Shim, **more: object) -> dict[str, Any]:
+    """Returns the settings of a read_committed consumer of a kind (``group_member.KINDS``)."""
+    if kind == "plain":
+        return settings(brokers.bootstrap_servers, "read_committed", **more)
+    return direct(shim, "read_committed", **more, **{"fetch.remote.enabled": kind == "direct"})
 
 
 def row(message: Message) -> Row:

@@ -12,6 +12,7 @@ import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from tests.support.ports import HOST, free_ports
 from tests.support.processes import is_running
@@ -23,7 +24,7 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 class StoreServer(ABC):
-    """One server process over ``directory``; it ends with the process that started it at the latest."""
+    """One server process over ``directory``; a context manager. It ends with the process that started it at the latest."""
 
     ready_path = "/"
     what = "the server"
@@ -50,6 +51,13 @@ class StoreServer(ABC):
         """What its environment has beside this process's."""
         return {}
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def start(self) -> None:
         """Starts the server and waits until it answers."""
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -62,10 +70,11 @@ class StoreServer(ABC):
 
     def stop(self) -> None:
         """Ends the server; its keeper reaps it."""
-        if self._pid is not None:
-            os.kill(self._pid, signal.SIGTERM)
-            pid, self._pid = self._pid, None
+        pid = self._pid
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
             wait_until(lambda: not is_running(pid), f"{self.what} to end")
+            self._pid = None
 
     def new_name(self) -> str:
         """A bucket's name that no other has."""
