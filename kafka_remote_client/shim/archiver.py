@@ -23,9 +23,10 @@ from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
-from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.config import Address
+from kafka_remote_client.shim.embedded_log import EmbeddedLogs
 from kafka_remote_client.shim.segment_files import SegmentFiles, segment_files
 
 __all__ = ["Archiver"]
@@ -49,6 +50,8 @@ class _ActiveSegment:
 class Archiver:
     """Copies all topics of the broker at ``address`` into ``directory``. Thread safe; one step runs at a time.
 
+    ``store`` gets the metadata of each segment, ``logs`` its batches.
+
     ``segment_bytes``: a segment is rolled when the next batch would make it larger. ``keep_open`` of :meth:`step` leaves the
     last, unfinished segment of each partition with the broker, as brokers do.
     """
@@ -59,6 +62,7 @@ class Archiver:
         directory: Path,
         layout: ObjectLayout,
         store: RemoteLogMetadataStore,
+        logs: EmbeddedLogs,
         clock: Clock,
         *,
         segment_bytes: int,
@@ -71,6 +75,7 @@ class Archiver:
         self._directory = directory
         self._layout = layout
         self._store = store
+        self._logs = logs
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._index_interval = index_interval
@@ -166,6 +171,8 @@ class Archiver:
                 segment.remote_log_segment_id, segment.broker_id, segment.event_timestamp_ms, finished
             )
         )
+        path = self._directory / self._layout.object_key(segment, ObjectKind.LOG)
+        self._logs.append(segment.remote_log_segment_id.topic_id_partition, path, made.objects[ObjectKind.LOG])
 
 
 def _new_id() -> UUID:

@@ -28,12 +28,11 @@ from kafka_remote_client.plugin import ObjectSigner
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
-from kafka_remote_client.shim.archive import Archive
 from kafka_remote_client.shim.archiver import Archiver
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.embedded_broker import EmbeddedBroker
+from kafka_remote_client.shim.embedded_log import EmbeddedLogs
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
 from kafka_remote_client.shim.origin import ObjectOrigin, OriginFaults
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
@@ -136,10 +135,10 @@ class EmbeddedCluster:
         self._mock = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, **_QUIET})
         (broker,) = self._mock.list_topics(timeout=10).brokers.values()
         self.mock_bootstrap_servers = f"{broker.host}:{broker.port}"
-        store, layout = RemoteLogMetadataStore(), LocalTieredStorageLayout()
+        store, logs, layout = RemoteLogMetadataStore(), EmbeddedLogs(), LocalTieredStorageLayout()
         objects = load_store(self.directory.resolve().as_uri())
         self._archiver = Archiver(
-            (broker.host, broker.port), self.directory, layout, store, self._clock, segment_bytes=self._segment_bytes
+            (broker.host, broker.port), self.directory, layout, store, logs, self._clock, segment_bytes=self._segment_bytes
         )
         self._origin = ObjectOrigin(self.directory, secrets.token_bytes(_SECRET_BYTES), clock=self._clock, faults=self._faults)
         self._origin.start()
@@ -153,8 +152,7 @@ class EmbeddedCluster:
             ready=lambda _tip: True,
         )
         granting = GrantingBroker(tier, self._limits, self._counters, self._workers)
-        archive = Archive(store, RemoteSegmentResolver(objects, layout), objects)
-        strategy = EmbeddedBroker(granting, archive, self._counters, self._workers, expire_local=self._expire_local)
+        strategy = EmbeddedBroker(granting, logs, self._counters, self._workers, expire_local=self._expire_local)
         config = ShimConfig(self.mock_bootstrap_servers)
         self._shim = Shim(config, strategy=strategy, counters=self._counters, clock=self._clock).start()
 

@@ -1,13 +1,13 @@
-"""Makes a mock broker and an archive on disk look like one broker with tiered storage. For the demo and for tests.
+"""Makes a mock broker and a tier on disk look like one broker with tiered storage. For the demo and for tests.
 
 librdkafka's mock broker drops the front of its log and knows nothing of a tier, so the shim plays that part, and only in the
 embedded cluster. What is different from a shim in front of a real broker, all of it here::
 
     request         | what the mock lacks                  | what is done
     ApiVersions 3-4 | an answer that parses                | its answer to version 2, in the version asked for
-    Fetch           | records below its own log start      | read from the archive, as a broker reads its tier
+    Fetch           | records below its own log start      | read from the tier's files (embedded_log.py)
                     | LogStartOffset of the tier           | put in
-    ListOffsets     | -2 with the tier, -4, -5, by time    | answered from archive and mock together
+    ListOffsets     | -2 with the tier, -4, -5, by time    | answered from tier and mock together
 
 A tagged Fetch is granted as in front of a real broker: the granting strategy's own questions go through the same Fetch.
 
@@ -37,12 +37,10 @@ from kafka_remote_client.protocol.list_offsets import (
     OffsetSpec,
 )
 from kafka_remote_client.protocol.primitives import ZERO_UUID, Buffer
-from kafka_remote_client.records.input_stream import RemoteLogInputStream
-from kafka_remote_client.records.reader import read_batches
 from kafka_remote_client.shim.api_versions import announce
-from kafka_remote_client.shim.archive import Archive, ArchivedLog
 from kafka_remote_client.shim.broker import Ask, BrokerStrategy, ClientRequest
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.embedded_log import EmbeddedLog, EmbeddedLogs, end_offset, find_time
 from kafka_remote_client.shim.frames import RequestHead
 
 __all__ = ["EmbeddedBroker"]
@@ -60,7 +58,7 @@ _SCAN_BYTES = 8 << 20
 class EmbeddedBroker:
     """The strategy of the embedded cluster. ``granting``: what answers tagged requests.
 
-    ``expire_local``: what is archived counts as gone from the mock at once, instead of when the mock drops it.
+    ``expire_local``: tiered records count as gone from the mock at once, instead of when the mock drops them.
     """
 
     api_versions: Mapping[int, range] = {
@@ -70,10 +68,10 @@ class EmbeddedBroker:
     }
 
     def __init__(
-        self, granting: BrokerStrategy, archive: Archive, counters: Counters, workers: Executor, *, expire_local: bool = False
+        self, granting: BrokerStrategy, logs: EmbeddedLogs, counters: Counters, workers: Executor, *, expire_local: bool = False
     ) -> None:
         self._granting = granting
-        self._archive = archive
+        self._logs = logs
         self._counters = counters
         self._workers = workers
         self._expire_local = expire_local
@@ -138,7 +136,7 @@ class EmbeddedBroker:
             partitions = []
             for data in topic.partitions:
                 wanted = asked.get((topic.topic, topic.topic_id, data.partition_index))
-                log = self._archive.log(topic.topic, topic.topic_id, data.partition_index)
+                log = self._logs.log(topic.topic, topic.topic_id, data.partition_index)
                 answer = data if wanted is None or log is None else self._of_partition(log, wanted, data, left, isolation)
                 left -= len(answer.records or b"")
                 partitions.append(answer)
@@ -146,7 +144,7 @@ class EmbeddedBroker:
         return attrs.evolve(response, responses=tuple(topics))
 
     def _of_partition(
-        self, log: ArchivedLog, wanted: fetch.FetchPartition, data: fetch.PartitionData, left: int, isolation: int
+        self, log: EmbeddedLog, wanted: fetch.FetchPartition, data: fetch.PartitionData, left: int, isolation: int
     ) -> fetch.PartitionData:
         if data.error_code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
             return data
@@ -157,15 +155,14 @@ class EmbeddedBroker:
         records, aborted = b"", data.aborted_transactions
         if wanted.partition_max_bytes > 0 and left > 0:
             size = min(wanted.partition_max_bytes, left)
+            records, among = log.read(wanted.fetch_offset, size)
             if isolation == IsolationLevel.READ_COMMITTED:
-                records, aborted = log.read_committed(wanted.fetch_offset, size)
-            else:
-                records = log.read(wanted.fetch_offset, size)
+                aborted = among
             self._counters.add("broker_tier_reads")
             self._counters.add("broker_tier_bytes", len(records))
         return attrs.evolve(data, error_code=ErrorCode.NONE, records=records, aborted_transactions=aborted)
 
-    def _local_start(self, log: ArchivedLog, mock_start: int) -> int:
+    def _local_start(self, log: EmbeddedLog, mock_start: int) -> int:
         return max(mock_start, log.end) if self._expire_local else mock_start
 
     # ListOffsets.
@@ -205,7 +202,7 @@ class EmbeddedBroker:
         latest: ListOffsetsPartitionResponse,
         ask: Ask,
     ) -> ListOffsetsPartitionResponse:
-        log = await self._work(lambda: self._archive.log(topic, ZERO_UUID, wanted.partition_index))
+        log = await self._work(lambda: self._logs.log(topic, ZERO_UUID, wanted.partition_index))
         if wanted.timestamp >= 0:
             return await self._offset_for_time(topic, wanted, log, earliest, ask)
         offsets = {
@@ -222,28 +219,25 @@ class EmbeddedBroker:
         self,
         topic: str,
         wanted: ListOffsetsPartition,
-        log: ArchivedLog | None,
+        log: EmbeddedLog | None,
         earliest: ListOffsetsPartitionResponse,
         ask: Ask,
     ) -> ListOffsetsPartitionResponse:
-        found = None if log is None else await self._work(lambda: log.offset_for_time(wanted.timestamp))
+        found = None if log is None else await self._work(lambda: log.find_time(wanted.timestamp))
         if found is not None:
             return attrs.evolve(earliest, offset=found.offset, timestamp=found.timestamp, leader_epoch=found.leader_epoch)
         offset = earliest.offset if log is None else max(log.end, earliest.offset)
         while records := await self._local_records(topic, wanted.partition_index, offset, ask):
-            for batch in RemoteLogInputStream(records):
-                offset = batch.last_offset + 1
-                if batch.max_timestamp >= wanted.timestamp:
-                    for row in read_batches(records[batch.position : batch.end]).rows():
-                        if row[1] >= wanted.timestamp:
-                            return attrs.evolve(earliest, offset=row[0], timestamp=row[1], leader_epoch=row[3])
+            if found := find_time(records, wanted.timestamp):
+                return attrs.evolve(earliest, offset=found.offset, timestamp=found.timestamp, leader_epoch=found.leader_epoch)
+            offset = end_offset(records)
         return attrs.evolve(earliest, offset=UNKNOWN_OFFSET)
 
-    async def _local_records(self, topic: str, partition: int, offset: int, ask: Ask) -> memoryview:
+    async def _local_records(self, topic: str, partition: int, offset: int, ask: Ask) -> bytes:
         wanted = fetch.FetchTopic((fetch.FetchPartition(partition, offset, _SCAN_BYTES),), topic)
         body = fetch.encode_request(fetch.FetchRequest((wanted,), max_bytes=_SCAN_BYTES), _FETCH_BY_NAME)
         answer = fetch.decode_response(await ask(ApiKey.FETCH, _FETCH_BY_NAME, body), _FETCH_BY_NAME)
-        return memoryview(answer.responses[0].partitions[0].records or b"")
+        return bytes(answer.responses[0].partitions[0].records or b"")
 
     async def _work(self, job: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._workers, job)

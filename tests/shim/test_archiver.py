@@ -19,6 +19,7 @@ from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStora
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.archiver import Archiver
 from kafka_remote_client.shim.config import Address
+from kafka_remote_client.shim.embedded_log import EmbeddedLogs
 
 LAYOUT = LocalTieredStorageLayout()
 
@@ -49,8 +50,13 @@ def store() -> RemoteLogMetadataStore:
 
 
 @pytest.fixture
-def archiver(mock: Mock, store: RemoteLogMetadataStore, tmp_path: Path) -> Iterator[Archiver]:
-    made = Archiver(mock.address, tmp_path, LAYOUT, store, SystemClock(), segment_bytes=4000)
+def logs() -> EmbeddedLogs:
+    return EmbeddedLogs()
+
+
+@pytest.fixture
+def archiver(mock: Mock, store: RemoteLogMetadataStore, logs: EmbeddedLogs, tmp_path: Path) -> Iterator[Archiver]:
+    made = Archiver(mock.address, tmp_path, LAYOUT, store, logs, SystemClock(), segment_bytes=4000)
     yield made
     made.close()
 
@@ -117,3 +123,17 @@ def test_says_when_the_broker_has_dropped_what_was_not_copied(mock: Mock, archiv
     mock.produce(700, size=10_000)
     with pytest.raises(LocationError, match="orders-0"):
         archiver.step()
+
+
+def test_log_of_the_broker_has_what_was_written(
+    mock: Mock, archiver: Archiver, store: RemoteLogMetadataStore, logs: EmbeddedLogs
+) -> None:
+    mock.produce(100)
+    archiver.step(keep_open=False)
+    tip = tip_of(store)
+    log = logs.log(tip.topic, tip.topic_id, 0)
+    assert log is not None
+    assert (log.start, log.end) == (0, 100)
+    data, aborted = log.read(0, 1 << 20)
+    assert [row[0] for row in read_batches(data).rows()] == list(range(30))  # the first segment
+    assert not aborted

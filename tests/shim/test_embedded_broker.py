@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,15 +17,13 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.primitives import Buffer
-from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
-from kafka_remote_client.shim.archive import Archive
 from kafka_remote_client.shim.broker import ClientRequest, PassThrough
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.embedded_broker import EmbeddedBroker
+from kafka_remote_client.shim.embedded_log import EmbeddedLogs
 from kafka_remote_client.shim.frames import RequestHead
 from tests.support.shim_fakes import FakeAsk
-from tests.support.tier import LAYOUT, TIP, Tier, batch
+from tests.support.tier import TIP, batch
 
 ARCHIVED = [batch(10 * number, 10) for number in range(5)]
 LOCAL = [batch(10 * number, 10) for number in range(3, 8)]
@@ -36,7 +35,7 @@ MOCK = api_versions.ApiVersionsResponse(
 
 
 class Mock:
-    """A mock broker whose log begins at 30 and ends at 80; the archive holds 0 to 49."""
+    """A mock broker whose log begins at 30 and ends at 80; the tier holds 0 to 49."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -82,18 +81,17 @@ class Mock:
 
 
 class Made:
-    """An embedded broker over that archive and that mock."""
+    """An embedded broker over that tier and that mock."""
 
-    def __init__(self, workers: ThreadPoolExecutor, *, expire_local: bool = False) -> None:
-        tier = Tier()
-        tier.add(ARCHIVED, number=1, indexed=(2,))
-        store = RemoteLogMetadataStore()
+    def __init__(self, workers: ThreadPoolExecutor, directory: Path, *, expire_local: bool = False) -> None:
+        path = directory / "segment.log"
+        path.write_bytes(b"".join(ARCHIVED))
+        logs = EmbeddedLogs()
         for partition in (TIP.partition, SECOND):
-            store._caches[attrs.evolve(TIP, partition=partition)] = tier.cache
-        archive = Archive(store, RemoteSegmentResolver(tier.store, LAYOUT), tier.store)
+            logs.append(attrs.evolve(TIP, partition=partition), path, b"".join(ARCHIVED))
         self.mock = Mock()
         self.counters = Counters()
-        self.broker = EmbeddedBroker(PassThrough(), archive, self.counters, workers, expire_local=expire_local)
+        self.broker = EmbeddedBroker(PassThrough(), logs, self.counters, workers, expire_local=expire_local)
 
     def answer(self, key: int, version: int, body: bytes) -> bytes:
         request = ClientRequest(RequestHeader(key, version, 1), memoryview(body))
@@ -124,8 +122,8 @@ def workers() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
-def made(workers: ThreadPoolExecutor) -> Made:
-    return Made(workers)
+def made(workers: ThreadPoolExecutor, tmp_path: Path) -> Made:
+    return Made(workers, tmp_path)
 
 
 def at(offset: int, max_bytes: int = 1 << 20, partition: int = TIP.partition) -> fetch.FetchPartition:
@@ -133,7 +131,7 @@ def at(offset: int, max_bytes: int = 1 << 20, partition: int = TIP.partition) ->
 
 
 @pytest.mark.parametrize("version", [5, 11, 12, 13, 15])
-def test_what_the_mock_has_dropped_comes_from_the_archive(made: Made, version: int) -> None:
+def test_what_the_mock_has_dropped_comes_from_the_tier(made: Made, version: int) -> None:
     (data,) = made.fetch(at(15), version=version)
     assert (data.error_code, data.high_watermark) == (0, 80)
     assert data.log_start_offset == 0
@@ -148,8 +146,8 @@ def test_what_the_mock_has_comes_from_the_mock(made: Made) -> None:
     assert made.counters["broker_tier_reads"] == 0
 
 
-def test_archived_records_can_count_as_gone_from_the_mock(workers: ThreadPoolExecutor) -> None:
-    made = Made(workers, expire_local=True)
+def test_archived_records_can_count_as_gone_from_the_mock(workers: ThreadPoolExecutor, tmp_path: Path) -> None:
+    made = Made(workers, tmp_path, expire_local=True)
     assert bytes(made.fetch(at(35))[0].records or b"") == b"".join(ARCHIVED[3:])
     assert bytes(made.fetch(at(55))[0].records or b"") == LOCAL[2]
     assert made.offset(OffsetSpec.EARLIEST_LOCAL).offset == 50
@@ -236,8 +234,8 @@ def test_versions_are_told_in_newer_layouts(made: Made, version: int) -> None:
     assert told.best_version(ApiKey.LIST_OFFSETS, range(20)) == 9
 
 
-def test_a_location_that_is_granted_is_the_answer(workers: ThreadPoolExecutor) -> None:
-    made = Made(workers)
+def test_a_location_that_is_granted_is_the_answer(workers: ThreadPoolExecutor, tmp_path: Path) -> None:
+    made = Made(workers, tmp_path)
 
     class Granting(PassThrough):
         def collects(self, head: RequestHead, length: int) -> bool:
