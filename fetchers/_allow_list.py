@@ -95,10 +95,10 @@ class AllowList:
         """Takes ``url`` apart. Raises ForbiddenLocationError, which shows no more of it than a well-formed host."""
         parts = _URL.fullmatch(url) if len(url) <= _MAX_URL else None
         if parts is None:
-            raise ForbiddenLocationError("the location is not an http(s) URL of the permitted shape")
+            raise ForbiddenLocationError("the location holds no http(s) URL of the permitted form")
         scheme, path = parts["scheme"], parts["path"] or "/"
         if scheme == "http" and not self.allow_http:
-            raise ForbiddenLocationError("the location is plain http, and remote.storage.fetcher.allow.http is off")
+            raise ForbiddenLocationError("the URL is plain http, and remote.storage.fetcher.allow.http is not true")
         host = _host(parts["host"])
         port = int(parts["port"] or _DEFAULT_PORTS[scheme])
         if host is None or port > 0xFFFF:
@@ -108,7 +108,9 @@ class AllowList:
         query = parts["query"]
         target = StoreTarget(scheme, host, port, path if query is None else f"{path}?{query}")
         if not any(entry.covers(scheme, host, port, path) for entry in self.entries):
-            raise ForbiddenLocationError(f"a location on {target.authority} is outside {_SETTING}")
+            listed = any(entry.host == host and port == (entry.port or _DEFAULT_PORTS[scheme]) for entry in self.entries)
+            what = "the path of a URL on host" if listed else "URL host"
+            raise ForbiddenLocationError(f"{what} '{target.authority}' is not in {_SETTING}")
         return target
 
 

@@ -19,6 +19,7 @@ The tree::
     ├── UnsupportedFormatError        broker: a format that this version cannot read
     ├── LocationError                 broker: where the offset lies could not be learnt
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
+    │   ├── PeerUnreachableError          no connection to the shim or broker
     │   ├── ProtocolError                 bytes from the peer do not follow Kafka's protocol
     │   ├── SaslAuthenticationError       the broker and this client do not accept each other
     │   └── BrokerResponseError           the broker answered with an error code
@@ -54,6 +55,7 @@ __all__ = [
     "LocationExpiredError",
     "LocationThrottledError",
     "ObjectNotFoundError",
+    "PeerUnreachableError",
     "ProtocolError",
     "RangeNotSatisfiableError",
     "RemoteLogError",
@@ -83,10 +85,14 @@ class Action(Enum):
 
 
 class DirectFetchError(Exception):
-    """The root of the tree. ``action`` says what to do; ``cause`` is the short name that metrics count by."""
+    """The root of the tree. ``action`` says what to do; ``cause`` is the short name that metrics count by.
+
+    ``host`` is the store or peer that failed, as ``host:port``, where that is known.
+    """
 
     action: ClassVar[Action] = Action.BROKER
     cause: ClassVar[str] = "error"
+    host: str | None = None
 
 
 class ConfigurationError(DirectFetchError, ValueError):
@@ -211,6 +217,12 @@ class LocationThrottledError(LocationError):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class PeerUnreachableError(LocationError):
+    """No connection to the peer that is asked for locations (the shim, or a broker): unknown name, refused, timed out."""
+
+    cause = "peer-unreachable"
 
 
 class ProtocolError(LocationError):

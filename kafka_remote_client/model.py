@@ -15,6 +15,8 @@ from uuid import UUID
 
 import attrs
 
+from kafka_remote_client.errors import DirectFetchError
+
 __all__ = [
     "NO_EXPIRY",
     "UNKNOWN_EPOCH",
@@ -253,9 +255,11 @@ class SegmentLocation:
 class NotRemote:
     """No grant: the broker serves this offset. ``reason`` is a short name that metrics count by.
 
-    ``out_of_range`` = the offset is outside the log, which only the broker may tell the application.
+    ``out_of_range`` = the offset is outside the log, which only the broker may tell the application. ``error`` is set where the
+    reason is a mistake that somebody has to correct; its text says which. It does not count for equality.
     """
 
     reason: str
     offsets: PartitionOffsets = PartitionOffsets()
     out_of_range: bool = False
+    error: DirectFetchError | None = attrs.field(default=None, eq=False)

@@ -23,6 +23,7 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.topic_filter import TopicFilter
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.fallback import Fallback, FallbackLog
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.remote_reader import ReadEnd
@@ -72,6 +73,7 @@ class Routing:
         self._clock = clock
         self._metrics = metrics
         self._topics = TopicFilter(config.topics)
+        self._fallbacks = FallbackLog(_log, clock)
         self._next_tick = 0.0
         self.on = True
         """Whether anything may be read directly. Any thread may change it; see :meth:`switched`."""
@@ -89,7 +91,7 @@ class Routing:
             answer = answers[flow.key]
             if isinstance(answer, DirectFetchError):
                 self._metrics.error(answer.cause)
-                _log.info("the tiers of %s-%d are unknown: %s", *flow.key, answer.cause)
+                self._fell_back(Fallback(answer.cause, answer, *flow.key, flow.next_offset))
             else:
                 flow.learn(answer)
         soon = self._clock.monotonic() + self._config.fallback_backoff_ms / 1000
@@ -185,7 +187,7 @@ class Routing:
             elif flow.route is Route.REMOTE:
                 flow.detach()
                 take_back(flow)
-                self._fell_back(flow, TURNED_OFF)
+                self._fell_back(Fallback(TURNED_OFF, None, *flow.key, flow.next_offset))
                 self._leave(flow)
 
     def _leave(self, flow: PartitionFlow) -> None:
@@ -292,9 +294,9 @@ class Routing:
             else:
                 pause = flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
             flow.recheck_at = now + pause
-            self._fell_back(flow, end.reason)
+            self._fell_back(end.fallback(*flow.key))
         self.go_broker(flow)
 
-    def _fell_back(self, flow: PartitionFlow, reason: str) -> None:
-        self._metrics.fallback(reason)
-        _log.info("%s-%d goes on by the broker from offset %d: %s", *flow.key, flow.next_offset, reason)
+    def _fell_back(self, fallback: Fallback) -> None:
+        self._metrics.fallback(fallback.cause)
+        self._fallbacks.write(fallback)

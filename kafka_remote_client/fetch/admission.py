@@ -37,6 +37,7 @@ class Admission:
         self._room = room
         self._stores = StoresHealth(config.breaker_failures, config.breaker_reset_ms / 1000)
         self._last_host: str | None = None
+        self._failures: dict[str, str] = {}
 
     def refusal(self, task: LocateTask | RangeTask, now: float) -> str | None:
         """Why the task is not to be done, so that the broker takes over; ``None`` when it is, and then it has to be."""
@@ -48,6 +49,16 @@ class Admission:
         if reader.stop_at_local and self.preference.leaves((reader.topic, reader.partition), now):
             return SLOWER_THAN_BROKER
         return None if self._stores.of(host).allows(now) else _BREAKER_OPEN
+
+    @property
+    def last_failure(self) -> RemoteStorageError | None:
+        """The last failure of the host that was asked last, for whoever has to say why its breaker is open."""
+        if self._last_host is None or self._last_host not in self._failures:
+            return None
+        text = self._failures[self._last_host]
+        failure = RemoteStorageError(f"{self._last_host} is left alone after failures; the last one: {text}")
+        failure.host = self._last_host
+        return failure
 
     def landed(self, task: RangeTask, seconds: float, error: RemoteStorageError | None, *, in_flight: int, now: float) -> None:
         """A range came or failed after ``seconds``, one of ``in_flight`` (itself included)."""
@@ -61,6 +72,7 @@ class Admission:
                 key, segment = (reader.topic, reader.partition), task.grant.location.metadata
                 self.preference.landed(key, segment, read.size, seconds, in_flight=in_flight, now=now)
             return
+        self._failures[store_host(read.granted)] = str(error)
         if policy.is_store_failure(error):
             health.failed(now)
         pause = policy.store_pause(error)

@@ -290,7 +290,7 @@ class FetchEngine:
             if refusal == SLOWER_THAN_BROKER:
                 task.reader.leave(refusal)
             else:
-                task.reader.refuse(refusal)
+                task.reader.refuse(refusal, self._admission.last_failure)
             self._ready.notify_all()
             return False
         if isinstance(task, RangeTask):

@@ -26,6 +26,7 @@ from kafka_remote_client.errors import (
     LocationError,
     LocationExpiredError,
     LocationThrottledError,
+    PeerUnreachableError,
     RangeNotSatisfiableError,
     RemoteLogError,
     RemoteStorageAccessError,
@@ -91,6 +92,7 @@ POLICY: tuple[Rule, ...] = (
     Rule(UnsupportedFormatError, "a format, magic or codec that is unknown; a batch beyond the cap"),
     # Nobody could say where it lies.
     Rule(LocationThrottledError, "the broker asks to be left alone for a while"),
+    Rule(PeerUnreachableError, "no connection to the shim or broker that is asked for locations"),
     Rule(LocationError, "no location in time, or none that makes sense"),
     Rule(RemoteLogError, "the tier's own files could not be understood"),
     # The rest.

@@ -52,6 +52,7 @@ def attempt(
         transfer.buffer = take()
         read_range(fetcher, location, granted, transfer, deadline)
     except RemoteStorageError as error:
+        error.host = store_host(granted)
         return transfer, error
     except (MemoryError, OSError):  # of ``take`` alone: the system has no memory for us
         return transfer, RemoteStorageError(f"there is no memory for bytes {granted.range}")

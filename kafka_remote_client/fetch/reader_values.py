@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.fallback import Fallback
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.model import UNKNOWN_EPOCH, PartitionOffsets, RemoteLogSegmentId
@@ -25,8 +26,9 @@ __all__ = ["LocateTask", "RangeTask", "ReadEnd", "ReadyBlock"]
 class ReadEnd:
     """Why reading from the tier ended. ``next_offset`` is where to go on, ``leader_epoch`` the epoch of the last batch read.
 
-    ``reason`` is "end" (the bound was reached), a ``NotRemote`` reason, or the cause of ``error``. ``offsets`` is what was
-    last learnt about the partition's tiers. ``segment`` is the one that was being read when ``error`` came.
+    ``reason`` is "end" (the bound was reached), a ``NotRemote`` reason, the cause of ``error``, or a refusal of the engine such
+    as "breaker-open", whose ``error`` is the failure that led to it. ``offsets`` is what was last learnt about the partition's
+    tiers. ``segment`` is the one that was being read when ``error`` came.
     """
 
     reason: str
@@ -36,6 +38,10 @@ class ReadEnd:
     offsets: PartitionOffsets = attrs.field(factory=PartitionOffsets)
     out_of_range: bool = False
     segment: RemoteLogSegmentId | None = None
+
+    def fallback(self, topic: str, partition: int) -> Fallback:
+        """This end as the reason why the broker takes over, for an owner that expected more from the tier."""
+        return Fallback(self.reason, self.error, topic, partition, self.next_offset, self.segment)
 
 
 @attrs.frozen(eq=False)

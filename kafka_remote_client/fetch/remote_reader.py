@@ -233,7 +233,7 @@ class RemoteReader(RecordForms):
             self._after = answer if isinstance(answer, NotRemote) else None
             self._ahead_failed = self._after is None
         elif isinstance(answer, NotRemote):
-            self._finish(answer.reason, out_of_range=answer.out_of_range)
+            self._finish(answer.reason, answer.error, out_of_range=answer.out_of_range)
         elif not task.ahead:  # else it is asked once more, now that it is needed
             self._finish(answer.cause, answer)
 
@@ -256,9 +256,9 @@ class RemoteReader(RecordForms):
             at_segment_start=location.ranges[0].range.start == 0,
         )
 
-    def refuse(self, reason: str) -> None:
-        """The engine will not go on with this reader's store."""
-        self._finish(reason)
+    def refuse(self, reason: str, error: DirectFetchError | None = None) -> None:
+        """The engine will not go on with this reader's store; ``error`` is the failure that led to it."""
+        self._finish(reason, error)
 
     def fail(self, error: DirectFetchError) -> None:
         """Something broke that nobody expected to: the broker goes on, unless the end was reached already."""
@@ -344,7 +344,7 @@ class RemoteReader(RecordForms):
         if self._grants:
             return
         if self._after is not None:
-            self._finish(self._after.reason, out_of_range=self._after.out_of_range)
+            self._finish(self._after.reason, self._after.error, out_of_range=self._after.out_of_range)
         else:
             self._ahead_failed = False
             self.state = transition(self.state, ReaderEvent.EXHAUSTED)

@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location.answer import LocationQuestion, location_of
 from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
@@ -79,7 +79,7 @@ class BrokerLocationSource:
 
         def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
             if not session.versions.announces_direct_fetch:
-                return NotRemote("not-announced")
+                return NotRemote("not-announced", error=_not_announced(leader))
             version = fetch_version(leader, session)
             if version is None:
                 return NotRemote("no-common-version")
@@ -112,3 +112,12 @@ class BrokerLocationSource:
 
     def close(self) -> None:
         self._leaders.close()
+
+
+def _not_announced(leader: PartitionLeader) -> LocationError:
+    host = "{}:{}".format(*leader.address)
+    error = LocationError(
+        f"{host} does not announce direct fetch; fetch.remote.bootstrap.servers (or bootstrap.servers) must name the shim"
+    )
+    error.host = host
+    return error

@@ -1,7 +1,7 @@
 """Stands between the engine and any location source: what leaves it is an answer that the engine knows, or a DirectFetchError.
 
 Sources raise what they document. One with a defect must cost speed and never a partition or a thread, so whatever else it
-raises or answers becomes a LocationError here. The log has the traceback; the error has none of its text.
+raises or answers becomes a LocationError here. The log has the traceback; the error names the kind of the exception and has none of its text.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _guarded(doing: str, ask: Callable[[], _T]) -> _T:
         return ask()
     except DirectFetchError:
         raise
-    except Exception:  # noqa: BLE001 - see the module
+    except Exception as error:  # noqa: BLE001 - see the module
         _log.exception("%s failed; the broker takes over", doing)
+        kind = type(error).__name__
     # outside of the handler, so that not even __context__ leads to a text that nobody has looked at
-    raise LocationError(f"{doing} failed")
+    raise LocationError(f"{doing} failed: the location source raised {kind}; the log has the traceback")

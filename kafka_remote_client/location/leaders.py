@@ -134,7 +134,13 @@ class PartitionLeaders:
             peer.close()
 
     def _ask_peer(self, address: Address, deadline: Deadline, ask: Callable[[PeerSession], _T]) -> _T:
-        peer = self._peer(address)
+        try:
+            return self._ask_again_on_new_connection(self._peer(address), deadline, ask)
+        except LocationError as error:
+            error.host = f"{address[0]}:{address[1]}"
+            raise
+
+    def _ask_again_on_new_connection(self, peer: BrokerPeer, deadline: Deadline, ask: Callable[[PeerSession], _T]) -> _T:
         session, used_before = peer.session(deadline)
         try:
             return _ask(session, ask)

@@ -26,7 +26,7 @@ import threading
 from typing import Protocol
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError, ProtocolError
+from kafka_remote_client.errors import LocationError, PeerUnreachableError, ProtocolError
 from kafka_remote_client.protocol.headers import RequestHeader, decode_response_header, encode_request_header, frame
 from kafka_remote_client.protocol.primitives import Buffer
 
@@ -162,7 +162,11 @@ class BrokerConnection:
                 raise LocationError(f"the connection to {self._host}:{self._port} is closed")
             self._opened = True
             connecting = min(deadline, Deadline(self._clock, self._connect_timeout), key=lambda one: one.at)
-            self._connect(connecting)
+            try:
+                self._connect(connecting)
+            except OSError as error:
+                why = "no connection before the deadline" if isinstance(error, TimeoutError) else error
+                raise PeerUnreachableError(f"cannot connect to {self._host}:{self._port}: {why}") from error
             if self._ssl_context is not None:
                 self._start_tls(self._ssl_context, connecting)
             if self._sasl is not None:

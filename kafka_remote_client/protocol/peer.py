@@ -19,13 +19,13 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 
 import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError, SaslAuthenticationError
+from kafka_remote_client.errors import LocationError, PeerUnreachableError, SaslAuthenticationError
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import Api, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -116,6 +116,8 @@ class BrokerPeer:
         self._session: PeerSession | None = None
         self._closed = False
         self._complained = False
+        self._failure = partial(LocationError, f"{name} could not be reached")
+        """Makes the error that says why the last connection could not be made."""
 
     def session(self, deadline: Deadline) -> tuple[PeerSession, bool]:
         """The session, and whether it is an old one, whose connection the peer may have closed since.
@@ -151,7 +153,7 @@ class BrokerPeer:
 
     def _negotiated(self, deadline: Deadline) -> PeerSession:
         if self._reconnect.waiting:
-            raise LocationError(f"{self._name} could not be reached a moment ago")
+            raise self._failure()
         connection = self._connect()
         with self._guard:
             if self._closed:
@@ -163,6 +165,8 @@ class BrokerPeer:
             connection.close()
             self._complain(error)
             if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
+                kind = PeerUnreachableError if isinstance(error, PeerUnreachableError) else LocationError
+                self._failure = partial(kind, f"{error} (a moment ago; the next attempt waits)")
                 self._reconnect.failed()
             raise
         self._reconnect.succeeded()
@@ -177,7 +181,7 @@ class BrokerPeer:
         """Says once that TLS or SASL fails: neither heals by itself, and without a word it would look like slowness."""
         if not self._complained and (isinstance(error, SaslAuthenticationError) or isinstance(error.__cause__, ssl.SSLError)):
             self._complained = True
-            _log.warning("nothing is read directly by the word of %s: %s", self._name, error)
+            _log.warning("direct fetch disabled for partitions led by %s: %s", self._name, error)
 
 
 @cache

@@ -97,7 +97,8 @@ def test_a_shim_that_is_not_there_leaves_everything_to_the_broker(
         consumer.assign([TopicPartition(transactional_topic.topic, 0, transactional_topic.offsets.log_start)])
         assert read_to_end(consumer, by_consume) == expected
         errors = consumer.metrics()["remote-fetch-errors-total"]
-        assert errors.get("location-unavailable", 0) >= 1
+        assert errors.get("peer-unreachable", 0) >= 1
+        assert consumer.metrics()["remote-fetch-fallbacks-total"].get("peer-unreachable", 0) >= 1
         assert from_store(consumer) == 0
     judge(history, transactional_topic.topic, expected)
 

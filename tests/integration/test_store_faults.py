@@ -134,7 +134,7 @@ def test_every_record_comes_all_the_same(
         assert metrics["remote-fetch-fallbacks-total"], "the broker served what is tiered, and nobody says why"
     assert set(metrics["remote-fetch-fallbacks-total"]) <= {
         *("access-denied", "unavailable", "not-found", "object-not-found"),
-        *("not-granted", "breaker-open", "timeout", "location-unavailable"),
+        *("not-granted", "breaker-open", "timeout", "location-unavailable", "peer-unreachable"),
         "invalid-response",  # a segment that is located after its log was replaced: the version is there, its chunks fail
         "corrupt-chunk",  # who finds places by itself looks at batch headers; no range of a replaced log is read
     }

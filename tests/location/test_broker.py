@@ -10,7 +10,13 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, LocationError, LocationThrottledError, ProtocolError
+from kafka_remote_client.errors import (
+    BrokerResponseError,
+    LocationError,
+    LocationThrottledError,
+    PeerUnreachableError,
+    ProtocolError,
+)
 from kafka_remote_client.model import (
     IsolationLevel,
     NotRemote,
@@ -135,7 +141,12 @@ def test_a_peer_that_did_not_announce_itself_is_never_asked(setup: Setup) -> Non
     keys = tuple(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
     setup.broker.versions = ApiVersionsResponse(api_keys=keys)
     for _ in range(3):
-        assert setup.locate() == NotRemote("not-announced")
+        answer = setup.locate()
+        assert isinstance(answer, NotRemote)
+        assert answer.reason == "not-announced"
+        assert answer.error is not None
+        assert answer.error.host is not None
+        assert str(answer.error).startswith(f"{answer.error.host} does not announce direct fetch")
     assert setup.broker.fetches == []
     assert setup.offsets() == PartitionOffsets(10, 60, 80, 90)
 
@@ -250,10 +261,11 @@ def test_nobody_there_is_an_error_and_is_not_tried_again_at_once() -> None:
     with ScriptedPeer(lambda _: None) as peer:
         pass
     setup = Setup(FakeBroker(), peer)
-    with pytest.raises(LocationError, match="failed"):
+    with pytest.raises(PeerUnreachableError, match="cannot connect to") as first:
         setup.locate()
-    with pytest.raises(LocationError, match="a moment ago"):
+    with pytest.raises(PeerUnreachableError, match=r"cannot connect to .* \(a moment ago; the next attempt waits\)"):
         setup.locate()
+    assert first.value.host == f"{peer.host}:{peer.port}"
     setup.source.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, LocationError, ProtocolError
+from kafka_remote_client.errors import BrokerResponseError, LocationError, PeerUnreachableError, ProtocolError
 from kafka_remote_client.protocol import connection as connection_module
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -148,7 +148,7 @@ def test_nobody_listening_is_a_location_error() -> None:
     with ScriptedPeer(echo) as peer:
         pass
     connection = connect(peer)
-    with pytest.raises(LocationError, match="failed"):
+    with pytest.raises(PeerUnreachableError, match=rf"cannot connect to {peer.host}:{peer.port}: .*refused"):
         ask(connection)
     assert connection.closed
 

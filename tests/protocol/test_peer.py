@@ -250,7 +250,7 @@ def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, cap
             clock.now += 30
         assert peer.session(ample())[0].versions.announces_direct_fetch
         (record,) = caplog.records
-        assert "nothing is read directly by the word of the shim" in record.getMessage()
+        assert "direct fetch disabled for partitions led by the shim: " in record.getMessage()
         peer.close()
 
 

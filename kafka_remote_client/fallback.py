@@ -1,0 +1,92 @@
+"""Why a partition goes on by the broker: one value, carried from where direct fetch ended to whoever counts it or logs it.
+
+::
+
+    engine (ReadEnd), location source  ->  Fallback  ->  consumer, Spark task  ->  metrics (cause), log (text), failed job
+
+``FallbackLog`` makes log lines of these values. A fallback with an error is one WARNING for each cause and host, then at most
+one per minute with a count. One without an error (the broker is faster, the offset is not tiered yet, the application turned
+direct fetch off) is normal operation and an INFO line.
+
+References: KIP-1254, "Fallback"; docs/failures.md.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.model import RemoteLogSegmentId
+
+__all__ = ["Fallback", "FallbackLog"]
+
+_QUIET_SECONDS = 60.0
+
+
+@attrs.frozen
+class Fallback:
+    """Reading ``topic``-``partition`` from the store ended; the broker delivers from ``offset`` on.
+
+    ``cause`` is the short name that metrics count by. ``error`` is what failed, ``None`` where nothing did. ``segment`` is the
+    one that was being read.
+    """
+
+    cause: str
+    error: DirectFetchError | None
+    topic: str
+    partition: int
+    offset: int
+    segment: RemoteLogSegmentId | None = None
+
+    @property
+    def host(self) -> str:
+        """The store or the peer that failed, as ``host:port``; empty where no host did."""
+        return "" if self.error is None or self.error.host is None else self.error.host
+
+    @property
+    def text(self) -> str:
+        """The error's text, or the cause where there is none. Holds no URL."""
+        return self.cause if self.error is None else str(self.error) or self.cause
+
+    def __str__(self) -> str:
+        return f"direct fetch disabled for {self.topic}-{self.partition}: {self.text}"
+
+
+@attrs.define
+class _Told:
+    """One cause at one host: when the last WARNING was written, and how many fallbacks were left out since."""
+
+    at: float
+    left_out: int = 0
+
+
+class FallbackLog:
+    """Writes fallbacks to ``log``. Not thread-safe: one consumer or one task writes to it."""
+
+    def __init__(self, log: logging.Logger, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._told: dict[tuple[str, str], _Told] = {}
+
+    def write(self, fallback: Fallback) -> None:
+        """One line, or none where the same cause and host had a WARNING within the last minute."""
+        if fallback.error is None:
+            self._log.info("%s-%d goes on by the broker from offset %d: %s", *_place(fallback), fallback.cause)
+            return
+        key, now = (fallback.cause, fallback.host), self._clock.monotonic()
+        told = self._told.get(key)
+        if told is not None and now - told.at < _QUIET_SECONDS:
+            told.left_out += 1
+            self._log.info("%s; the broker continues at offset %d (%s)", fallback, fallback.offset, fallback.cause)
+            return
+        repeated = f"; {told.left_out} more since the last warning" if told is not None and told.left_out else ""
+        self._told[key] = _Told(now)
+        text = "%s; the broker continues at offset %d (%s%s)"
+        self._log.warning(text, fallback, fallback.offset, fallback.cause, repeated)
+
+
+def _place(fallback: Fallback) -> tuple[str, int, int]:
+    return fallback.topic, fallback.partition, fallback.offset
