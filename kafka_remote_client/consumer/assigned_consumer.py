@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, Kaf
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.arguments import are_partitions, invalid, is_stored
+from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
@@ -28,6 +28,7 @@ from kafka_remote_client.consumer.forked import refuse_after_fork
 from kafka_remote_client.consumer.handed_out import HandedOut
 from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
+from kafka_remote_client.consumer.passed_markers import PassedMarkers
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.tier_log import TierLogs
@@ -64,6 +65,9 @@ class AssignedConsumer(Consumer):
             commits=behaviour.commits,
         )
         self._handed_out = HandedOut(self._commits.store_last if self._stores_offsets else None)
+        self._passed_markers = PassedMarkers(
+            self._flows, self._handed_out, super().position, self._commits.store_passed if self._stores_offsets else None
+        )
         self._routing = Routing(
             InnerConsumer(super().pause, super().resume, super().seek, super().position),
             engine,
@@ -224,9 +228,10 @@ class AssignedConsumer(Consumer):
     def _seal(self, flows: Iterable[PartitionFlow]) -> None:
         """Settles, and notes what was handed out of partitions whose place may be lost."""
         self._settle()
-        asked = [flow.bare for flow in flows]
-        for tp in AssignedConsumer.position(self, asked) if asked else ():
-            self._tiers.seal((tp.topic, tp.partition), tp.offset)
+        sealed = list(flows)
+        self._passed_markers.before_loss(sealed, self._gathered)
+        for flow in sealed:
+            self._tiers.seal(flow.key, flow.position)
 
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
         for flow in self._flows.remove(keys):
@@ -243,8 +248,8 @@ class AssignedConsumer(Consumer):
             records = [offset_of(message) for message in mine if message.error() is None]
             if records:
                 flow.take_back(min(records))
+                self._flows.advanced.discard(flow)
                 self._flows.reroute()
-        self._flows.advanced.discard(flow)
 
     def _settle(self) -> None:
         """Before anything that could tell: what poll() handed out counts, and what waits behind it is gathered again."""
@@ -289,6 +294,7 @@ class AssignedConsumer(Consumer):
         flow.detach()
         self._take_back(flow)
         flow.sought(target)
+        self._flows.advanced.discard(flow)
         if flow.below_local:
             self._routing.go_remote(flow)
         else:
@@ -328,12 +334,12 @@ class AssignedConsumer(Consumer):
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         self._settle()
         answered = super().position(partitions)
-        waiting = {key_of(message) for message in self._gathered if message.error() is None}
+        waiting = {key_of(message) for message in self._gathered if message.error() is None} | self._handed_out.unfollowed
         for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is None or tp.error is not None:
                 continue
-            if flow.route is Route.REMOTE or flow.moved or tp.offset < 0 or flow.key in waiting:
+            if not flow.delivered_by_broker or tp.offset < 0 or flow.key in waiting:
                 answered[index] = flow.handed
         return answered
 
@@ -357,6 +363,8 @@ class AssignedConsumer(Consumer):
     @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         self._handed_out.store()
+        if both("message", "offsets", args, kwargs) == (None, None):
+            self._passed_markers.before_commit(self._gathered)
         return self._commits.commit(args, kwargs)
 
     @gated
@@ -380,6 +388,7 @@ class AssignedConsumer(Consumer):
     def _close_inner(self) -> None:
         try:
             self._seal(self._flows)
+            self._passed_markers.before_close(self._gathered)
             if not self._in_group:
                 self._commits.give_up(self._flows)
         finally:

@@ -105,6 +105,11 @@ class CommittedOffsets:
         if flow is not None:
             self._inner.store_offsets(offsets=[flow.stores(_after(message))])
 
+    def store_passed(self, flows: Iterable[PartitionFlow]) -> None:
+        """Positions moved past markers, and offsets are stored by themselves."""
+        with suppress(KafkaException):  # all were lost meanwhile, and lost partitions store nothing
+            self._inner.store_offsets(offsets=[flow.stores(flow.handed) for flow in flows])
+
     def store_offsets(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The application stores."""
         message, offsets = both("message", "offsets", args, kwargs)

@@ -66,7 +66,7 @@ class DirectConsumer(TieredConsumer):
         with self._gate:
             if self._handed_out.due:
                 self._serve_at = 0.0
-            self._settle()
+            self._begin_delivery()
             self._of_one_partition = False
             deadline = None if timeout < 0 else Deadline(self._clock, timeout)
             left = 0.0
@@ -77,6 +77,10 @@ class DirectConsumer(TieredConsumer):
                 if message is not None or self._ends(deadline):
                     return message
                 left = _patience(deadline)
+
+    def _begin_delivery(self) -> None:
+        self._settle()
+        self._passed_markers.delivery_begins(self._gathered)
 
     def _begin_slice(self) -> Message | None:
         messages, self._gathered = self._gathered, []
@@ -123,7 +127,7 @@ class DirectConsumer(TieredConsumer):
         num_messages, timeout = number(num_messages), seconds(timeout)
         if not 0 < num_messages <= _MOST_MESSAGES:
             return super().consume(num_messages, 0)
-        self._settle()
+        self._begin_delivery()
         self._of_one_partition = False
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
@@ -165,7 +169,7 @@ class DirectConsumer(TieredConsumer):
         room = wanted - len(self._gathered)
         if room <= 0:
             return 0
-        self._serves_callbacks = True
+        self._serves_callbacks = self._passed_markers.unseen = True
         try:
             arrived = super().consume(room, seconds)
         finally:

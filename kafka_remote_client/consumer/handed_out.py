@@ -38,6 +38,9 @@ class HandedOut(MessageSlice):
         self._of_one_partition = True
         self._looked_at = 0
         self._lasts: dict[tuple[str, int], Message] = {}
+        self._ends: dict[tuple[str, int], int] | None = None
+        self.unfollowed: set[tuple[str, int]] = set()
+        """Partitions of which the last message handed out was a record, since :meth:`follow`."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -61,6 +64,7 @@ class HandedOut(MessageSlice):
         with self._lock:
             self.due = False
             self._of_one_partition = of_one_partition
+            self._ends = None
             self.begin(messages)
             if self._thread is None:
                 self._thread = start_thread("kafka-remote-offsets", _watch, weakref.ref(self), self._stopped)
@@ -83,11 +87,28 @@ class HandedOut(MessageSlice):
             return True
 
     def _last_of_each(self, handed: list[Message]) -> dict[tuple[str, int], Message]:
-        """The last record of each partition in ``handed``."""
-        if not self._of_one_partition:
-            return {key_of(message): message for message in handed if message.error() is None}
-        last = next((message for message in reversed(handed) if message.error() is None), None)
-        return {} if last is None else {key_of(last): last}
+        """The last record of each partition in ``handed``. Nobody asked for more of it yet, unless its end was told."""
+        final = {key_of(message): message for message in (handed[-1:] if self._of_one_partition else handed)}
+        ends = {key for key, message in final.items() if message.error() is not None}
+        lasts = {key_of(message): message for message in handed if message.error() is None} if ends else final
+        self.unfollowed |= lasts.keys()
+        self.unfollowed -= ends
+        return lasts
+
+    def follow(self) -> set[tuple[str, int]]:
+        """The application asks for more. Gives :attr:`unfollowed`, which is empty from now on."""
+        with self._lock:
+            unfollowed, self.unfollowed = self.unfollowed, set()
+        return unfollowed
+
+    @property
+    def waiting_keys(self) -> set[tuple[str, int]]:
+        """The partitions of which a record waits."""
+        with self._lock:
+            taken = self.taken
+            if self._ends is None:
+                self._ends = {key_of(message): at for at, message in enumerate(self.messages, 1) if message.error() is None}
+            return {key for key, end in self._ends.items() if end > taken}
 
     def settle(self) -> tuple[list[Message], list[Message]]:
         """Stores what is not stored; gives each partition's last record and, in their order, those that wait; forgets both."""
@@ -97,6 +118,7 @@ class HandedOut(MessageSlice):
         with self._lock:
             lasts, self._lasts = list(self._lasts.values()), {}
             self._looked_at = 0
+            self._ends = None
             self.begin([])
         return lasts, waiting
 

@@ -8,9 +8,10 @@ was gathered and not handed out can be taken back.
 ``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route where the
                         inner consumer was last told to go on (its own position tells more)
 ``assigned_at``         what ``Consumer.assignment`` answers: the offset that the partition was assigned with
-``reached``             the offset after the last record gathered from the tier, ``reached_epoch`` that record's epoch
-``position``            what ``Consumer.position`` answers: the offset after the last record handed out, OFFSET_INVALID
-                        before the first and after a seek
+``reached``             the offset after what was gathered from the tier: a record, or the markers and aborted records behind
+                        it; ``reached_epoch`` is the leader epoch there
+``position``            what ``Consumer.position`` answers: the offset after the last record handed out, or after what was
+                        passed behind it (passed_markers.py); OFFSET_INVALID before the first and after a seek
 ``stored``              what librdkafka would have stored of the application's offsets, ``highest_stored`` the furthest so far
 ``floor``               the committed offset that it would have begun at: nothing stored up to there is committed, until
                         another commit was made (committed_offsets.py)
@@ -73,6 +74,7 @@ class PartitionFlow:
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.stored: TopicPartition | None = None
         self.highest_stored = self.floor = OFFSET_INVALID
+        self._inner_position = OFFSET_INVALID
         self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.BROKER
         self.paused = False
@@ -153,6 +155,7 @@ class PartitionFlow:
     def goes_by(self, route: Route) -> None:
         """Takes a route: its tier delivers from the next offset on."""
         self.route = route
+        self._inner_position = OFFSET_INVALID
         self.tiers.begin(self.key, _TIERS[route], self._first_offset)
 
     @property
@@ -204,18 +207,29 @@ class PartitionFlow:
         stop = min(len(block), self._index + limit)
         messages = block.messages(self.topic, self.partition, self._index, stop)
         size = block.nbytes * (stop - self._index) // len(block)
-        self.gathered_to(block.offset(stop - 1) + 1, block.leader_epoch(stop - 1))
         self.moved = True
         self.record_bytes += size
         self._index = stop
-        if stop == len(block):
+        if stop < len(block):
+            self.gathered_to(block.offset(stop - 1) + 1, block.leader_epoch(stop - 1))
+        else:
+            self.gathered_to(block.next_offset, block.last_leader_epoch)  # with the markers at its end
             self._block = None
             if self.reader is not None:
                 self.reader.release()  # messages have copies, and memory is wanted by all partitions
         return messages, size
 
+    def pass_over(self) -> bool:
+        """Takes for gathered what the reader has passed without a record. Whether there was any."""
+        passed = None if self.reader is None or self.has_ready else self.reader.passed()
+        if passed is None or passed[0] <= self.next_offset:
+            return False
+        self.gathered_to(*passed)
+        self.moved = True
+        return True
+
     def gathered_to(self, offset: int, leader_epoch: int) -> None:
-        """All records below ``offset`` were gathered, the last one of ``leader_epoch``."""
+        """All records below ``offset`` were gathered; ``leader_epoch`` is that of the last batch there."""
         self.next_offset = self.reached = offset
         self.leader_epoch = self.reached_epoch = leader_epoch
 
@@ -223,10 +237,29 @@ class PartitionFlow:
         """The inner consumer gave the application everything before ``place``."""
         self.position, self.position_epoch = place.offset, epoch_of(place.leader_epoch)
 
-    def handed_out(self) -> None:
-        """All that was gathered was given to the application."""
-        self.position = self.reached
-        self.position_epoch = self.reached_epoch
+    def handed_out(self) -> bool:
+        """All that was gathered was given to the application. Whether the position moves: the broker may have passed it."""
+        if self.reached <= self.position:
+            return False
+        self.position, self.position_epoch = self.reached, self.reached_epoch
+        return True
+
+    @property
+    def delivered_by_broker(self) -> bool:
+        """Whether the inner consumer delivers, and stands where it was left."""
+        return self.route is Route.BROKER and not self.moved
+
+    def inner_stands_at(self, place: TopicPartition) -> bool:
+        """The inner consumer has passed everything before ``place``, and nothing of that waits. Whether the position moves.
+
+        Where the inner consumer has not moved its position says nothing: ``rd_kafka_q_serve_rkmessages`` keeps the higher one
+        when a log begins anew below it.
+        """
+        before, self._inner_position = self._inner_position, place.offset
+        if place.offset == before or place.offset <= self.position:
+            return False
+        self.stands_at(place)
+        return True
 
     def stores(self, place: TopicPartition) -> TopicPartition:
         """Takes ``place`` for what is stored; gives what the inner consumer stores for it: this, or that nothing is stored."""

@@ -281,6 +281,9 @@ class Routing:
         """The tier has no more for this partition, or cannot be read: the broker goes on at the exact next offset."""
         now = self._clock.monotonic()
         flow.offsets = end.offsets
+        if end.next_offset > flow.next_offset:  # markers, or aborted records
+            flow.gathered_to(end.next_offset, end.leader_epoch)
+            self._flows.advanced.add(flow)
         flow.next_offset = end.next_offset
         flow.leader_epoch = end.leader_epoch
         flow.damage = damage_of(end)

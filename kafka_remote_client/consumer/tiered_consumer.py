@@ -59,7 +59,10 @@ class TieredConsumer(AssignedConsumer):
         if self._switched:
             self._switched = False
             self._routing.switched(self._take_back)
-        if self._routing.recheck() and self._progress_cb is not None:
+        if not self._routing.recheck():
+            return
+        self._passed_markers.look(self._gathered)
+        if self._progress_cb is not None:
             for progress in self._progress.due(self._clock.monotonic(), self._flows):
                 if self._flows.get(progress.topic, progress.partition) is not None:  # the callback may take any away
                     self._progress_cb(progress)

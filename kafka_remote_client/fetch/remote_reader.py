@@ -20,13 +20,7 @@ from kafka_remote_client.fetch.plan import readable_end
 from kafka_remote_client.fetch.range_io import Transfer
 from kafka_remote_client.fetch.reader_values import LocateTask, RangeTask, ReadEnd, ReadyBlock
 from kafka_remote_client.fetch.record_forms import RecordForms
-from kafka_remote_client.model import (
-    UNKNOWN_EPOCH,
-    IsolationLevel,
-    NotRemote,
-    PartitionOffsets,
-    SegmentLocation,
-)
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
@@ -118,6 +112,11 @@ class RemoteReader(RecordForms):
     def has_ready(self) -> bool:
         """Whether :meth:`take` would return something. May be asked without the lock."""
         return bool(self._ready) or self.state is ReaderState.ENDING
+
+    def passed(self) -> tuple[int, int] | None:
+        """Where reading stands and its leader epoch, if all blocks below were taken; else ``None``."""
+        with self._engine.lock:
+            return None if self.has_ready else (self.next_offset, self.leader_epoch)
 
     def blocks(self, timeout: float | None = None) -> Generator[RecordBlock | ReadEnd, None, None]:
         try:

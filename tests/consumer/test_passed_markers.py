@@ -1,0 +1,167 @@
+"""Positions and commits pass markers and aborted records in the tier, as the plain consumer's do through the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.faults.streams import Segment, Transactions, write_stream
+from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
+    direct_settings,
+    from_store,
+    is_end,
+    plain_settings,
+    small_cluster,
+)
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+COMMITTED, END = 40, 561
+KINDS = {"plain": confluent_kafka.Consumer, "ours": Consumer}
+WAYS = ("poll", "consume")
+
+
+def committed_then_aborted() -> list[Segment]:
+    """Twenty transactions of two records that commit, then one of 500 records that aborts, in two segments."""
+    log = Transactions()
+    for _ in range(COMMITTED // 2):
+        log.records(2, producer=100)
+        log.commit(100)
+    log.records(100, producer=200)
+    log.roll()
+    for _ in range(4):
+        log.records(100, producer=200)
+    log.abort(200)
+    log.roll()
+    return log.segments
+
+
+def nothing_but_aborted() -> list[Segment]:
+    log = Transactions()
+    for _ in range(3):
+        log.records(50, producer=200, size=200)
+        log.abort(200)
+        log.roll()
+    return log.segments
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier"), range_bytes=2_000, max_grant_bytes=8_000) as made:
+        assert write_stream(made, "aborted-end", committed_then_aborted(), local=0).tiered_end == END
+        assert write_stream(made, "aborted", nothing_but_aborted(), local=0).tiered_end == 153
+        yield made
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid4()}"
+
+
+def opened(kind: str, cluster: EmbeddedCluster, group: str, topic: str = "aborted-end", **more: Any) -> Any:
+    settings = direct_settings if kind == "ours" else plain_settings
+    consumer: Any = KINDS[kind](settings(cluster, group_id=group, **{"enable_auto_commit": True, **more}))
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    return consumer
+
+
+def asked(consumer: Any, way: str, wanted: int = 100) -> list[confluent_kafka.Message]:
+    """One call that delivers."""
+    if way == "consume":
+        return list(consumer.consume(wanted, 0.1))
+    message = consumer.poll(0.1)
+    return [] if message is None else [message]
+
+
+def read(consumer: Any, way: str, *, to_end: bool, count: int = 0) -> int:
+    """Records up to the end of the partition, or as many as ``count``."""
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    records = 0
+    while not deadline.expired():
+        messages = asked(consumer, way, 100 if to_end else count - records)
+        records += sum(message.error() is None for message in messages)
+        if any(map(is_end, messages)) if to_end else records == count:
+            return records
+    raise AssertionError(f"only {records} records came")
+
+
+def position(consumer: Any, topic: str = "aborted-end") -> int:
+    return int(consumer.position([TopicPartition(topic, 0)])[0].offset)
+
+
+def committed(cluster: EmbeddedCluster, group: str, topic: str = "aborted-end") -> int:
+    """What a consumer is told that takes no part."""
+    other = confluent_kafka.Consumer(plain_settings(cluster, group_id=group))
+    try:
+        return int(other.committed([TopicPartition(topic, 0)], PATIENCE_SECONDS)[0].offset)
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_position_and_commit_at_the_end_pass_aborted_records(kind: str, way: str, cluster: EmbeddedCluster, group: str) -> None:
+    consumer = opened(kind, cluster, group)
+    assert read(consumer, way, to_end=True) == COMMITTED
+    assert position(consumer) == END
+    consumer.commit(asynchronous=False)
+    assert committed(cluster, group) == END
+    assert kind == "plain" or from_store(consumer) == COMMITTED
+    consumer.close()
+    assert committed(cluster, group) == END
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_close_commits_the_end_when_the_end_is_not_announced(kind: str, way: str, cluster: EmbeddedCluster, group: str) -> None:
+    consumer = opened(kind, cluster, group, enable_partition_eof=False)
+    assert read(consumer, way, to_end=False, count=COMMITTED) == COMMITTED
+    wait_until(lambda: asked(consumer, way) == [] and position(consumer) == END, "the end")
+    consumer.close()
+    assert committed(cluster, group) == END
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_partition_of_aborted_records_alone_is_committed(kind: str, way: str, cluster: EmbeddedCluster, group: str) -> None:
+    consumer = opened(kind, cluster, group, "aborted")
+    assert read(consumer, way, to_end=True) == 0
+    assert position(consumer, "aborted") == 153
+    consumer.close()
+    assert committed(cluster, group, "aborted") == 153
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_stored_where_the_application_stores(kind: str, way: str, cluster: EmbeddedCluster, group: str) -> None:
+    consumer = opened(kind, cluster, group, enable_auto_offset_store=False)
+    assert read(consumer, way, to_end=True) == COMMITTED
+    assert position(consumer) == END
+    with pytest.raises(KafkaException, match="_NO_OFFSET"):
+        consumer.commit(asynchronous=False)
+    consumer.close()
+    assert committed(cluster, group) == OFFSET_INVALID
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_marker_is_passed_by_the_next_call_that_delivers(kind: str, cluster: EmbeddedCluster, group: str) -> None:
+    consumer = opened(kind, cluster, group)
+    assert read(consumer, "poll", to_end=False, count=2) == 2
+    assert position(consumer) == 2
+    consumer.commit(asynchronous=False)
+    assert committed(cluster, group) == 2
+    consumer.poll(PATIENCE_SECONDS)
+    assert position(consumer) == 4
+    consumer.seek(TopicPartition("aborted-end", 0, 0))
+    assert position(consumer) == OFFSET_INVALID
+    consumer.close()
