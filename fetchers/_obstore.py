@@ -34,7 +34,7 @@ from obstore import exceptions as obstore
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from fetchers._http import ErrorDocument, classify
-from fetchers._settings import bool_setting, text_setting
+from fetchers._settings import bool_setting, fetcher_settings, text_setting
 from fetchers._store_url import StoreUrl
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -46,7 +46,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 
-__all__ = ["SCHEMES", "ConnectedStore", "connected_store", "obstore_error", "obstore_guarded"]
+__all__ = ["OBSTORE_SETTINGS", "SCHEMES", "ConnectedStore", "connected_store", "obstore_error", "obstore_guarded"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,6 +57,9 @@ _KEYS = {
     "azure": ("account.name", "anonymous", "endpoint.url"),
     "s3": ("endpoint.url", "path.style", "region"),
 }
+OBSTORE_SETTINGS = fetcher_settings(
+    "allow.http", "ssl.ca.location", *(f"{kind}.{key}" for kind, keys in _KEYS.items() for key in keys)
+)
 _STATUS = re.compile(r"status code: ([0-9]{3})")
 _RANGE_OF_NOTHING = '"bytes 0--1/0"'  # Content-Range of an empty blob, as Azurite has it
 _NO_CREDENTIALS = re.compile(r"token request|credential|authorization", re.IGNORECASE)

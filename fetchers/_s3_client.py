@@ -35,15 +35,16 @@ from botocore.exceptions import BotoCoreError, PartialCredentialsError, ProfileN
 from botocore.loaders import create_loader
 
 from fetchers._s3_errors import s3_guarded
-from fetchers._settings import bool_setting, text_setting
+from fetchers._settings import bool_setting, fetcher_settings, text_setting
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["S3Client", "S3Clients", "S3Settings"]
+__all__ = ["S3_SETTINGS", "S3Client", "S3Clients", "S3Settings"]
 
 _KEYS = frozenset(
     {"region", "endpoint.url", "path.style", "profile", "role.arn", "role.session.name", "external.id"},
 )
+S3_SETTINGS = fetcher_settings("allow.http", "ssl.ca.location", *(f"s3.{key}" for key in _KEYS))
 _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
 _RENEWAL_SECONDS = 10.0
 _SPARE = 60.0

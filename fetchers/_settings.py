@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["bool_setting", "int_setting", "store_options", "store_url", "text_setting"]
+__all__ = ["bool_setting", "fetcher_settings", "int_setting", "store_options", "store_url", "text_setting"]
 
 _PREFIX = "remote.storage.fetcher."
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # as librdkafka reads them
+
+
+def fetcher_settings(*names: str) -> frozenset[str]:
+    """What a fetcher or store declares that it reads (kafka_remote_client.plugin.DeclaresSettings), by names without prefix."""
+    return frozenset(f"{_PREFIX}{name}" for name in names)
 
 
 def bool_setting(configs: Mapping[str, object], name: str, default: bool) -> bool:

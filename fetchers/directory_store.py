@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kafka_remote_client.confined import check_object_key, open_confined
@@ -31,6 +31,8 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 class DirectoryStore:
     """A RemoteObjectStore over the files of one directory. Thread safe: it holds nothing open."""
+
+    settings: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, url: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> None:
         """``url``: ``file:///DIR`` or a path. Raises ConfigurationError for another URL, or when no directory is there."""

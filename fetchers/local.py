@@ -14,9 +14,10 @@ import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from fetchers._byte_range import WantedRange
-from fetchers._settings import text_setting
+from fetchers._settings import fetcher_settings, text_setting
 from fetchers.directory_store import directory_of
 from kafka_remote_client.confined import open_confined
 from kafka_remote_client.errors import (
@@ -34,6 +35,8 @@ __all__ = ["LocalFetcher"]
 
 class LocalFetcher:
     """The fetcher ``local``."""
+
+    settings: ClassVar[frozenset[str]] = fetcher_settings("local.root")
 
     def __init__(self) -> None:
         self._root: Path | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import ClassVar
 
 from fetchers._byte_range import WantedRange
+from fetchers._settings import fetcher_settings
 from kafka_remote_client.errors import RemoteStorageError, RemoteStorageUnavailableError, SegmentNotFoundError
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, WritableBuffer
@@ -19,6 +20,7 @@ class MemoryFetcher:
     An instance made by name, as a consumer makes it, reads :attr:`shared`, which everything in the process shares.
     """
 
+    settings: ClassVar[frozenset[str]] = fetcher_settings()
     shared: ClassVar[MutableMapping[str, bytes]] = {}
 
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:

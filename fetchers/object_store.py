@@ -19,14 +19,14 @@ References: KIP-1254 "Authentication".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import obstore
 
 from fetchers._byte_range import WantedRange
-from fetchers._obstore import ConnectedStore, connected_store, obstore_guarded
+from fetchers._obstore import OBSTORE_SETTINGS, ConnectedStore, connected_store, obstore_guarded
 from fetchers._range_client import quoted_etag
-from fetchers._settings import int_setting, store_options, store_url
+from fetchers._settings import fetcher_settings, int_setting, store_options, store_url
 from kafka_remote_client.errors import (
     ObjectNotFoundError,
     RangeNotSatisfiableError,
@@ -46,6 +46,8 @@ _ONE_BYTE = {"range": (0, 1)}
 
 class ObjectStoreFetcher:
     """The fetcher ``object_store``."""
+
+    settings: ClassVar[frozenset[str]] = OBSTORE_SETTINGS | fetcher_settings("store.url")
 
     def __init__(self) -> None:
         self._connected: ConnectedStore | None = None
@@ -85,6 +87,8 @@ class ObjectStoreFetcher:
 
 class ObjectStore:
     """A RemoteObjectStore over one bucket. Thread safe."""
+
+    settings: ClassVar[frozenset[str]] = OBSTORE_SETTINGS
 
     def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:
         """Raises ConfigurationError for a URL or an option that cannot be. Asks nothing of the store yet."""

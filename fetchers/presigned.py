@@ -4,7 +4,7 @@ The URL comes with each range (:class:`LocationMetadata`), from the broker or th
 user's allow-list, and exactly: https unless http is allowed, no redirect, no proxy, no cookie, no credential of our own.
 
 setting                                            | default | meaning
-``remote.storage.fetcher.allowed.hosts``           | empty   | ``host[:port][/path-prefix]``, comma separated
+``remote.storage.fetcher.allowed.hosts``           | needed  | ``host[:port][/path-prefix]``, comma separated
 ``remote.storage.fetcher.allow.http``              | false   | follow plain http too: bytes and URLs travel in the clear
 ``remote.storage.fetcher.allow.private.addresses`` | false   | stores at private and loopback addresses
 ``remote.storage.fetcher.ssl.ca.location``         | null    | PEM file of CAs, in place of the system's
@@ -21,14 +21,20 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
 from fetchers._allow_list import AllowList, StoreTarget
 from fetchers._byte_range import WantedRange
 from fetchers._connections import Resolver, system_resolver
 from fetchers._range_client import RangeClient, quoted_etag, range_header
-from fetchers._settings import bool_setting, text_setting
+from fetchers._settings import bool_setting, fetcher_settings, text_setting
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.errors import ForbiddenLocationError, RemoteStorageError, RemoteStorageUnavailableError
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    ForbiddenLocationError,
+    RemoteStorageError,
+    RemoteStorageUnavailableError,
+)
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
 
@@ -44,6 +50,10 @@ _SIGNED_HEADER = re.compile(r"if-match|x-(?:amz|goog|ms)-[a-z0-9-]{1,64}", re.AS
 class PresignedFetcher:
     """The fetcher ``presigned``. ``clock`` and ``resolver`` are for tests."""
 
+    settings: ClassVar[frozenset[str]] = fetcher_settings(
+        "allowed.hosts", "allow.http", "allow.private.addresses", "ssl.ca.location"
+    )
+
     def __init__(self, clock: Clock | None = None, resolver: Resolver = system_resolver) -> None:
         self._clock = clock or SystemClock()
         self._resolver = resolver
@@ -51,9 +61,14 @@ class PresignedFetcher:
         self._client: RangeClient | None = None
 
     def configure(self, configs: Mapping[str, object]) -> None:
+        hosts = text_setting(configs, "remote.storage.fetcher.allowed.hosts")
+        if hosts is None:
+            raise ConfigurationError(
+                "fetcher 'presigned' needs remote.storage.fetcher.allowed.hosts: the stores that it may read"
+            )
         allow_http = bool_setting(configs, "remote.storage.fetcher.allow.http", default=False)
         allow_private = bool_setting(configs, "remote.storage.fetcher.allow.private.addresses", default=False)
-        self._allow_list = AllowList.parse(text_setting(configs, "remote.storage.fetcher.allowed.hosts"), allow_http=allow_http)
+        self._allow_list = AllowList.parse(hosts, allow_http=allow_http)
         self._client = RangeClient(configs, self._clock, allow_private=allow_private, resolver=self._resolver)
         if allow_http:
             _log.warning("remote.storage.fetcher.allow.http is on: segments and signed URLs may travel unencrypted")

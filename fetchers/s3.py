@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from fetchers._allow_list import StoreTarget
 from fetchers._byte_range import WantedRange
 from fetchers._range_client import RangeClient, range_header
-from fetchers._s3_client import S3Client, S3Clients, S3Settings
-from fetchers._settings import store_options, store_url
+from fetchers._s3_client import S3_SETTINGS, S3Client, S3Clients, S3Settings
+from fetchers._settings import fetcher_settings, store_options, store_url
 from fetchers._store_url import StoreUrl
 from fetchers.s3_signer import signed_get
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -46,6 +46,8 @@ _TTL_SECONDS = 300  # of a signature that is sent at once; room for clocks that 
 
 class S3Fetcher:
     """The fetcher ``s3``. ``clock`` is for tests."""
+
+    settings: ClassVar[frozenset[str]] = S3_SETTINGS | fetcher_settings("store.url")
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

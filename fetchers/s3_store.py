@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from fetchers._s3_client import S3Client, S3Clients, S3Settings
+from fetchers._s3_client import S3_SETTINGS, S3Client, S3Clients, S3Settings
 from fetchers._s3_errors import s3_guarded
 from fetchers._store_url import StoreUrl
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -41,6 +41,8 @@ _CONTENT_RANGE = re.compile(r"bytes 0-0/([0-9]{1,18})", re.ASCII)
 
 class S3Store:
     """A RemoteObjectStore over one bucket. Thread safe. ``clock`` is for tests."""
+
+    settings: ClassVar[frozenset[str]] = S3_SETTINGS
 
     def __init__(self, url: str, options: Mapping[str, object] | None = None, clock: Clock | None = None) -> None:
         """Raises ConfigurationError for a URL or an option that cannot be. Asks nothing of the store yet."""

@@ -1,8 +1,9 @@
 """A consumer's configuration, taken apart: our settings as one frozen value, librdkafka's as they were.
 
 The settings are those of :mod:`kafka_remote_client.settings`. Keys that begin with ``remote.storage.fetcher.`` and are not
-listed there belong to the fetcher and are handed to it unread. An unknown ``fetch.remote.*`` or ``remote.storage.store.*`` key
-is an error, because a misspelt setting that is silently ignored is found in production.
+listed there belong to the fetcher and are handed to it unread; the registry refuses those that the fetcher does not declare. An
+unknown ``fetch.remote.*`` or ``remote.storage.store.*`` key is an error, because a misspelt setting that is silently ignored is
+found in production.
 
 References: KIP-1254, "New Consumer Configs".
 """
@@ -15,7 +16,15 @@ from typing import Any
 import attrs
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.settings import FETCHER_PREFIX, LOCATION_SOURCES, PREFIX, SETTINGS, STORE_PREFIX, Setting
+from kafka_remote_client.settings import (
+    FETCHER_PREFIX,
+    LOCATION_SOURCES,
+    PREFIX,
+    SETTINGS,
+    STORE_PREFIX,
+    Setting,
+    unknown_setting,
+)
 
 __all__ = [
     "FETCHER_PREFIX",
@@ -105,7 +114,7 @@ def split_config(config: Mapping[str, object]) -> tuple[RemoteFetchConfig, dict[
         elif name.startswith(FETCHER_PREFIX):
             fetcher_options[name] = value
         elif name.startswith((PREFIX, STORE_PREFIX)):
-            raise ConfigurationError(f"no such setting: {name}")
+            raise unknown_setting(name, _BY_NAME)
         else:
             inner[name] = value
     remote = RemoteFetchConfig(**values, fetcher_options=fetcher_options)

@@ -20,6 +20,7 @@ The tree::
     ├── LocationError                 broker: where the offset lies could not be learnt
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── PeerUnreachableError          no connection to the shim or broker
+    │   ├── NotAnnouncedError             the peer is a plain broker, which grants no locations
     │   ├── ProtocolError                 bytes from the peer do not follow Kafka's protocol
     │   ├── SaslAuthenticationError       the broker and this client do not accept each other
     │   └── BrokerResponseError           the broker answered with an error code
@@ -54,6 +55,7 @@ __all__ = [
     "LocationError",
     "LocationExpiredError",
     "LocationThrottledError",
+    "NotAnnouncedError",
     "ObjectNotFoundError",
     "PeerUnreachableError",
     "ProtocolError",
@@ -223,6 +225,18 @@ class PeerUnreachableError(LocationError):
     """No connection to the peer that is asked for locations (the shim, or a broker): unknown name, refused, timed out."""
 
     cause = "peer-unreachable"
+
+
+class NotAnnouncedError(LocationError):
+    """The peer that is asked for locations does not announce direct fetch: a plain broker in the place of the shim."""
+
+    cause = "not-announced"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"{host} does not announce direct fetch; fetch.remote.bootstrap.servers (or bootstrap.servers) must name the shim"
+        )
+        self.host = host
 
 
 class ProtocolError(LocationError):

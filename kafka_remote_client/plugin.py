@@ -18,7 +18,7 @@ References: KIP-1254, "New or Changed Public Interfaces".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -26,6 +26,7 @@ from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 
 __all__ = [
+    "DeclaresSettings",
     "LocationMetadata",
     "ObjectInfo",
     "ObjectSigner",
@@ -73,6 +74,16 @@ class RemoteStorageFetcher(Protocol):
 
     def close(self) -> None:
         """Releases connections. Fetches in flight may fail. May be called twice."""
+
+
+@runtime_checkable
+class DeclaresSettings(Protocol):
+    """What a fetcher or store may have besides, so that a misspelled key is refused and not ignored.
+
+    ``settings`` are all keys below ``remote.storage.fetcher.`` that it reads, in full. A plugin without it gets every key.
+    """
+
+    settings: ClassVar[frozenset[str]]
 
 
 @attrs.frozen

@@ -23,13 +23,15 @@ from typing import Any
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.plugin import ObjectSigner, RemoteObjectStore, RemoteStorageFetcher
+from kafka_remote_client.plugin import DeclaresSettings, ObjectSigner, RemoteObjectStore, RemoteStorageFetcher
+from kafka_remote_client.settings import unknown_setting
 
 __all__ = [
     "FETCHERS",
     "SIGNERS",
     "STORES",
     "MissingExtraError",
+    "check_settings",
     "fetcher_names",
     "load_fetcher",
     "load_signer",
@@ -68,11 +70,11 @@ def signer_schemes() -> list[str]:
     return _names(SIGNERS)
 
 
-def load_fetcher(config: RemoteFetchConfig) -> RemoteStorageFetcher:
-    """A new fetcher of the configured class, already configured.
+def load_fetcher(config: RemoteFetchConfig, store: RemoteObjectStore | None = None) -> RemoteStorageFetcher:
+    """A new fetcher of the configured class, already configured. ``store`` reads settings under the same prefix beside it.
 
-    Raises ConfigurationError for a class that does not exist, may not be used or is no fetcher, and what its ``configure``
-    raises; MissingExtraError for a class that cannot be imported for want of a package.
+    Raises ConfigurationError for a class that does not exist, may not be used or is no fetcher, for a setting that neither it
+    nor ``store`` reads, and what its ``configure`` raises; MissingExtraError where a package that the class needs is missing.
     """
     name = config.fetcher_class
     if not name:
@@ -88,8 +90,25 @@ def load_fetcher(config: RemoteFetchConfig) -> RemoteStorageFetcher:
     if not (isinstance(loaded, type) and issubclass(loaded, RemoteStorageFetcher)):
         raise ConfigurationError(f"{_CLASS}: {name} is not a class with configure, fetch_log_segment and close")
     fetcher: RemoteStorageFetcher = _build(loaded, name)
+    check_settings(config, fetcher, *([] if store is None else [store]))
     fetcher.configure(config.fetcher_configs())
     return fetcher
+
+
+def check_settings(config: RemoteFetchConfig, *plugins: object) -> None:
+    """Raises ConfigurationError for a key below ``remote.storage.fetcher.`` that no plugin reads.
+
+    A plugin that does not declare its settings may read any key.
+    """
+    valid = {_ALLOWED_CLASSES}
+    for plugin in plugins:
+        if not isinstance(plugin, DeclaresSettings):
+            return
+        valid |= plugin.settings
+    unknown = next((name for name in config.fetcher_options if name not in valid), None)
+    if unknown is not None:
+        where = f" of fetcher '{config.fetcher_class}'" if config.fetcher_class else " of the store"
+        raise unknown_setting(unknown, valid, where)
 
 
 def load_store(url: str, options: Mapping[str, object] | None = None) -> RemoteObjectStore:

@@ -8,7 +8,8 @@ References: KIP-1254, "New Consumer Configs".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from types import FunctionType
 from typing import Any
 
@@ -16,7 +17,7 @@ import attrs
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["FETCHER_PREFIX", "LOCATION_SOURCES", "PREFIX", "SETTINGS", "STORE_PREFIX", "Setting"]
+__all__ = ["FETCHER_PREFIX", "LOCATION_SOURCES", "PREFIX", "SETTINGS", "STORE_PREFIX", "Setting", "unknown_setting"]
 
 PREFIX = "fetch.remote."
 FETCHER_PREFIX = "remote.storage.fetcher."
@@ -28,6 +29,19 @@ LOCATION_SOURCES = ("broker", "metadata-topic", "listing")
 _MIB = 1024 * 1024
 _TRUE = frozenset({"true", "t", "1"})
 _FALSE = frozenset({"false", "f", "0"})
+
+
+def unknown_setting(name: str, valid: Iterable[str], where: str = "") -> ConfigurationError:
+    """The error for a key that nobody reads. It names the closest of the ``valid`` ones; ``where`` says who reads those."""
+    by_stem = {_stem(known): known for known in sorted(valid)}
+    closest = get_close_matches(_stem(name), by_stem, n=1)
+    hint = f"; did you mean {by_stem[closest[0]]}?" if closest else ""
+    return ConfigurationError(f"no such setting{where}: {name}{hint}")
+
+
+def _stem(name: str) -> str:
+    """The name without the prefix, which all share and which would make any two alike."""
+    return name.removeprefix(PREFIX).removeprefix(FETCHER_PREFIX).removeprefix(STORE_PREFIX)
 
 
 @attrs.frozen

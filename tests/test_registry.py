@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -10,7 +11,14 @@ from fetchers.memory import MemoryFetcher
 from fetchers.presigned import PresignedFetcher
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.registry import MissingExtraError, fetcher_names, load_fetcher, load_store, store_schemes
+from kafka_remote_client.registry import (
+    MissingExtraError,
+    check_settings,
+    fetcher_names,
+    load_fetcher,
+    load_store,
+    store_schemes,
+)
 
 PLUGIN = """
 import missing_sdk_if_asked  # MARK
@@ -119,8 +127,42 @@ def test_an_installed_distribution_adds_a_fetcher_and_a_store(installed: Path) -
 
 def test_plugins_are_not_imported_before_they_are_asked_for(installed: Path) -> None:
     fetcher_names()
-    load("presigned").close()
+    load("presigned", **{"remote.storage.fetcher.allowed.hosts": "store.example"}).close()
     assert "tape_plugin" not in sys.modules
+
+
+def test_a_misspelled_setting_names_the_closest_one() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load("presigned", **{"remote.storage.fetcher.alowed.hosts": "store.example"})
+    assert str(caught.value) == (
+        "no such setting of fetcher 'presigned': remote.storage.fetcher.alowed.hosts; "
+        "did you mean remote.storage.fetcher.allowed.hosts?"
+    )
+
+
+def test_a_setting_unlike_any_other_has_no_suggestion() -> None:
+    with pytest.raises(ConfigurationError, match=r"no such setting of fetcher 'memory': remote\.storage\.fetcher\.q$"):
+        load("memory", **{"remote.storage.fetcher.q": 1})
+
+
+def test_a_store_beside_the_fetcher_has_settings_of_its_own() -> None:
+    class Store:
+        settings: ClassVar[frozenset[str]] = frozenset({"remote.storage.fetcher.s3.region"})
+
+    config = split_config({"remote.storage.fetcher.s3.region": "x", "remote.storage.fetcher.class": "memory"})[0]
+    store: Any = Store()
+    load_fetcher(config, store).close()
+    check_settings(config, store)
+    with pytest.raises(ConfigurationError, match=r"s3\.region"):
+        load_fetcher(config)
+    with pytest.raises(ConfigurationError, match="no such setting of the store: remote"):
+        check_settings(split_config({"remote.storage.fetcher.s3.zone": "x"})[0], store)
+
+
+def test_a_store_that_declares_nothing_accepts_every_setting() -> None:
+    config = split_config({"remote.storage.fetcher.s3.region": "x", "remote.storage.fetcher.class": "memory"})[0]
+    store: Any = object()
+    load_fetcher(config, store).close()
 
 
 def test_a_missing_class_says_which_exist() -> None:

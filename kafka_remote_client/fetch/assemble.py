@@ -17,37 +17,50 @@ from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.tls import client_context, security_protocol
-from kafka_remote_client.registry import MissingExtraError, load_fetcher
+from kafka_remote_client.registry import MissingExtraError, check_settings, load_fetcher
 from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
 
-__all__ = ["build_engine"]
+__all__ = ["DirectFetchOffError", "build_engine", "required_engine"]
 
 _log = logging.getLogger(__name__)
+
+
+class DirectFetchOffError(ConfigurationError):
+    """Direct fetch cannot work with these settings, and everything else can: a consumer reads through the brokers."""
 
 
 def build_engine(
     remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock, metrics: FetchMetrics
 ) -> FetchEngine | None:
-    """The engine, or ``None``, with one log line where direct fetch is wanted and cannot work; nothing is touched then.
-
-    A client that reads the store itself needs no fetcher's name: ranges are then read as indexes are, through the store.
+    """The engine, or ``None`` where it is not enabled, or cannot work; the log says why, once, and nothing is touched then.
 
     Raises ConfigurationError for a fetcher that does not exist or refuses its settings.
     """
     if not remote.enabled:
         return None
-    if remote.fetcher_class is None and not reads_the_store(remote):
-        _log.warning("direct fetch is off: remote.storage.fetcher.class is not set")
+    try:
+        return required_engine(remote, inner, clock, metrics)
+    except DirectFetchOffError as error:
+        _log.warning("direct fetch is off: %s", error)
         return None
+
+
+def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock, metrics: FetchMetrics) -> FetchEngine:
+    """The engine, for an owner that cannot do without.
+
+    A client that reads the store itself needs no fetcher's name: ranges are then read as indexes are, through the store.
+
+    Raises ConfigurationError for a fetcher that does not exist or refuses its settings, and DirectFetchOffError.
+    """
+    if remote.fetcher_class is None and not reads_the_store(remote):
+        raise DirectFetchOffError("remote.storage.fetcher.class is not set")
     try:
         sasl = authenticator(inner, clock)
         ssl_context = client_context(inner) if security_protocol(inner).endswith("ssl") else None
     except ConfigurationError as error:
-        _log.warning("direct fetch is off: %s", error)
-        return None
+        raise DirectFetchOffError(str(error)) from error
     if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):
-        _log.warning("direct fetch is off: bootstrap.servers is not set")
-        return None
+        raise DirectFetchOffError("bootstrap.servers is not set")
     formats = _readable_formats()
     with ExitStack() as undone:
         try:
@@ -56,13 +69,16 @@ def build_engine(
             if reads_the_store(remote):
                 store = configured_store(remote)
                 undone.callback(store.close)
-            fetcher = load_fetcher(remote) if store is None or remote.fetcher_class is not None else StoreFetcher(store)
+            if store is None or remote.fetcher_class is not None:
+                fetcher = load_fetcher(remote, store)
+            else:
+                check_settings(remote, store)
+                fetcher = StoreFetcher(store)
             undone.callback(fetcher.close)
             cached = with_cache(fetcher, remote, clock, metrics)
             source = build_source(remote, inner, clock, store, formats=formats, ssl_context=ssl_context, sasl=sasl)
         except MissingExtraError as error:
-            _log.warning("direct fetch is off: %s", error)
-            return None
+            raise DirectFetchOffError(str(error)) from error
         undone.pop_all()
     # ChunkedFetcher passes on what is not in chunks, so one that is never offered any costs nothing.
     return FetchEngine(source, ChunkedFetcher(cached), remote, clock=clock, metrics=metrics, formats=formats)

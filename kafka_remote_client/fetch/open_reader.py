@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.fetch.assemble import required_engine
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
@@ -41,16 +41,14 @@ def open_reader(
     ``config``: as a Consumer's; ``fetch.remote.enabled`` need not be set. ``isolation.level`` counts, groups and offset resets
     do not. ``metrics``: what is to count, under the names of docs/metrics.md.
 
-    Raises ConfigurationError for settings of ours, and where direct fetch cannot work, for reasons that the log has.
+    Raises ConfigurationError for settings of ours, and where direct fetch cannot work with these settings.
     """
     remote, inner = split_config(config)
     used = clock or SystemClock()
     level = str(inner.get("isolation.level", "read_committed")).lower()
     if level not in _LEVELS:
         raise ConfigurationError("isolation.level must be read_committed or read_uncommitted")
-    engine = build_engine(attrs.evolve(remote, enabled=True), inner, used, metrics or FetchMetrics(used))
-    if engine is None:
-        raise ConfigurationError("direct fetch cannot work with these settings; the log says why")
+    engine = required_engine(attrs.evolve(remote, enabled=True), inner, used, metrics or FetchMetrics(used))
     try:
         yield engine.reader(topic, partition, start_offset, end_offset=end_offset, isolation_level=_LEVELS[level])
     finally:

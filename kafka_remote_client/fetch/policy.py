@@ -26,6 +26,7 @@ from kafka_remote_client.errors import (
     LocationError,
     LocationExpiredError,
     LocationThrottledError,
+    NotAnnouncedError,
     PeerUnreachableError,
     RangeNotSatisfiableError,
     RemoteLogError,
@@ -93,6 +94,7 @@ POLICY: tuple[Rule, ...] = (
     # Nobody could say where it lies.
     Rule(LocationThrottledError, "the broker asks to be left alone for a while"),
     Rule(PeerUnreachableError, "no connection to the shim or broker that is asked for locations"),
+    Rule(NotAnnouncedError, "the peer that is asked for locations is a plain broker and no shim"),
     Rule(LocationError, "no location in time, or none that makes sense"),
     Rule(RemoteLogError, "the tier's own files could not be understood"),
     # The rest.

@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError
 from kafka_remote_client.location.answer import LocationQuestion, location_of
 from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
@@ -62,6 +62,7 @@ class BrokerLocationSource:
             connect_timeout=connect_timeout,
             ssl_context=ssl_context,
             sasl=sasl,
+            check=_check_announced,
         )
 
     def locate(
@@ -79,7 +80,7 @@ class BrokerLocationSource:
 
         def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
             if not session.versions.announces_direct_fetch:
-                return NotRemote("not-announced", error=_not_announced(leader))
+                return NotRemote("not-announced", error=NotAnnouncedError(leader.host))
             version = fetch_version(leader, session)
             if version is None:
                 return NotRemote("no-common-version")
@@ -103,6 +104,7 @@ class BrokerLocationSource:
         return self._leaders.ask(topic, partition, deadline, ask)
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
+        """As LocationSource. Raises NotAnnouncedError where the leader does not announce the dialect."""
         return self._leaders.offsets(topic, partition, deadline)
 
     def offsets_of(
@@ -114,10 +116,7 @@ class BrokerLocationSource:
         self._leaders.close()
 
 
-def _not_announced(leader: PartitionLeader) -> LocationError:
-    host = "{}:{}".format(*leader.address)
-    error = LocationError(
-        f"{host} does not announce direct fetch; fetch.remote.bootstrap.servers (or bootstrap.servers) must name the shim"
-    )
-    error.host = host
-    return error
+def _check_announced(leader: PartitionLeader, session: PeerSession) -> None:
+    """A peer that grants nothing is not asked for bounds either: the partition would leave the broker path for nothing."""
+    if not session.versions.announces_direct_fetch:
+        raise NotAnnouncedError(leader.host)

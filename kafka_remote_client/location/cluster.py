@@ -36,6 +36,11 @@ class PartitionLeader:
     leader_epoch: int
     address: Address
 
+    @property
+    def host(self) -> str:
+        """``host:port``, for messages."""
+        return f"{self.address[0]}:{self.address[1]}"
+
 
 @attrs.frozen
 class _Topic:

@@ -1,7 +1,8 @@
 """Stands between the engine and any location source: what leaves it is an answer that the engine knows, or a DirectFetchError.
 
 Sources raise what they document. One with a defect must cost speed and never a partition or a thread, so whatever else it
-raises or answers becomes a LocationError here. The log has the traceback; the error names the kind of the exception and has none of its text.
+raises or answers becomes a LocationError here. The log has the traceback. The error names the kind of the exception and has
+none of its text.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from kafka_remote_client.errors import (
     DirectFetchError,
     LocationError,
     LocationThrottledError,
+    NotAnnouncedError,
     ProtocolError,
 )
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
@@ -47,7 +48,7 @@ _FETCH_VERSIONS = TaggedDialect.fetch_versions
 class PartitionLeaders:
     """The leaders of all partitions of a cluster. One connection per broker, shared by all threads; thread safe.
 
-    ``connect_timeout`` is in seconds.
+    ``connect_timeout`` is in seconds. ``check`` raises LocationError for a leader that must not be asked for offsets.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class PartitionLeaders:
         connect_timeout: float = _DEFAULT_CONNECT_SECONDS,
         ssl_context: ssl.SSLContext | None = None,
         sasl: Authenticator | None = None,
+        check: Callable[[PartitionLeader, PeerSession], None] | None = None,
     ) -> None:
+        self._check = check
         self._client_id = client_id
         self._clock = clock
         self._connect_timeout = connect_timeout
@@ -113,10 +116,17 @@ class PartitionLeaders:
         for address in {leader.address for leader in leaders.values()}:
             led = {key: leader for key, leader in leaders.items() if leader.address == address}
             try:
-                answers |= self._ask_peer(address, deadline, lambda session: partition_offsets(session, led, deadline))  # noqa: B023 - called in this turn
+                answers |= self._ask_peer(address, deadline, lambda session: self._offsets_led(session, led, deadline))  # noqa: B023 - called in this turn
             except LocationError as error:
                 answers |= dict.fromkeys(led, error)
         return answers, leaders
+
+    def _offsets_led(
+        self, session: PeerSession, led: Mapping[tuple[str, int], PartitionLeader], deadline: Deadline
+    ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        if self._check is not None:
+            self._check(next(iter(led.values())), session)
+        return partition_offsets(session, led, deadline)
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         """:meth:`offsets_of` one partition. Raises LocationError."""
@@ -144,7 +154,7 @@ class PartitionLeaders:
         session, used_before = peer.session(deadline)
         try:
             return _ask(session, ask)
-        except (ProtocolError, BrokerResponseError, LocationThrottledError):
+        except (ProtocolError, BrokerResponseError, LocationThrottledError, NotAnnouncedError):
             raise
         except LocationError:
             if not used_before or self._closed or deadline.expired():
@@ -204,4 +214,6 @@ def _may_be_outdated(answer: object) -> bool:
     """Whether an answer may come of metadata that are no longer true."""
     if isinstance(answer, BrokerResponseError):
         return refreshes_metadata(answer.code)
-    return isinstance(answer, LocationError) and not isinstance(answer, LocationThrottledError | ProtocolError)
+    return isinstance(answer, LocationError) and not isinstance(
+        answer, LocationThrottledError | NotAnnouncedError | ProtocolError
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -147,22 +148,45 @@ def test_goes_back_to_the_store_once_it_is_well(cluster: EmbeddedCluster, expect
 
 
 @pytest.mark.parametrize(
-    ("settings", "cause"),
+    ("settings", "cause", "said"),
     [
-        ({"remote_storage_fetcher_allowed_hosts": ""}, "forbidden-location"),
-        ({"remote_storage_fetcher_allowed_hosts": "store.example"}, "forbidden-location"),
-        ({"remote_storage_fetcher_allow_http": False}, "forbidden-location"),
-        ({"remote_storage_fetcher_allow_private_addresses": False}, "forbidden-location"),
+        (
+            {"remote_storage_fetcher_allowed_hosts": "store.example"},
+            "forbidden-location",
+            "URL host '{store}' is not in remote.storage.fetcher.allowed.hosts",
+        ),
+        (
+            {"remote_storage_fetcher_allow_http": False},
+            "forbidden-location",
+            "the URL is plain http, and remote.storage.fetcher.allow.http is not true",
+        ),
+        (
+            {"remote_storage_fetcher_allow_private_addresses": False},
+            "forbidden-location",
+            "127.0.0.1 is at an address that remote.storage.fetcher.allow.private.addresses forbids",
+        ),
+        ({"fetch_remote_bootstrap_servers": "127.0.0.1:1"}, "peer-unreachable", "cannot connect to 127.0.0.1:1: "),
+        ({"fetch_remote_bootstrap_servers": "{broker}"}, "not-announced", "{broker} does not announce direct fetch"),
     ],
-    ids=["nothing-allowed", "other-host", "http", "private-address"],
+    ids=["other-host", "http", "private-address", "shim-port-closed", "plain-broker-as-shim"],
 )
-def test_a_url_that_may_not_be_followed_costs_speed_only(
-    cluster: EmbeddedCluster, expected: list[Row], settings: dict[str, object], cause: str
+def test_a_mistake_in_the_settings_is_one_warning(
+    cluster: EmbeddedCluster,
+    expected: list[Row],
+    caplog: pytest.LogCaptureFixture,
+    settings: dict[str, str],
+    cause: str,
+    said: str,
 ) -> None:
+    places = {"store": cluster.origin_url.partition("//")[2], "broker": cluster.mock_bootstrap_servers}
+    settings = {name: value.format(**places) if isinstance(value, str) else value for name, value in settings.items()}
     with consumer_of(cluster, **settings) as consumer:
         assert rest(consumer) == expected
         assert fallbacks(consumer) == {cause: 1}
         assert from_store(consumer) == 0
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "kafka_remote_client.consumer.routing"]
+    assert line.startswith(f"direct fetch disabled for {TOPIC}-0: {said.format(**places)}")
+    assert line.endswith(f"the broker continues at offset 0 ({cause})")
 
 
 @pytest.mark.parametrize(
@@ -263,13 +287,21 @@ def test_a_shim_that_vanishes_ends_as_with_confluent_kafka(tmp_path: Any, one: s
 
 # -- what is refused at construction ---------------------------------------------------------------------------------------
 
+LISTED = {"remote.storage.fetcher.allowed.hosts": "store.example"}
+
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"remote.storage.fetcher.class": "no-such"}, "there is no fetcher 'no-such'"),
         ({"remote.storage.fetcher.class": "os:getcwd"}, "neither an installed fetcher nor listed"),
-        ({"fetch.remote.enabeld": True}, "no such setting: fetch.remote.enabeld"),
+        ({"fetch.remote.enabeld": True}, "no such setting: fetch.remote.enabeld; did you mean fetch.remote.enabled?"),
+        (
+            {"remote.storage.fetcher.allow.hosts": "store.example"},
+            "no such setting of fetcher 'presigned': remote.storage.fetcher.allow.hosts; "
+            "did you mean remote.storage.fetcher.allowed.hosts?",
+        ),
+        ({"remote.storage.fetcher.allowed.hosts": " "}, "fetcher 'presigned' needs remote.storage.fetcher.allowed.hosts"),
         ({"fetch.remote.retries": 99}, "fetch.remote.retries"),
         ({"remote.storage.fetcher.class.path": "."}, "needs fetch.remote.allow.class.path"),
         ({"fetch.remote.bootstrap.servers": "a:b:c"}, "bootstrap.servers"),
@@ -277,8 +309,8 @@ def test_a_shim_that_vanishes_ends_as_with_confluent_kafka(tmp_path: Any, one: s
 )
 def test_a_setting_that_cannot_be_meant_is_refused(settings: dict[str, object], said: str) -> None:
     base = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "fetch.remote.enabled": True}
-    with pytest.raises(ConfigurationError, match=said.replace("(", "\\(")):
-        Consumer({**base, "remote.storage.fetcher.class": "presigned", **settings})
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        Consumer({**base, "remote.storage.fetcher.class": "presigned", **LISTED, **settings})
 
 
 TLS = {"security.protocol": "ssl", "ssl.sigalgs.list": "RSA+SHA256"}
@@ -288,8 +320,8 @@ TLS = {"security.protocol": "ssl", "ssl.sigalgs.list": "RSA+SHA256"}
     ("settings", "said"),
     [
         ({}, "remote.storage.fetcher.class is not set"),
-        ({"remote.storage.fetcher.class": "presigned", "test.mock.num.brokers": 1}, "bootstrap.servers is not set"),
-        ({"remote.storage.fetcher.class": "presigned", **TLS}, "ssl.sigalgs.list cannot be followed"),
+        ({"remote.storage.fetcher.class": "presigned", **LISTED, "test.mock.num.brokers": 1}, "bootstrap.servers is not set"),
+        ({"remote.storage.fetcher.class": "presigned", **LISTED, **TLS}, "ssl.sigalgs.list cannot be followed"),
     ],
 )
 def test_where_direct_fetch_cannot_work_the_log_says_so_once_and_nothing_is_touched(
@@ -305,7 +337,7 @@ def test_where_direct_fetch_cannot_work_the_log_says_so_once_and_nothing_is_touc
 def test_a_fetcher_whose_extra_is_missing_leaves_the_broker_path_untouched(
     cluster: EmbeddedCluster, expected: list[Row], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def load_fetcher(_: object) -> None:
+    def load_fetcher(*_: object) -> None:
         raise registry.MissingExtraError('the plugin s3 needs boto3: pip install "kafka-remote-client[s3]"')
 
     monkeypatch.setattr("kafka_remote_client.fetch.assemble.load_fetcher", load_fetcher)

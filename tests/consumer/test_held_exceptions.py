@@ -157,7 +157,8 @@ def test_an_error_callback_that_raises_ends_the_call_at_once() -> None:
             raise LookupError("mine")
 
     nowhere = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, "error_cb": error_cb}
-    with Consumer({**nowhere, "fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"}) as consumer:
+    direct = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory"}
+    with Consumer({**nowhere, **direct}) as consumer:
         consumer.subscribe([TOPIC])
         with pytest.raises(LookupError, match="mine"):
             consumer.consume(1, 600)

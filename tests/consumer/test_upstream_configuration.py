@@ -23,7 +23,7 @@ from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 
 NEVER = "no.such.setting.anywhere"
 GROUP: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
-ON: dict[str, Any] = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"}
+ON: dict[str, Any] = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory"}
 OURS = {setting.name for setting in SETTINGS} | {"remote.storage.fetcher.allowed.hosts"}
 
 

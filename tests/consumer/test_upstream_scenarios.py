@@ -50,7 +50,7 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
             lonely = {"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": 1_000, "log_level": 0, "group.id": "test"}
             config = {**lonely, **{name.replace("_", "."): value for name, value in more.items()}}
             if request.param == "on":
-                config |= {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"}
+                config |= {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory"}
         else:
             config = (direct_settings if request.param == "on" else plain_settings)(cluster, **more)
         config |= callbacks

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError
+from kafka_remote_client.errors import BrokerResponseError, NotAnnouncedError
 from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.model import (
     IsolationLevel,
     NotRemote,
@@ -27,7 +28,11 @@ def test_librdkafkas_mock_is_a_broker_without_the_dialect() -> None:
     with mock_cluster("t", [b"0", b"1", b"2"]) as (host, port):
         source = BrokerLocationSource(f"{host}:{port}", client_id="me", clock=SystemClock(), connect_timeout=30)
         deadline = Deadline(SystemClock(), 60)
-        assert source.offsets("t", 0, deadline) == PartitionOffsets(log_start=0, high_watermark=3)
+        leaders = PartitionLeaders(f"{host}:{port}", client_id="me", clock=SystemClock(), connect_timeout=30)
+        assert leaders.offsets("t", 0, deadline) == PartitionOffsets(log_start=0, high_watermark=3)
+        leaders.close()
+        with pytest.raises(NotAnnouncedError, match=f"{host}:{port} does not announce direct fetch"):
+            source.offsets("t", 0, deadline)
         refused = source.locate(
             "t", 0, 0, leader_epoch=-1, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=0, deadline=deadline
         )

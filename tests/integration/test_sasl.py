@@ -214,7 +214,7 @@ def test_a_mechanism_that_is_not_spoken_here_is_said_once_and_left_to_librdkafka
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": mechanism,
     }
-    ours = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"}
+    ours = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory"}
 
     def made(make: Callable[[dict[str, Any]], confluent_kafka.Consumer], config: dict[str, Any]) -> object:
         try:

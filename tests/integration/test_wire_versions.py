@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import NotAnnouncedError
 from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
 from kafka_remote_client.protocol import api_versions, fetch, list_offsets, metadata
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, Api
@@ -104,9 +106,13 @@ def test_a_broker_that_does_not_announce_itself_tells_offsets_and_grants_nothing
     source = BrokerLocationSource(kafka_broker.bootstrap_servers, client_id="tests", clock=CLOCK)
     deadline = Deadline(CLOCK, 60)
     judged = kafka_broker.offsets(topic)
-    assert source.offsets(topic, 0, deadline) == PartitionOffsets(
+    leaders = PartitionLeaders(kafka_broker.bootstrap_servers, client_id="tests", clock=CLOCK)
+    assert leaders.offsets(topic, 0, deadline) == PartitionOffsets(
         judged.log_start, judged.earliest_local, judged.latest_tiered, judged.high_watermark
     )
+    leaders.close()
+    with pytest.raises(NotAnnouncedError, match=f"{kafka_broker.bootstrap_servers} does not announce direct fetch"):
+        source.offsets(topic, 0, deadline)
     refused = source.locate(
         topic, 0, 0, leader_epoch=-1, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=0, deadline=deadline
     )
