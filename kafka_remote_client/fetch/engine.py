@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
@@ -262,6 +263,16 @@ class FetchEngine:
             task.reader.fail(DirectFetchError("reading failed"))
             self._ready.notify_all()
 
+    @contextmanager
+    def _locked_for(self, reader: RemoteReader) -> Iterator[None]:
+        """Takes the lock to change a reader. A defect fails the reader before another thread can go on with it."""
+        with self.lock:
+            try:
+                yield
+            except Exception:
+                reader.fail(DirectFetchError("reading failed"))
+                raise
+
     def _next_task(self) -> LocateTask | RangeTask | None:
         """The next task that budgets allow, readers in turn."""
         if self._closed:
@@ -311,7 +322,7 @@ class FetchEngine:
         now = self._clock.monotonic()
         self.metrics.location_done(now - started, getattr(found.answer, "throttle_time_ms", 0))
         pause = 0.0 if task.ahead else policy.location_pause(found.answer)
-        with self.lock:
+        with self._locked_for(reader):
             reader.offsets = found.offsets
             if pause:
                 reader.postponed(now + pause)
@@ -339,7 +350,7 @@ class FetchEngine:
         transfer, error = attempt(self._fetcher, task.grant.location, read.granted, lambda: self._buffer(read), deadline)
         seconds = self._clock.monotonic() - started
         self.metrics.range_done(transfer.filled, seconds, error.cause if error else None)
-        with self.lock:
+        with self._locked_for(task.reader):
             if self._flying.pop(task, None) is None:  # given up meanwhile: nobody waits for these bytes
                 self._stuck -= 1
                 return
@@ -371,7 +382,7 @@ class FetchEngine:
     def _decode(self, reader: RemoteReader) -> None:
         """Decodes what has landed, in order, until the next range is missing or another thread is at it."""
         while True:
-            with self.lock:
+            with self._locked_for(reader):
                 work = reader.begin_decode()
             if work is None:
                 return
@@ -387,7 +398,7 @@ class FetchEngine:
             except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
                 _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
                 error = DirectFetchError("decoding failed")
-            with self.lock:
+            with self._locked_for(reader):
                 self.room.decoded(read.size, sum(block.nbytes for block in blocks), started, self.now())
                 reader.end_decode(grant, read, blocks, error)
                 self._turns.add(reader)

@@ -13,7 +13,8 @@ from kafka_remote_client.errors import LocationError, LocationExpiredError, Remo
 from kafka_remote_client.fetch import engine as engines
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.memory import BufferPool
-from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.partition_state import ReaderState
+from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import ReadableStream
@@ -188,9 +189,20 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
             raise KeyError("defect")
         return result
 
+    states: list[ReaderState] = []
+    failed = engine._failed
+
+    def records_the_state(task: LocateTask | RangeTask) -> None:
+        states.append(task.reader.state)
+        failed(task)
+
     monkeypatch.setattr(RemoteReader, broken, breaks)
+    monkeypatch.setattr(engine, "_failed", records_the_state)
     count, end = read(engine)
     assert (count, end.reason) == (end.next_offset, "error")
+    # The worker that met the defect ends the reader before it lets go of the lock: no other thread may read on to another end.
+    assert states
+    assert set(states) <= {ReaderState.ENDING, ReaderState.ENDED, ReaderState.STOPPED}
     assert "the broker takes over" in caplog.text
     threads = [thread for thread in engine._threads if thread.is_alive()]
     assert len(threads) == len(engine._threads)
