@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -223,7 +224,7 @@ def _costs(splits: Sequence[Split], stretches: Sequence[_Stretch], range_bytes: 
             stretch = stretches[at]
             start, end = max(split.start, stretch.start), min(split.end, stretch.end)
             tiered += end - start
-            part = (end - start) / (stretch.end - stretch.start)
+            part = Fraction(end - start, stretch.end - stretch.start)
             cost.tiered_bytes += round(stretch.size * part)
             cost.gets += _gets(stretch, part, range_bytes)
             if stretch.end > split.end:
@@ -234,12 +235,15 @@ def _costs(splits: Sequence[Split], stretches: Sequence[_Stretch], range_bytes: 
     return costs
 
 
-def _gets(stretch: _Stretch, part: float, range_bytes: int) -> int:
-    """Each segment is asked for by itself, in ranges of ``range_bytes``."""
+def _gets(stretch: _Stretch, part: Fraction, range_bytes: int) -> int:
+    """The GETs of one split for its part of a stretch. A split requests each segment by itself, in ranges of ``range_bytes``.
+
+    Two splits that share a range both request it, so each rounds up. Fractions keep an exact quotient from rounding up.
+    """
     if stretch.known:
         return max(1, math.ceil(stretch.size * part / range_bytes))
     each = max(1, math.ceil(stretch.usual.size / range_bytes))
-    return max(1, round(stretch.segments * part * each))
+    return max(1, math.ceil(stretch.segments * part * each))
 
 
 def _seconds(cost: _SplitCost, told: Assumptions) -> float:

@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.spark.job_figures import JobFigures, Prices
@@ -158,6 +158,7 @@ def test_a_plan_is_json() -> None:
     st.integers(1, 6000),
     st.one_of(st.none(), st.integers(1, 9)),
 )
+@example(cells=[(15, 0, True)], start=15, length=308, tiered_end=323, split_bytes=1, min_partitions=2)
 def test_all_that_is_read_is_counted_once(
     cells: list[tuple[int, int, bool]],
     start: int,
