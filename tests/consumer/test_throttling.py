@@ -64,7 +64,7 @@ def consumer_of(cluster: EmbeddedCluster, kind: str, throttle_cb: Callable[[Thro
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_is_held_back_is_told_so(cluster: EmbeddedCluster, kind: str) -> None:
+def test_throttle_cb_names_the_broker_that_throttles(cluster: EmbeddedCluster, kind: str) -> None:
     told: list[ThrottleEvent] = []
     with consumer_of(cluster, kind, told.append) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -73,8 +73,12 @@ def test_who_is_held_back_is_told_so(cluster: EmbeddedCluster, kind: str) -> Non
         if isinstance(consumer, Consumer) and kind == "on":
             assert from_store(consumer) == tiers(cluster, TOPIC).earliest_local
     assert {type(event) for event in told} == {ThrottleEvent}
-    assert HELD_BACK_MS / 1000 in {event.throttle_time for event in told}
-    assert all(event.broker_id >= 0 and event.broker_name for event in told)
+    assert all(event.broker_name for event in told)
+    # librdkafka ends a time of throttling with an event of 0 s, which names whatever connection gets the next answer. That may
+    # be the bootstrap connection, whose id is -1 (rd_kafka_op_throttle_time: rk_last_throttle belongs to the whole client).
+    held_back = [event for event in told if event.throttle_time]
+    assert {event.throttle_time for event in held_back} == {HELD_BACK_MS / 1000}
+    assert all(event.broker_id >= 0 for event in held_back)
 
 
 @pytest.mark.parametrize("kind", KINDS)
