@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos state-machine groups group-machines plain-groups fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -59,6 +59,11 @@ faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI
 chaos: SECONDS = 180
 chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in turn under load, SECONDS=180, with a line for the ledger
 	$(BIN)/python -X dev -m tests.faults.chaos --seconds $(SECONDS) $(ARGS)
+
+SEED ?=
+properties: $(VENV)/.test ## the property tests with new examples (SEED=7 repeats a run); what it finds becomes an @example of its test
+	@seed=$(or $(SEED),$$(date +%s)); echo "SEED=$$seed"; \
+	$(PYTEST) -m hypothesis --suite unit --numprocesses 2 --hypothesis-profile=campaign --hypothesis-seed=$$seed --randomly-seed=$$seed $(ARGS)
 
 EXAMPLES = 500
 state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (ARGS="--seed 7")

@@ -15,12 +15,14 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TypeVar
 
+import hypothesis
 import pytest
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
-from tests.support.artifacts import MissingPartError, file_lock
+from tests.support.artifacts import CACHE, MissingPartError, file_lock
 from tests.support.azure_server import AzureServer
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
@@ -37,6 +39,19 @@ ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
 
 _Part = TypeVar("_Part")
+hypothesis.settings.register_profile(
+    "commit", derandomize=True, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+"""Every run of a commit tries the same examples, here and in CI."""
+hypothesis.settings.register_profile(
+    "campaign",
+    hypothesis.settings.get_profile("commit"),
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(CACHE / "hypothesis"),
+    print_blob=True,
+)
+"""New examples in every run (``make properties``). What one finds becomes an ``@example`` of its test."""
+hypothesis.settings.load_profile("commit")
 _OUR_RUN = pytest.StashKey[Path]()
 
 
@@ -223,19 +238,19 @@ def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A real S3 server. Tests take a bucket of their own from it."""
-    yield from _entered("real store", lambda: S3Server(tmp_path_factory.mktemp("s3")))
+    yield from _entered("S3 server", lambda: S3Server(tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
     """An Azure Blob server. Tests take a container of their own from it."""
-    yield from _entered("real store", lambda: AzureServer(tmp_path_factory.mktemp("azure")))
+    yield from _entered("Azure server", lambda: AzureServer(tmp_path_factory.mktemp("azure")))
 
 
 @pytest.fixture(scope="session")
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     """A GCS server. Tests take a bucket of their own from it."""
-    yield from _entered("real store", lambda: GcsServer(tmp_path_factory.mktemp("gcs")))
+    yield from _entered("GCS server", lambda: GcsServer(tmp_path_factory.mktemp("gcs")))
 
 
 @pytest.fixture(scope="session")
@@ -261,12 +276,19 @@ def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkD
 
 
 def _entered(what: str, make: Callable[[], AbstractContextManager[_Part]]) -> Iterator[_Part]:
-    """Enters the part that ``make`` returns and leaves it at the end; skips the tests when the part cannot start."""
+    """Enters the part that ``make`` returns and leaves it at the end; skips the tests when the part cannot start.
+
+    A part that cannot start is tried once in a run: a build that takes minutes to fail must not be repeated by each worker.
+    """
+    missing = _run_directory() / f"missing-{what.replace(' ', '-')}"
     with ExitStack() as stack:
+        if missing.exists():
+            pytest.skip(missing.read_text())
         try:
             part = stack.enter_context(make())
         except MissingPartError as error:
-            pytest.skip(f"no {what}: {error}")
+            missing.write_text(f"no {what}: {error}")
+            pytest.skip(missing.read_text())
         yield part
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,12 @@ def test_skips():
 """
 
 
-def _pytest(file: Path, *, ci: str) -> subprocess.CompletedProcess[str]:
+def _pytest(file: Path, *, ci: str, more: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
     # A run of its own: it makes and removes its own directory.
     for inherited in ("KAFKA_REMOTE_TEST_RUN", "COVERAGE_PROCESS_CONFIG", "PYTEST_ADDOPTS"):
         environment.pop(inherited, None)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "-rs", str(file)]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "-rs", *more, str(file)]
     return subprocess.run(command, env=environment, cwd=file.parent, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -56,6 +57,57 @@ def test_broker_that_cannot_start_fails_in_ci_and_skips_elsewhere(
     done = _pytest(file, ci=ci)
     assert done.returncode == status, done.stdout
     assert "java is not on PATH" in done.stdout
+
+
+_DRAWING = """
+import hypothesis
+from hypothesis import strategies as st
+
+@hypothesis.given(st.integers())
+def test_draws(number):
+    print("drew", number)
+"""
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_every_run_of_a_commit_tries_the_same_examples(tmp_path: Path, ci: str) -> None:
+    file = tmp_path / "test_drawing.py"
+    file.write_text(_DRAWING)
+    drawn = [[line for line in _pytest(file, ci=ci, more=["-s"]).stdout.splitlines() if "drew" in line] for _ in range(2)]
+    assert len(drawn[0]) > 50
+    assert drawn[0] == drawn[1]
+
+
+def test_campaign_tries_examples_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "test_drawing.py"
+    file.write_text(_DRAWING)
+    campaign = ["-s", "--hypothesis-profile=campaign"]
+    first, second = (_pytest(file, ci="", more=[*campaign, f"--hypothesis-seed={seed}"]).stdout for seed in (1, 2))
+    assert first.count("drew") > 50
+    assert first.count("drew") > 50
+    assert first != second
+
+
+_NEEDING_TWICE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_needs_the_store(s3_server, number):
+    raise AssertionError
+"""
+
+
+def test_missing_part_skips_only_its_own_tests_and_is_tried_once(tmp_path: Path) -> None:
+    file = tmp_path / "test_needing.py"
+    broken = (
+        "class S3Server:\n    def __init__(self, _):\n        raise tests.conftest.MissingPartError(f'try {next(tries)}')\n"
+    )
+    prelude = f"import itertools, tests.conftest\ntries = itertools.count(1)\n{broken}tests.conftest.S3Server = S3Server\n"
+    file.write_text(prelude + _NEEDING_TWICE + "\n\ndef test_needs_nothing():\n    pass\n")
+    done = _pytest(file, ci="", more=["-n", "2", "--dist=load"])
+    assert done.returncode == 0, done.stdout
+    assert "1 passed, 3 skipped" in done.stdout
+    assert "try 2" not in done.stdout
 
 
 def _suites(call: str) -> str:

@@ -16,8 +16,9 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -114,11 +115,32 @@ def class_path() -> str:
     return f"{our_classes()}:{kafka_jars()}/*"
 
 
-def run_or_missing(command: Sequence[str], complaint: str) -> None:
-    """Runs a command. Raises MissingPartError, with what the command said at last, when it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise MissingPartError(f"{complaint}: {(done.stdout + done.stderr).strip()[-2000:]}")
+def run_or_missing(
+    command: Sequence[str], complaint: str, *, seconds: float = 600, environment: Mapping[str, str] | None = None
+) -> None:
+    """Runs a command. Raises MissingPartError with the end of its output when it fails or takes longer than ``seconds``.
+
+    A command that is too slow is killed with everything that it started: a compiler must not go on beside the tests.
+    """
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise MissingPartError(f"{complaint}: not done after {seconds:g} s") from None
+            raise
+    if process.returncode:
+        raise MissingPartError(f"{complaint}: {output.strip()[-2000:]}")
 
 
 if __name__ == "__main__":

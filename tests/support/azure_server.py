@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from azure.storage.blob import ContainerClient
 
-from tests.support.artifacts import CACHE, MissingPartError, file_lock
+from tests.support.artifacts import CACHE, MissingPartError, file_lock, run_or_missing
 from tests.support.ports import HOST
 from tests.support.store_server import StoreServer
 
@@ -41,12 +40,10 @@ def server_program() -> tuple[str, Path]:
                 f"azurite@{_VERSION}",
             ]
             environment = {**os.environ, "npm_config_cache": str(CACHE / "npm")}
-            done = subprocess.run(
-                install, env=environment, capture_output=True, text=True, check=False, timeout=_INSTALL_SECONDS
-            )
-            shutil.rmtree(CACHE / "npm", ignore_errors=True)
-            if done.returncode:
-                raise MissingPartError(f"npm cannot install azurite: {done.stderr.strip()[-2000:]}")
+            try:
+                run_or_missing(install, "npm cannot install azurite", seconds=_INSTALL_SECONDS, environment=environment)
+            finally:
+                shutil.rmtree(CACHE / "npm", ignore_errors=True)
     return node, script
 
 

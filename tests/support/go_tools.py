@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-from tests.support.artifacts import CACHE, MissingPartError, file_lock
+from tests.support.artifacts import CACHE, MissingPartError, file_lock, run_or_missing
 
 __all__ = ["go_program"]
 
@@ -29,9 +28,7 @@ def go_program(module: str, version: str, *, more_to_build: bool = False) -> Pat
             # A read-only module cache could not be removed with the checkout.
             environment |= {"GOCACHE": str(CACHE / "go" / "build"), "GOFLAGS": "-modcacherw"}
             command = [go, "install", f"{module}@{version}"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
-            if done.returncode:
-                raise MissingPartError(f"go cannot build {module}: {done.stderr.strip()[-2000:]}")
+            run_or_missing(command, f"go cannot build {module}", seconds=_BUILD_SECONDS, environment=environment)
         if not more_to_build:
             for leftover in ("path", "build"):
                 shutil.rmtree(CACHE / "go" / leftover, ignore_errors=True)
