@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from confluent_kafka import OFFSET_END, OFFSET_INVALID
 
+from kafka_remote_client.consumer.damage import Damage
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.records import RecordBlock, read_batches
+from tests.support.batches import Rec, batch
 
 
 def test_a_leader_epoch_goes_with_an_offset_only() -> None:
@@ -96,3 +101,42 @@ def test_where_the_broker_decides_where_to_begin_no_tier_is_noted_before_the_fir
     tiers.place(flow.key, 140)
     assert tiers.tier(flow.key, 140, 141) is Tier.BROKER
     assert tiers.tier(flow.key, 139, 141) is (None if first is None else Tier.BROKER)
+
+
+class _OneBlock:
+    """A reader that has one block."""
+
+    has_ready = True
+    offsets = PartitionOffsets()
+
+    def __init__(self, block: RecordBlock) -> None:
+        self.block = block
+
+    def take(self) -> RecordBlock:
+        return self.block
+
+    def release(self) -> None:
+        """Keeps the block."""
+
+
+def test_a_slice_leaves_the_epoch_of_its_last_record() -> None:
+    old, new = ([Rec(number, value=b"v") for number in range(2)] for _ in range(2))
+    both = read_batches(batch(0, old, epoch=4) + batch(2, new, epoch=5))
+    assert (len(both), both.leader_epoch(1), both.leader_epoch(2)) == (4, 4, 5)
+    for sizes, epochs in (((4,), [5]), ((2, 2), [4, 5]), ((1, 2, 1), [4, 5, 5])):
+        flow = PartitionFlow("t", 0, 0)
+        flow.reader = cast(Any, _OneBlock(both))
+        left = []
+        for size in sizes:
+            flow.take(size)
+            left.append(flow.leader_epoch)
+        assert left == epochs
+        flow.handed_out()
+        assert (flow.handed.offset, flow.handed.leader_epoch) == (4, 5)
+
+
+def test_a_seek_forgets_the_damage_and_the_halt() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.damage, flow.halted, flow.moved = Damage(5, None), True, True
+    flow.sought(PartitionFlow("t", 0, 50))
+    assert (flow.damage, flow.halted, flow.moved, flow.next_offset) == (None, False, False, 50)

@@ -386,3 +386,38 @@ def test_other_errors_of_the_inner_consumer_are_told_whoever_reads_the_partition
     error = Message(topic="t", partition=0, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     flow = rig.adopted(20)
     assert rig.routing.heeded(flow, error) is error
+
+
+def test_nothing_of_the_inner_consumer_counts_until_it_was_moved(rig: Rig) -> None:
+    """Its seek was refused, so it still stands at the high watermark and may give records of there."""
+    rig.refuse = [KafkaError._STATE]
+    rig.engine.items = [ReadEnd("local", 100, offsets=BOUNDS)]
+    flow = rig.adopted(20)
+    rig.routing.take(1)
+    assert (flow.route, flow.moved) == (Route.BROKER, True)
+    early = Message(topic="t", partition=0, offset=150, value=b"")
+    assert rig.routing.heeded(flow, early) is None
+    rig.clock.now += 1
+    rig.routing.recheck()
+    due = Message(topic="t", partition=0, offset=100, value=b"")
+    assert rig.routing.heeded(flow, due) is due
+
+
+def test_a_completed_read_resets_the_back_off(rig: Rig) -> None:
+    failed = ReadEnd("timeout", 30, 4, RemoteStorageTimeoutError("slow"), BOUNDS)
+    flow = rig.adopted(20)
+    rig.engine.watched = BOUNDS
+    pauses = []
+    for end in (failed, failed, ReadEnd("local", 100, 4, offsets=BOUNDS), failed):
+        flow.reader.items.append(end)
+        rig.flows.announce(flow)
+        rig.routing.take(10)
+        if end is failed:
+            pauses.append(flow.recheck_at - rig.clock.now)
+        else:
+            rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=120, latest_tiered=119, high_watermark=150)
+            rig.inner_position = 110
+        rig.clock.now = flow.recheck_at + 1
+        rig.routing.recheck()
+        assert flow.route is Route.REMOTE
+    assert pauses == [1, 2, 1]

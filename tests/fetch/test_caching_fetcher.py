@@ -337,3 +337,16 @@ def test_a_consumer_is_built_over_the_cache_that_its_settings_name(tmp_path: Pat
     assert isinstance(chunked, ChunkedFetcher)
     assert isinstance(chunked._inner, CachingFetcher)
     assert (tmp_path / "cache").is_dir()
+
+
+@pytest.mark.parametrize("start", [0, 12_345, BLOCK_BYTES])
+@pytest.mark.parametrize("piece", [1 << 20, 1000])
+def test_a_damaged_block_is_replaced_wherever_the_range_begins(tmp_path: Path, start: int, piece: int) -> None:
+    store = Store()
+    rig = Rig(tmp_path / "cache", store)
+    read(rig.fetchers[0], start)
+    raw = bytearray(rig.entry().read_bytes())
+    raw[-1] ^= 0x40
+    rig.entry().write_bytes(raw)
+    assert read(rig.fetchers[0], start, piece=piece) == DATA[start:]
+    assert len(store.fetched) == 2

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
@@ -17,7 +18,7 @@ from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
-from kafka_remote_client.plugin import ReadableStream
+from kafka_remote_client.plugin import ReadableStream, WritableBuffer
 from kafka_remote_client.records import read_batches
 from tests.support.golden_tier import STORE_ROOT, GoldenTierSource, ScriptedFetcher, golden_path
 from tests.support.reading import PATIENT_ENGINE
@@ -208,3 +209,43 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     assert len(threads) == len(engine._threads)
     count, end = read(engine)
     assert (count, end.next_offset) == (TIERED_END, TIERED_END)
+
+
+class _WritesLate:
+    """A stream that hangs with its buffer in hand until it is released."""
+
+    def __init__(self, released: threading.Event) -> None:
+        self._released = released
+        self.buffers: list[object] = []
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        self.buffers.append(memoryview(buffer).obj)
+        self._released.wait(60.0)
+        raise RemoteStorageUnavailableError("released")
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def test_the_buffer_of_a_hung_fetch_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    released, clock = threading.Event(), SystemClock()
+    stream = _WritesLate(released)
+    pooled: list[object] = []
+    give_back = BufferPool.give_back
+
+    def giving_back(self: BufferPool, buffer: WritableBuffer) -> None:
+        pooled.append(memoryview(buffer).obj)
+        give_back(self, buffer)
+
+    monkeypatch.setattr(BufferPool, "give_back", giving_back)
+    config = attrs.evolve(PATIENT_ENGINE, read_timeout_ms=1, connect_timeout_ms=1)
+    fetcher = ScriptedFetcher({0: [lambda _: stream]})
+    made = FetchEngine(GoldenTierSource(), fetcher, config, clock=clock, metrics=FetchMetrics(clock))
+    try:
+        _, end = read(made)
+        assert (end.reason, len(stream.buffers)) == ("timeout", 1)
+        assert not any(buffer is stream.buffers[0] for buffer in pooled)
+    finally:
+        released.set()
+        made.close(60.0)
+    assert not any(buffer is stream.buffers[0] for buffer in pooled), "nor once the fetch has returned"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
+from uuid import UUID
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import CorruptRecordError
@@ -152,3 +155,43 @@ def test_a_range_gives_its_memory_back_once() -> None:
     read.drop()
     read.drop()
     assert len(released) == 1
+
+
+def fresh(progress: GrantRead, **changes: Any) -> SegmentLocation:
+    """The same grant with other URLs."""
+    ranges = tuple(GrantedRange(one.range, b"fresh") for one in progress.location.ranges)
+    return attrs.evolve(progress.location, **{"ranges": ranges, **changes})
+
+
+def urls(progress: GrantRead) -> list[bytes | None]:
+    return [read.granted.custom_metadata for read in progress.ranges]
+
+
+def test_fresh_urls_are_those_of_the_same_segment_and_format() -> None:
+    progress = grant(5000, 9000)
+    old = urls(progress)
+    mine = progress.location.metadata
+    for other in (
+        fresh(
+            progress,
+            metadata=attrs.evolve(mine, remote_log_segment_id=attrs.evolve(mine.remote_log_segment_id, id=UUID(int=9))),
+        ),
+        fresh(progress, metadata=attrs.evolve(mine, segment_size_in_bytes=mine.segment_size_in_bytes + 1)),
+        fresh(progress, format="AivenTieredStorageV1"),
+    ):
+        assert not progress.refresh(other, 0.0)
+        assert urls(progress) == old
+    assert progress.refresh(fresh(progress), 0.0)
+    assert urls(progress) == [b"fresh"] * 3
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_fresh_urls_are_taken_for_all_waiting_ranges_or_none(missing: int) -> None:
+    progress = grant(5000, 9000)
+    progress.ranges[0].status = RangeStatus.FLYING
+    old = urls(progress)
+    whole = fresh(progress)
+    partial = attrs.evolve(whole, ranges=whole.ranges[:missing] + whole.ranges[missing + 1 :])
+    taken = progress.refresh(partial, 0.0)
+    assert taken == (missing == 0), "the range in flight needs no other"
+    assert urls(progress) == ([old[0], b"fresh", b"fresh"] if taken else old)

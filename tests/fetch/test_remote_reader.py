@@ -545,3 +545,38 @@ def test_damaged_bytes_are_not_asked_of_a_cache_twice() -> None:
         rows, end = made.read()
     assert end.reason == "local"
     assert_equal(rows, whole())
+
+
+@pytest.mark.parametrize("borrow", [False, True])
+def test_blocks_of_their_own_memory_are_charged_to_the_budget(borrow: bool) -> None:
+    with rig() as made:
+        reader = made.engine.reader(TOPIC, 0, 0, end_offset=400, isolation_level=UNCOMMITTED, borrow=borrow)
+        wait_until(lambda: reader.state is ReaderState.ENDING, "all ranges are decoded")
+        ready = list(reader._ready)
+        assert ready
+        least = sum(one.block.nbytes for one in ready)
+        assert made.engine.memory.held >= least if borrow else made.engine.memory.held == least
+        assert_equal(drain(reader)[0], expected(TOPIC, "read_uncommitted", 400))
+
+
+class ExpiringFetcher(ScriptedFetcher):
+    """Finds the URL expired at the calls of these numbers."""
+
+    def __init__(self, *calls: int) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def fetch_log_segment(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start: int, end: int) -> ReadableStream:
+        stream = super().fetch_log_segment(remote_log_segment_metadata, start, end)
+        if len(self.fetched) in self._calls:
+            raise LocationExpiredError("expired")
+        return stream
+
+
+def test_each_range_may_have_its_location_expire_once() -> None:
+    with rig(fetcher=ExpiringFetcher(2, 4, 7), config=ONE_AT_A_TIME) as made:
+        rows, end = made.read()
+        for stream in made.fetcher.streams:
+            stream.close()
+    assert end.reason == "local"
+    assert_equal(rows, whole())

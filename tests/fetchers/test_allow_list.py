@@ -317,3 +317,11 @@ def test_s01_what_is_let_through_leads_where_every_parser_says(pieces: list[str]
     assert (parsed.hostname, parsed.port or 443, parsed.username, parsed.fragment) == ("store.example", 443, None, "")
     assert urllib.parse.unquote(parsed.path).startswith("/tier")
     assert target.host == "store.example"
+
+
+@pytest.mark.parametrize("host", ["evilstore.example", "evil.store.example", "store.example.evil", "store.exampl"])
+def test_a_host_matches_as_a_whole(host: str) -> None:
+    allowed = AllowList.parse("store.example")
+    assert allowed.check("https://store.example/x").host == "store.example"
+    with pytest.raises(ForbiddenLocationError, match=r"outside remote\.storage\.fetcher\.allowed\.hosts"):
+        allowed.check(f"https://{host}/x")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
+import attrs
 import pytest
 
 from kafka_remote_client.location.aborted_tail import AbortedTail
@@ -79,3 +81,10 @@ def test_an_unknown_list_is_asked_for_again() -> None:
     tail = AbortedTail()
     assert answered(tail.ask(TIP, L, 1), lambda _probe: next(answers)) is None
     assert answered(tail.ask(TIP, L, 1), lambda _probe: next(answers)) == LIST
+
+
+def test_a_recreated_topic_is_asked_anew() -> None:
+    tail = AbortedTail()
+    assert answered(tail.ask(TIP, L, 1), lambda _: told(L + 1)) == LIST
+    recreated = attrs.evolve(TIP, topic_id=UUID(int=78))
+    assert answered(tail.ask(recreated, L, 1), lambda _: told(L + 1, aborted=())) == ()

@@ -101,3 +101,12 @@ def test_an_unknown_list_grants_nothing() -> None:
     with pytest.raises(NotGrantedError, match="aborted-unknown"):
         confirm(Leader(ABORTED=data(aborted_transactions=None)), aborted_complete=False)
     assert confirm(Leader(), level=UNCOMMITTED, aborted_complete=False) is None
+
+
+def test_a_longer_window_of_the_same_segment_is_confirmed_anew() -> None:
+    leader, word = Leader(), BrokersWord()
+    confirm(leader, word)
+    leader.answers["LINEAGE"] = DIVERGING
+    with pytest.raises(NotGrantedError, match="lineage"):
+        confirm(leader, word, next_offset=180)
+    assert [probe.offset for probe in leader.asked] == [160, 180]

@@ -120,3 +120,9 @@ def test_undecided_are_those_open_at_the_end_of_a_segment_that_the_lineage_follo
     assert undecided_transactions(indexes, whole) == (AbortedTransaction(1, 4),)
     cut = log_of(tier, (0, 0), (1, 10)).segment_for_offset(0)
     assert undecided_transactions(indexes, cut) is None
+
+
+@pytest.mark.parametrize(("marker", "found"), [(11, [(2, 3)]), (12, [])])
+def test_a_marker_exactly_where_the_lineage_leaves_does_not_count(tier, marker, found):
+    tier.add([batch(0, 20)], number=1, aborted=[(2, 3, marker, 3)])
+    assert collect(tier, 0, 4, lineage=[(0, 0), (3, 12)]) == (found, False, 12)

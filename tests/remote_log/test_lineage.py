@@ -76,3 +76,11 @@ def test_golden_lineage_agrees_with_what_the_broker_answers_for_epoch_ends(tip):
         following = line.entries[number + 1 : number + 2]
         # The last epoch of the tier goes on, or ends, on the broker's disk.
         assert answer["end_offset"] == following[0].start_offset if following else answer["end_offset"] >= tiered_end
+
+
+def test_an_epoch_of_one_offset_counts():
+    short = lineage((0, 0), (1, 40), (2, 41))
+    assert [short.epoch_for_offset(offset) for offset in (39, 40, 41)] == [0, 1, 2]
+    assert short.agreed_end(metadata(0, 99, epochs=[(0, 0), (1, 40)]), 0) == 41
+    assert lineage((0, 0), (1, 40)).agreed_end(metadata(0, 99, epochs=[(0, 0), (1, 40), (2, 41)]), 0) == 41
+    assert short.agreed_end(metadata(0, 99, epochs=[(0, 0), (1, 40), (2, 41)]), 0) == 100

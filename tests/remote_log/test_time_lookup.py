@@ -100,3 +100,11 @@ def test_golden_look_ups_are_the_brokers_where_the_answer_is_tiered(tip):
         found = resolver.offset_for_time(cache, asked, start_offset=known["earliest"]["offset"])
         tiered = 0 <= offset <= known["latest_tiered"]["offset"]
         assert found == (TimestampAndOffset(offset, timestamp, epoch) if tiered else None)
+
+
+def test_the_maximum_itself_is_found(tier):
+    tier.add([batch(0, 2, timestamps=[10, 30]), batch(2, 2, timestamps=[35, 40])], number=1, max_timestamp_ms=40)
+    tier.add([batch(4, 1, timestamps=[90])], number=2, max_timestamp_ms=90)
+    assert look(tier, 30) == (1, 30, 0)
+    assert look(tier, 40) == (3, 40, 0)
+    assert look(tier, 90) == (4, 90, 0)

@@ -334,3 +334,11 @@ def test_only_small_fetches_with_our_bytes_in_them_are_looked_at(granter: Grante
     head = RequestHead(ApiKey.FETCH, 13, 1)
     assert granter.broker.claims(head, bytes(client_request(tagged_fetch()).body))
     assert not granter.broker.claims(head, bytes(client_request(tagged_fetch(requested=False)).body))
+
+
+@pytest.mark.parametrize("level", [COMMITTED, UNCOMMITTED])
+def test_a_grant_has_the_brokers_last_stable_offset(granter: Granter, level: IsolationLevel) -> None:
+    granter.ask = FakeAsk(lambda _asked: data(last_stable_offset=400))
+    _, response = granter.granted(tagged_fetch(isolation_level=level))
+    (told,) = response.responses[0].partitions
+    assert (told.last_stable_offset, told.high_watermark) == (400, 1000)
