@@ -125,7 +125,7 @@ def test_a_slice_leaves_the_epoch_of_its_last_record() -> None:
     assert (len(both), both.leader_epoch(1), both.leader_epoch(2)) == (4, 4, 5)
     for sizes, epochs in (((4,), [5]), ((2, 2), [4, 5]), ((1, 2, 1), [4, 5, 5])):
         flow = PartitionFlow("t", 0, 0)
-        flow.reader = cast(Any, _OneBlock(both))
+        flow.reader = cast("Any", _OneBlock(both))
         left = []
         for size in sizes:
             flow.take(size)

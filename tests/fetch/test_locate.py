@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline
@@ -12,7 +13,7 @@ from kafka_remote_client.errors import LocationError
 from kafka_remote_client.fetch.locate import locate
 from kafka_remote_client.fetch.remote_reader import LocateTask, RemoteReader
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.model import IsolationLevel, PartitionOffsets
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
 from tests.support.locations import ManualClock
 
 
@@ -47,3 +48,23 @@ def test_a_documented_error_is_the_answer(stop_at_local: bool) -> None:
     found = locate(source, task(stop_at_local=stop_at_local), 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
     assert found.answer is error
     assert found.offset == 10
+
+
+@pytest.mark.parametrize(("offset", "asked"), [(4, ["locate"]), (5, ["offsets", "locate"]), (6, ["offsets", "locate"])])
+def test_bounds_are_asked_anew_from_the_known_local_start_on(offset: int, asked: list[str]) -> None:
+    calls: list[str] = []
+
+    class Moved:
+        """The local log begins later than the reader knows."""
+
+        def offsets(self, *_: Any) -> PartitionOffsets:
+            calls.append("offsets")
+            return PartitionOffsets(earliest_local=9)
+
+        def locate(self, *_: Any, **__: Any) -> NotRemote:
+            calls.append("locate")
+            return NotRemote("missing")
+
+    clock, wanted = ManualClock(), attrs.evolve(task(stop_at_local=True), offset=offset)
+    locate(cast("LocationSource", Moved()), wanted, 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
+    assert calls == asked

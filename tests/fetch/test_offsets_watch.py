@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -59,3 +59,21 @@ def test_without_a_thread_nobody_answers_and_the_next_question_tries_again(monke
         watch_closed.close(5.0)
     assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
     watch.close(5.0)
+
+
+def test_each_question_is_asked_once() -> None:
+    asked: list[list[tuple[str, int]]] = []
+
+    class Counting(GoldenTierSource):
+        def offsets_of(
+            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+        ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+            asked.append(list(partitions))
+            return super().offsets_of(partitions, deadline)
+
+    watch = watching(Counting(BOUNDS))
+    for topic in ("orders", "others"):
+        assert watch.offsets(topic, 0) is None
+        assert wait_until(lambda topic=topic: (topic, 0) in watch._answers, "the answer")
+    watch.close(5.0)
+    assert asked == [[("orders", 0)], [("others", 0)]]
