@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from kafka_remote_client.cli.demo import Fault, run_demo
+from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
-from kafka_remote_client.cli.ls import list_segments
+from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
 from kafka_remote_client.cli.shim import parse_settings, read_secret, serve
@@ -26,7 +26,6 @@ from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.spark.job_figures import Prices
 from kafka_remote_client.spark.job_planner import plan
 from kafka_remote_client.verify.verifier import VerifyRequest
@@ -119,10 +118,10 @@ def _ls(
     """Lists topics, partitions and segments of the tier."""
     options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
     with open_tier(store, layout, options, store_options=parse_settings(store_option or [], "--store-option"), topic=topic) as (
-        _,
+        opened,
         source,
     ):
-        show_segments(list_segments(source, topic, partition), output)
+        show_segments(found_segments(opened, source, topic, partition), output)
 
 
 @app.command("plan")
@@ -265,11 +264,13 @@ def _demo(
     clock = SystemClock()
     with (
         tempfile.TemporaryDirectory(prefix="kafka-remote-demo-") as directory,
-        EmbeddedCluster(directory, clock=clock) as cluster,
+        demo_cluster(directory, records, clock) as cluster,
         DemoProgress(records) as progress,
     ):
         result = run_demo(cluster, records=records, fault=fault, clock=clock, wrote=progress.wrote, read=progress.read)
     show_demo(result)
+    for failure in result.failures:
+        remark(f"the demo failed: {failure}")
     if not result.worked:
         raise typer.Exit(1)
 

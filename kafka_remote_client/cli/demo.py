@@ -20,7 +20,7 @@ from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.shim.demo_data import DemoData, DigestBuilder, PartitionDigest, fill
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 
-__all__ = ["DemoResult", "Fault", "TierTotals", "run_demo"]
+__all__ = ["DemoResult", "Fault", "TierTotals", "demo_cluster", "run_demo"]
 
 _GROUP = "demo"
 _BATCH = 500
@@ -28,6 +28,11 @@ _PATIENCE_SECONDS = 60.0
 _BUSY_MACHINE_MS = 20_000
 _SLOW_READ_TIMEOUT_MS = 3_000
 _SLOW_SECONDS = 60.0
+_PARTITIONS = 4
+_MEAN_RECORD_BYTES = 480
+_FEWEST_SEGMENTS = 8
+_SMALLEST_SEGMENT = 1 << 10
+_LARGEST_SEGMENT = 1 << 20
 
 
 class Fault(StrEnum):
@@ -72,10 +77,35 @@ class DemoResult:
         return found
 
     @property
+    def failures(self) -> tuple[str, ...]:
+        """Why the demo did not work, each in one sentence; empty where it did."""
+        found = []
+        if not self.equal:
+            written = self.data.partitions
+            differing = sorted(
+                number for number in written.keys() | self.read.keys() if written.get(number) != self.read.get(number)
+            )
+            found.append(f"what was read differs from what was written in partitions {', '.join(map(str, differing))}")
+        if not self.tiers["remote"].records:
+            found.append("no record was read from the store")
+        if self.fault is not None and not sum(self.fallbacks.values()):
+            found.append(f"the fault {self.fault} made nothing fall back: everything was fetched before it; use more --records")
+        return tuple(found)
+
+    @property
     def worked(self) -> bool:
-        """Equal, and the fault that was asked for really struck."""
-        struck = self.fault is None or sum(self.fallbacks.values()) > 0
-        return self.equal and struck and self.tiers["remote"].records > 0
+        """Equal, read from the store, and the fault that was asked for really struck."""
+        return not self.failures
+
+
+def demo_cluster(directory: str, records: int, clock: Clock) -> EmbeddedCluster:
+    """A cluster, not started, whose segments are small enough that ``records`` fill some and most are read from the store.
+
+    Archived records leave the broker at once: the mock broker would keep little data for good.
+    """
+    of_partition = records * _MEAN_RECORD_BYTES // _PARTITIONS
+    segment_bytes = max(_SMALLEST_SEGMENT, min(_LARGEST_SEGMENT, of_partition // _FEWEST_SEGMENTS))
+    return EmbeddedCluster(directory, partitions=_PARTITIONS, segment_bytes=segment_bytes, expire_local=True, clock=clock)
 
 
 def run_demo(

@@ -16,6 +16,7 @@ from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import IsolationLevel, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.remote_log.store_contents import nothing_found
 
 __all__ = ["DumpRequest", "dump"]
 
@@ -34,36 +35,61 @@ class DumpRequest:
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     allow_offset_gaps: bool = False
 
+    @property
+    def interval(self) -> str:
+        """The interval in words, for messages."""
+        bounds = {"at or above": self.start, "below": self.end}
+        return " and ".join(f"{where} {offset}" for where, offset in bounds.items() if offset is not None)
+
 
 def dump(
     request: DumpRequest, store: RemoteObjectStore, source: ListingLocationSource, say: Callable[[str], None]
 ) -> Iterator[str]:
     """Lines of JSON, one per record. ``say`` gets remarks for people, such as where committed records end.
 
-    Raises ConfigurationError when the store has no such topic or partition, or several of that name; otherwise what kept
-    a record from being read: nobody else can be asked here, so nothing is left out silently.
+    Raises ConfigurationError when the store has no such topic or partition, or several of that name, and for an interval in
+    which no partition can have a record; otherwise what kept a record from being read. Nobody else can be asked here, so
+    nothing is left out silently.
     """
+    if request.start is not None and request.end is not None and request.start >= request.end:
+        raise ConfigurationError(f"the interval is empty: --start {request.start} is not below --end {request.end}")
     partitions = [tip for tip in source.partitions(request.topic) if request.partition in {None, tip.partition}]
     if not partitions:
         what = request.topic if request.partition is None else f"{request.topic}-{request.partition}"
-        raise ConfigurationError(f"the store holds no {what}")
+        raise nothing_found(f"found no segments of {what}", store)
     config = RemoteFetchConfig(enabled=True, allow_offset_gaps=request.allow_offset_gaps)
     with TierReader(store, source, config) as tier:
         for tip in partitions:
             for remark in tier.remarks(tip):
                 say(f"{tip.topic}-{tip.partition}: {remark}")
-            yield from _dump_partition(tier, tip, request, say)
+        intervals = {tip: interval for tip in partitions if (interval := _interval(tier, tip, request, say)) is not None}
+        if not intervals:
+            raise ConfigurationError(f"no offsets of {request.topic} in the tier lie {request.interval}")
+        for tip, (start, stop) in intervals.items():
+            yield from _dump_partition(tier, tip, start, stop, request, say)
 
 
-def _dump_partition(tier: TierReader, tip: TopicIdPartition, request: DumpRequest, say: Callable[[str], None]) -> Iterator[str]:
-    offsets = tier.bounds(tip.topic, tip.partition)
+def _interval(
+    tier: TierReader, tip: TopicIdPartition, request: DumpRequest, say: Callable[[str], None]
+) -> tuple[int, int] | None:
+    """The offsets to read, the end exclusive; ``None`` where the partition has none of them. Says what is cut off."""
+    name, offsets = f"{tip.topic}-{tip.partition}", tier.bounds(tip.topic, tip.partition)
     first, end = offsets.log_start, offsets.latest_tiered + 1
     start = first if request.start is None else max(first, request.start)
     stop = end if request.end is None else min(end, request.end)
-    if request.start is not None and request.start < first < stop:
-        say(f"{tip.topic}-{tip.partition}: the tier begins at offset {first}")
     if start >= stop:
-        return
+        say(f"{name}: the tier holds offsets {first} to {end - 1}, and none {request.interval}")
+        return None
+    if request.start is not None and request.start < first:
+        say(f"{name}: the tier begins at offset {first}")
+    if request.end is not None and request.end > end:
+        say(f"{name}: the tier ends before offset {end}")
+    return start, stop
+
+
+def _dump_partition(
+    tier: TierReader, tip: TopicIdPartition, start: int, stop: int, request: DumpRequest, say: Callable[[str], None]
+) -> Iterator[str]:
     reader = tier.read(tip.topic, tip.partition, start, stop, isolation_level=request.isolation_level)
     for item in reader.blocks(_PATIENCE_SECONDS):
         if isinstance(item, ReadEnd):

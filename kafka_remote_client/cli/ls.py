@@ -8,9 +8,11 @@ import attrs
 
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import RemoteLogSegmentMetadata, TopicIdPartition, uuid_to_text
+from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind
+from kafka_remote_client.remote_log.store_contents import nothing_found
 
-__all__ = ["SegmentLine", "list_segments"]
+__all__ = ["SegmentLine", "found_segments", "list_segments"]
 
 
 @attrs.frozen
@@ -40,6 +42,18 @@ def list_segments(source: ListingLocationSource, topic: str | None, partition: i
     for tip in source.listing.partitions(topic):
         if partition in {None, tip.partition}:
             yield from _segments(source, tip)
+
+
+def found_segments(
+    store: RemoteObjectStore, source: ListingLocationSource, topic: str | None, partition: int | None
+) -> list[SegmentLine]:
+    """:func:`list_segments`. Raises ConfigurationError where there is none, with what the store holds instead."""
+    lines = list(list_segments(source, topic, partition))
+    if not lines:
+        of = "" if topic is None else f" of topic {topic}"
+        of += "" if partition is None else f" of partition {partition}"
+        raise nothing_found(f"found no segments{of}", store)
+    return lines
 
 
 def _segments(source: ListingLocationSource, tip: TopicIdPartition) -> Iterator[SegmentLine]:

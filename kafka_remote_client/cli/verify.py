@@ -18,12 +18,13 @@ from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.verify.finding import Finding, FindingKind, Unchecked
 from kafka_remote_client.verify.forms import form_named
 from kafka_remote_client.verify.metadata_topic import MetadataTopic
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.stored_segment import StoredForm
-from kafka_remote_client.verify.verifier import Summary, TierVerifier, VerifyRequest
+from kafka_remote_client.verify.verifier import NothingToVerifyError, Summary, TierVerifier, VerifyRequest
 
 __all__ = ["COULD_NOT_LOOK", "VerifyCommand", "verify"]
 
@@ -61,7 +62,10 @@ def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
     with closing(load_store(command.store, command.store_options)) as store, _progress() as (expect, advance):
         seen = SeenStore(store, _prefixes(form, command.request.topics), advance)
         with _opened(command) as known:
-            verifier = TierVerifier(seen, form, command.request, known)
+            try:
+                verifier = TierVerifier(seen, form, command.request, known)
+            except NothingToVerifyError as error:
+                raise nothing_found(str(error), store) from error
             planned = verifier.summary
             say(f"{planned.segments} segments, about {planned.bytes_estimated} bytes to read")
             expect(planned.bytes_estimated)

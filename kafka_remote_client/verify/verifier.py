@@ -33,7 +33,7 @@ from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.segment import SegmentReport, check_segment, finding_of
 from kafka_remote_client.verify.stored_segment import LOG, StoredForm, StoredSegment
 
-__all__ = ["Summary", "TierVerifier", "VerifyRequest"]
+__all__ = ["NothingToVerifyError", "Summary", "TierVerifier", "VerifyRequest"]
 
 _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
@@ -86,6 +86,10 @@ class Summary:
         return {"type": "summary", "verdict": verdict, **totals, "findings": by_kind}
 
 
+class NothingToVerifyError(ConfigurationError):
+    """There is no segment at all, or none of a topic that was named: a wrong root, prefix or layout looks like that."""
+
+
 @attrs.define
 class _Partition:
     """A partition's segments: those to look into, and about which something was said already."""
@@ -112,7 +116,7 @@ class TierVerifier:
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Plans: judges what is there and what is not. Raises ConfigurationError for a topic that is nowhere."""
+        """Plans: judges what is there and what is not. Raises NothingToVerifyError."""
         self._store = store
         self._form = form
         self._request = request
@@ -146,7 +150,9 @@ class TierVerifier:
                 found.setdefault(tip, _Partition(tip))
         for topic in topics:
             if not any(tip.topic == topic for tip in found):
-                raise ConfigurationError(f"neither store nor metadata hold a topic {topic}")
+                raise NothingToVerifyError(f"neither store nor metadata hold a topic {topic}")
+        if not found:
+            raise NothingToVerifyError("neither store nor metadata hold a segment")
         partitions = sorted(found.values(), key=lambda one: (one.tip.topic, one.tip.topic_id, one.tip.partition))
         for partition in partitions:
             self._plan_partition(partition)

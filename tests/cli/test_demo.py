@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from kafka_remote_client.cli.demo import DemoResult, Fault, TierTotals, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
+from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.shim.demo_data import PartitionDigest
 from kafka_remote_client.shim.embedded import EmbeddedCluster
@@ -30,6 +32,27 @@ def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
 def demo(cluster: EmbeddedCluster, fault: Fault | None, progress: DemoProgress) -> DemoResult:
     with progress:
         return run_demo(cluster, records=RECORDS, fault=fault, clock=SystemClock(), wrote=progress.wrote, read=progress.read)
+
+
+@pytest.mark.parametrize("records", [100, 20_000])
+def test_few_records_are_read_from_the_store_too(capsys: pytest.CaptureFixture[str], records: int) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(["demo", "--records", str(records)])
+    assert stopped.value.code == 0, capsys.readouterr().err
+
+
+def test_a_demo_that_fails_says_why(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def idle(*_: object, **options: Any) -> DemoResult:
+        result = demo(cluster, None, DemoProgress(RECORDS))
+        return attrs.evolve(result, tiers={**result.tiers, "remote": TierTotals()})
+
+    monkeypatch.setattr("kafka_remote_client.cli.app.run_demo", idle)
+    with pytest.raises(SystemExit) as stopped:
+        run(["demo", "--records", "100"])
+    assert stopped.value.code == 1
+    assert "the demo failed: no record was read from the store" in capsys.readouterr().err
 
 
 def test_everything_is_read_as_it_was_written_and_most_of_it_from_the_store(
@@ -77,4 +100,9 @@ def test_a_difference_a_fault_that_never_struck_or_an_idle_store_is_a_failure(go
     assert not attrs.evolve(good, read={partition: one for partition, one in good.read.items() if partition}).worked
     assert not attrs.evolve(good, fault=Fault.STORE_DOWN).worked
     assert not attrs.evolve(good, tiers={**good.tiers, "remote": TierTotals()}).worked
+    assert attrs.evolve(good, read=other, fault=Fault.STORE_DOWN, tiers={**good.tiers, "remote": TierTotals()}).failures == (
+        "what was read differs from what was written in partitions 0",
+        "no record was read from the store",
+        "the fault store-down made nothing fall back: everything was fetched before it; use more --records",
+    )
     assert TierTotals().megabytes_per_second == 0.0

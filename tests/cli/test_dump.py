@@ -140,6 +140,7 @@ def test_segments_of_one_partition_may_be_stored_each_in_its_own_way(
     assert (status, records) == (0, wanted)
 
 
+_ELSEWHERE = "found no segments of txn; the store holds Aiven manifests below some-prefix/"
 _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
 
 
@@ -151,8 +152,12 @@ _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
         ((*_WITH_PREFIX, "--encryption-key", "key1=PRIVATE", "--encryption-key", "key1=PRIVATE"), 2, "key1 is given twice"),
         ((*_WITH_PREFIX, "--encryption-key", "key1=/no/such/file"), 2, "'key1' cannot be read"),
         ((*_WITH_PREFIX, "--encryption-key", "PRIVATE"), 2, "takes KEYID=PRIVATE_KEY_FILE"),
-        (("--layout", "aiven", "--key-prefix", "other/"), 2, "the store holds no txn"),
-        (("--layout", "aiven"), 2, "the store holds no txn"),
+        (
+            ("--layout", "aiven", "--key-prefix", "other/"),
+            2,
+            "found no segments of txn; the store holds Aiven manifests below some-prefix/",
+        ),
+        (("--layout", "aiven"), 2, "found no segments of txn; the store holds Aiven manifests below some-prefix/"),
         ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "has no key prefix and no encryption keys"),
     ],
 )
@@ -254,15 +259,34 @@ def test_a_start_below_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> N
     assert f"the tier begins at offset {records[0]['offset']}" in remarks
 
 
-def test_a_start_above_the_tier_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert dump(capsys, golden_local(), "--topic", "delrec", "--start", "1000000") == (0, [], "")
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        (("--start", "1000000"), "no offsets of delrec in the tier lie at or above 1000000"),
+        (("--end", "0"), "no offsets of delrec in the tier lie below 0"),
+        (("--start", "7", "--end", "7"), "the interval is empty: --start 7 is not below --end 7"),
+        (("--start", "8", "--end", "7"), "the interval is empty: --start 8 is not below --end 7"),
+    ],
+)
+def test_an_interval_without_offsets_has_status_2(
+    capsys: pytest.CaptureFixture[str], interval: tuple[str, ...], said: str
+) -> None:
+    status, records, remarks = dump(capsys, golden_local(), "--topic", "delrec", *interval)
+    assert (status, records) == (2, [])
+    assert said in remarks
+
+
+def test_an_end_beyond_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    status, records, remarks = dump(capsys, golden_local(), "--topic", "delrec", "--end", "1000000")
+    assert status == 0
+    assert f"delrec-0: the tier ends before offset {records[-1]['offset'] + 1}" in remarks
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--topic", "nothing"], "the store holds no nothing"),
-        (["--topic", "epochs", "--partition", "7"], "the store holds no epochs-7"),
+        (["--topic", "nothing"], "found no segments of nothing; the store holds LocalTieredStorage segments"),
+        (["--topic", "epochs", "--partition", "7"], "found no segments of epochs-7; the store holds"),
         (["--topic", "epochs", "--topic-id", "short"], "a Kafka Uuid has 22 characters"),
         (["--topic", "epochs", "--layout", "other"], "there is no layout 'other'"),
         (["--topic", "epochs", "--output", "text"], "records are printed as json"),

@@ -47,6 +47,26 @@ def test_shows_a_table_to_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row.startswith("delrec") and row.rstrip().endswith("live") for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--topic", "delrce"], "found no segments of topic delrce; the store holds LocalTieredStorage segments"),
+        (["--topic", "delrec", "--partition", "9"], "found no segments of topic delrec of partition 9; the store holds"),
+        (["--layout", "aiven"], "found no segments; the store holds LocalTieredStorage segments below kafka-tiered-storage/"),
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_listing_of_nothing_has_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str, output: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(["ls", "--store", f"file://{golden_local()}/remote", "--output", output, *arguments])
+    assert stopped.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert said in printed.err
+
+
 def test_names_what_an_incomplete_segment_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = min((golden_local() / "remote" / "kafka-tiered-storage").glob("delrec-0-*/*.log"))
     target = tmp_path / "remote" / "kafka-tiered-storage" / source.parent.name / source.name

@@ -91,7 +91,12 @@ def test_nothing_is_written(damaged: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "neither store nor metadata hold a topic nowhere"),
+        (["nowhere"], "neither store nor metadata hold a topic nowhere; the store holds LocalTieredStorage segments"),
+        (
+            ["--layout", "aiven"],
+            "neither store nor metadata hold a segment; "
+            "the store holds LocalTieredStorage segments below kafka-tiered-storage/",
+        ),
         (["--layout", "bogus"], "there is no layout 'bogus'"),
         (["--encryption-key", "bogus"], "KEYID=PRIVATE_KEY_FILE"),
         (["--bogus"], "--bogus"),
@@ -100,6 +105,15 @@ def test_nothing_is_written(damaged: Path) -> None:
 def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     assert verify(*arguments) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_wrong_prefix_names_where_the_manifests_are(capsys: pytest.CaptureFixture[str]) -> None:
+    root = golden_aiven("aiven-zstd-aes") / "remote"
+    for more in ([], ["--key-prefix", "other/"], ["--json"]):
+        assert verify("--layout", "aiven", *more, store=root) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "the store holds Aiven manifests below some-prefix/ (--layout aiven --key-prefix some-prefix/)" in printed.err
 
 
 def test_a_store_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""What a store holds where no segment was found, so that a wrong root, prefix or layout is told from an empty tier.
+
+Keys are matched with the directory and file names of every layout, below any prefix::
+
+    <prefix><topic>-<partition>-<topic id>/<20 digits>-<segment id>.<suffix>     local-tiered-storage
+    <prefix><topic>-<topic id>/<partition>/<20 digits>-<segment id>.<suffix>     aiven
+
+A prefix that does not end with ``/`` cannot be told from the topic's name and is shown as part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+
+import attrs
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.plugin import RemoteObjectStore
+
+__all__ = ["describe_contents", "nothing_found"]
+
+_LOOKED_AT = 10_000
+_SHOWN_TOPICS = 5
+_SHOWN_PLACES = 3
+
+_NAME = r"[0-9]{20}-[A-Za-z0-9_-]{22}\."
+_LOCAL = re.compile(rf"(?P<prefix>(?:.*/)?)(?P<topic>[^/]+)-[0-9]{{1,10}}-[A-Za-z0-9_-]{{22}}/{_NAME}[a-z_]+", re.ASCII)
+_AIVEN = re.compile(
+    rf"(?P<prefix>(?:.*/)?)(?P<topic>[^/]+)-[A-Za-z0-9_-]{{22}}/[0-9]{{1,10}}/{_NAME}(?:log|indexes|rsm-manifest)", re.ASCII
+)
+_ROOT = "kafka-tiered-storage/"
+
+
+@attrs.frozen
+class _Place:
+    """Where segments of one layout lie."""
+
+    layout: str
+    prefix: str
+
+    def __str__(self) -> str:
+        what = {"aiven": "Aiven manifests", "local-tiered-storage": "LocalTieredStorage segments"}[self.layout]
+        return f"{what} {f'below {self.prefix}' if self.prefix else 'at its root'} ({self._options()})"
+
+    def _options(self) -> str:
+        if self.layout == "aiven":
+            return f"--layout aiven --key-prefix {self.prefix}" if self.prefix else "--layout aiven"
+        above = self.prefix.removesuffix(_ROOT)
+        if not self.prefix.endswith(_ROOT):
+            return "expected in a directory kafka-tiered-storage"
+        return f"--layout local-tiered-storage, --store with {above} at its end" if above else "--layout local-tiered-storage"
+
+
+def describe_contents(keys: Iterable[str]) -> str:
+    """One phrase: segments of which layout and topics lie where, else what the objects are called."""
+    places: dict[_Place, set[str]] = {}
+    count, example = 0, ""
+    for key in keys:
+        count += 1
+        example = example or key
+        for layout, form in (("local-tiered-storage", _LOCAL), ("aiven", _AIVEN)):
+            matched = form.fullmatch(key)
+            if matched is not None:
+                places.setdefault(_Place(layout, matched["prefix"]), set()).add(matched["topic"])
+                break
+    if not count:
+        return "the store holds no objects there"
+    if not places:
+        some = f"at least {count}" if count == _LOOKED_AT else str(count)
+        return f"the store holds {some} objects and none is part of a segment, such as {example}"
+    shown = [f"{place} of {_topics(topics)}" for place, topics in sorted(places.items(), key=lambda item: str(item[0]))]
+    more = f", and {len(shown) - _SHOWN_PLACES} other places" if len(shown) > _SHOWN_PLACES else ""
+    return f"the store holds {'; '.join(shown[:_SHOWN_PLACES])}{more}"
+
+
+def nothing_found(what: str, store: RemoteObjectStore) -> ConfigurationError:
+    """The error for a tier in which nothing was found. ``what`` says that; the text adds what the store holds instead.
+
+    Looks at the first 10,000 objects. Raises what the store raises.
+    """
+    keys = (info.key for info in islice(store.list(""), _LOOKED_AT))
+    return ConfigurationError(f"{what}; {describe_contents(keys)}")
+
+
+def _topics(topics: set[str]) -> str:
+    names = sorted(topics)
+    more = f" and {len(names) - _SHOWN_TOPICS} more" if len(names) > _SHOWN_TOPICS else ""
+    return f"{'topic' if len(names) == 1 else 'topics'} {', '.join(names[:_SHOWN_TOPICS])}{more}"
