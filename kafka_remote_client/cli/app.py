@@ -21,7 +21,7 @@ from kafka_remote_client.cli.shim import parse_settings, read_secret, serve
 from kafka_remote_client.cli.tier import open_tier, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
@@ -162,13 +162,16 @@ def _plan(
 ) -> None:
     """Says what a Spark job will take before it runs: segments, GETs, bytes, splits, dollars, time. Reads no data."""
     named = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic}
-    found = plan(
-        plan_options(option or [], options_file, named),
-        cores=cores,
-        latency_ms=latency_ms,
-        megabytes_per_second=megabytes_per_second,
-        prices=Prices(price_per_1000_gets, price_per_gb),
-    )
+    try:
+        found = plan(
+            plan_options(option or [], options_file, named),
+            cores=cores,
+            latency_ms=latency_ms,
+            megabytes_per_second=megabytes_per_second,
+            prices=Prices(price_per_1000_gets, price_per_gb),
+        )
+    except PeerUnreachableError as error:
+        raise ConfigurationError(str(error)) from error
     show_plan(found, compare, output)
 
 

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.clock import Clock
 from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.spark import job_planner
 from kafka_remote_client.spark.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.cluster import AdminCluster
+from kafka_remote_client.spark.job_planner import plan
 from kafka_remote_client.spark.options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.split_reader import SplitReader
 from kafka_remote_client.spark.task_engine import TaskEngines
@@ -112,3 +116,26 @@ def test_bad_input_is_told_without_its_values(capsys: pytest.CaptureFixture[str]
     for text in ("{", "[]", '{"a": [1]}'):
         (tmp_path / "bad").write_text(text)
         assert "must hold a JSON object" in planned(capsys, "--options-file", str(tmp_path / "bad"), status=2)
+
+
+def test_a_plan_without_a_broker_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        closed = bound.getsockname()[1]
+        servers = f"127.0.0.1:{closed},no-such-host.invalid:9092"
+        told = planned(capsys, "--bootstrap-servers", servers, "--topic", "orders", status=2)
+    assert "no server of kafka.bootstrap.servers can be reached" in told
+    assert f"127.0.0.1:{closed}: Connection refused; no-such-host.invalid:9092: " in told
+
+
+def test_a_plan_asks_the_cluster_once(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SourceOptions] = []
+
+    def remember(options: SourceOptions, clock: Clock) -> AdminCluster:
+        made.append(options)
+        return AdminCluster(options, clock)
+
+    monkeypatch.setattr(job_planner, "AdminCluster", remember)
+    plan({**source_options(cluster), "kafka.bootstrap.servers": f"127.0.0.1:1,{cluster.bootstrap_servers}"})
+    (options,) = made
+    assert (options.offset_retries, options.client.api_timeout_ms) == (0, 30_000)
