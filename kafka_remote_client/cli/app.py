@@ -14,10 +14,11 @@ import typer
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
+from kafka_remote_client.cli.given_settings import parse_settings, read_secret
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
-from kafka_remote_client.cli.shim import parse_settings, read_secret, serve
+from kafka_remote_client.cli.shim import serve
 from kafka_remote_client.cli.tier import open_tier, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
@@ -40,12 +41,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+SETTING_FORMS = "KEY=VALUE|@FILE"
+
 Store = Annotated[
     str, typer.Option("--store", help="URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://…", metavar="URL")
 ]
 StoreOptions = Annotated[
     list[str] | None,
-    typer.Option("--store-option", help="How to reach the store; may be repeated (docs/stores.md).", metavar="KEY=VALUE"),
+    typer.Option("--store-option", help="How to reach the store; may be repeated (docs/stores.md).", metavar=SETTING_FORMS),
 ]
 Layout = Annotated[str, typer.Option("--layout", help="How the tier names its objects.", metavar="NAME")]
 KeyPrefix = Annotated[
@@ -133,7 +136,7 @@ def _plan(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", help="Of format('kafka-remote'); may be repeated (docs/spark-options.md).", metavar="KEY=VALUE"
+            "--option", help="Of format('kafka-remote'); may be repeated (docs/spark-options.md).", metavar=SETTING_FORMS
         ),
     ] = None,
     options_file: Annotated[
@@ -204,7 +207,7 @@ def _shim(
     url_ttl: Annotated[float, typer.Option("--url-ttl", help="Life of a signed URL in seconds, 1 to 900.")] = 120.0,
     metadata_consumer: Annotated[
         list[str] | None,
-        typer.Option("--metadata-consumer", help="librdkafka setting of the metadata follower.", metavar="KEY=VALUE"),
+        typer.Option("--metadata-consumer", help="librdkafka setting of the metadata follower.", metavar=SETTING_FORMS),
     ] = None,
     ssl_certificate: Annotated[
         str | None, typer.Option("--ssl-certificate", help="Clients have to speak TLS; this is what they see.", metavar="PEM")
@@ -219,7 +222,7 @@ def _shim(
     origin_https: Annotated[bool, typer.Option("--origin-https", help="Serve segments over TLS as well.")] = False,
     broker_setting: Annotated[
         list[str] | None,
-        typer.Option("--broker-setting", help="security.protocol and ssl.* towards brokers.", metavar="KEY=VALUE"),
+        typer.Option("--broker-setting", help="security.protocol and ssl.* towards brokers.", metavar=SETTING_FORMS),
     ] = None,
     allow_shared_identity: Annotated[
         bool, typer.Option("--allow-shared-identity", help="Let brokers see a certificate of the shim's.")
@@ -298,7 +301,7 @@ def _verify(
     metadata_topic: Annotated[str, typer.Option("--metadata-topic", help="Its name.")] = METADATA_TOPIC,
     metadata_consumer: Annotated[
         list[str] | None,
-        typer.Option("--metadata-consumer", help="librdkafka setting for reading it.", metavar="KEY=VALUE"),
+        typer.Option("--metadata-consumer", help="librdkafka setting for reading it.", metavar=SETTING_FORMS),
     ] = None,
     metadata_timeout: Annotated[
         float, typer.Option("--metadata-timeout", min=0, help="Seconds within which it has to be read.")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import attrs
 
+from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.output import OutputFormat
-from kafka_remote_client.cli.shim import parse_settings
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.job_plan import JobPlan
 from kafka_remote_client.spark.task_counters import load_counters

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
-from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 
-__all__ = ["parse_settings", "read_secret", "serve"]
-
-
-def parse_settings(pairs: Sequence[str], option: str = "--metadata-consumer") -> dict[str, str]:
-    """``KEY=VALUE`` arguments. Raises ConfigurationError for one without ``=`` (and does not show it: it may be a secret)."""
-    settings: dict[str, str] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise ConfigurationError(f"{option} takes KEY=VALUE")
-        settings[name] = value
-    return settings
-
-
-def read_secret(path: str | None) -> str | None:
-    """A secret's file, without the line end that editors add. Raises ConfigurationError."""
-    if path is None:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigurationError(f"{path} cannot be read: {reason}") from None
+__all__ = ["serve"]
 
 
 def serve(config: ShimConfig, say: Callable[[str], None], wait: Callable[[], object]) -> Mapping[str, int]:

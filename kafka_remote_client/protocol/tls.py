@@ -8,7 +8,7 @@ Followed, with librdkafka's meaning and defaults::
     ssl.certificate.pem, ssl.key.pem              the same as strings; they win over the files
     ssl.keystore.location, ssl.keystore.password  the same as PKCS#12; wins over both; needs the package "cryptography"
     ssl.endpoint.identification.algorithm         https (default): the name is checked; none: it is not
-    enable.ssl.certificate.verification           true (default); false: anybody is believed
+    enable.ssl.certificate.verification           true (default); false: no certificate or name is checked, with a WARNING
     ssl.cipher.suites                             for TLS 1.2
 
 Any other ``ssl.*`` setting that has a value is refused, because a connection that leaves one out may be weaker than the
@@ -23,6 +23,7 @@ References: librdkafka's CONFIGURATION.md; RFC 7292 (PKCS#12).
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import ssl
 import tempfile
@@ -33,7 +34,11 @@ from kafka_remote_client.errors import ConfigurationError
 
 __all__ = ["client_context", "security_protocol", "server_context"]
 
+_log = logging.getLogger(__name__)
+
+_VERIFY = "enable.ssl.certificate.verification"
 _TRUE = frozenset({"true", "t", "1"})
+_FALSE = frozenset({"false", "f", "0"})
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 
 _FOLLOWED = frozenset(
@@ -107,9 +112,20 @@ def _set_checks(context: ssl.SSLContext, settings: Mapping[str, object]) -> None
     algorithm = (_text(settings, "ssl.endpoint.identification.algorithm") or "https").lower()
     if algorithm not in ("https", "none"):
         raise ConfigurationError("ssl.endpoint.identification.algorithm must be https or none")
-    verifies = (_text(settings, "enable.ssl.certificate.verification") or "true").lower() in _TRUE
+    verifies = _verifies(settings)
+    if not verifies:
+        _log.warning(
+            "%s=false: the certificates of brokers and of the shim are not verified; anybody may answer for them", _VERIFY
+        )
     context.check_hostname = verifies and algorithm == "https"
     context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+
+
+def _verifies(settings: Mapping[str, object]) -> bool:
+    value = (_text(settings, _VERIFY) or "true").lower()
+    if value not in _TRUE | _FALSE:
+        raise ConfigurationError(f"{_VERIFY} must be true or false")
+    return value in _TRUE
 
 
 def _trust(context: ssl.SSLContext, settings: Mapping[str, object]) -> None:

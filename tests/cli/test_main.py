@@ -53,6 +53,6 @@ def test_a_reader_that_goes_away_ends_the_dump_quietly() -> None:
 def test_the_demo_runs_as_a_command_and_its_status_tells(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         run(["demo", "--records", "200"])
-    # So little data never leaves the broker, and a demo that read nothing from the store did not work.
-    assert stopped.value.code == 1
-    assert "digests" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert stopped.value.code == 0, printed.err
+    assert "digests" in printed.out

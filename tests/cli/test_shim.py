@@ -8,8 +8,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.cli.shim import parse_settings, read_secret
-from kafka_remote_client.errors import ConfigurationError
 from tests.support.certificates import Authority
 from tests.support.mock_cluster import mock_cluster
 
@@ -18,22 +16,6 @@ pytestmark = pytest.mark.embedded
 
 def test_settings_are_key_and_value() -> None:
     assert parse_settings(["a=b", "c=d=e", "f="]) == {"a": "b", "c": "d=e", "f": ""}
-
-
-@pytest.mark.parametrize("pair", ["secret", "=secret"])
-def test_a_setting_without_a_key_is_refused_and_not_shown(pair: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        parse_settings([pair])
-    assert "secret" not in str(refused.value)
-
-
-def test_a_secret_is_its_file_without_the_line_end(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b" word \r\n")
-    assert read_secret(str(tmp_path / "secret")) == " word "
-    assert read_secret(None) is None
-    (tmp_path / "secret").write_bytes(b"\xff")
-    with pytest.raises(ConfigurationError, match="not UTF-8"):
-        read_secret(str(tmp_path / "secret"))
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -6,15 +6,22 @@ import os
 import ssl
 import stat
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.protocol import tls
+from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.tls import client_context, security_protocol, server_context
 from tests.support.certificates import Authority, Issued
+from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer
+from tests.support.waiting import wait_until
 
 SECRET = "canary-of-a-password"
 
@@ -88,6 +95,59 @@ def test_names_and_chains_are_unchecked_only_where_that_is_said(authority: Autho
     shake_hands(client_context({"enable.ssl.certificate.verification": "false"}), server(Authority("stranger"), tmp_path))
     with pytest.raises(ConfigurationError, match="https or none"):
         client_context({"ssl.endpoint.identification.algorithm": "ldap"})
+
+
+def test_verification_that_is_off_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    client_context({"enable.ssl.certificate.verification": True})
+    assert caplog.messages == []
+    context = client_context({"enable.ssl.certificate.verification": False})
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("enable.ssl.certificate.verification=false: ")
+
+
+@pytest.mark.parametrize("value", ["true", "T", "1", "FALSE", "f", "0", "yes", "off", "2"])
+def test_verification_is_read_as_librdkafka_reads_it(value: str) -> None:
+    """A text that is no boolean turned verification off."""
+    setting = {"enable.ssl.certificate.verification": value}
+    try:
+        AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **setting})
+    except KafkaException:
+        with pytest.raises(ConfigurationError, match="verification must be true or false"):
+            client_context(setting)
+    else:
+        expected = ssl.CERT_REQUIRED if value.lower() in ("true", "t", "1") else ssl.CERT_NONE
+        assert client_context(setting).verify_mode is expected
+
+
+@pytest.mark.parametrize("verifies", [True, False])
+def test_an_unknown_authority_is_refused_or_not_as_by_librdkafka(verifies: bool) -> None:
+    settings = {"security.protocol": "ssl", "enable.ssl.certificate.verification": verifies}
+    asked, failed = threading.Event(), threading.Event()
+
+    def script(connection: PeerConnection) -> None:
+        if connection.receive():
+            asked.set()
+
+    def error_cb(error: KafkaError) -> None:
+        if error.code() == KafkaError._SSL:
+            failed.set()
+
+    with ScriptedPeer(*[script] * 8, certificate=CERTIFICATE) as peer:
+        servers = f"127.0.0.1:{peer.port}"  # the certificate is for localhost
+        client = AdminClient({"bootstrap.servers": servers, "log_level": 0, "error_cb": error_cb, **settings})
+        event = failed if verifies else asked
+        wait_until(lambda: client.poll(0.1) is not None and event.is_set(), "librdkafka's verdict", seconds=60, pause=0)
+        assert asked.is_set() is not verifies
+        asked.clear()
+        clock = SystemClock()
+        ours = BrokerConnection(
+            "127.0.0.1", peer.port, client_id="me", clock=clock, connect_timeout=60, ssl_context=client_context(settings)
+        )
+        with pytest.raises(LocationError, match="certificate verify failed" if verifies else "closed|cut|failed"):
+            ours.send_receive(18, 0, b"", Deadline(clock, 60))
+        assert asked.is_set() is not verifies
 
 
 def test_an_expired_or_revoked_certificate_is_refused(authority: Authority, tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""Settings given on a command line as ``KEY=VALUE``, with other ways for secrets: all users of a machine see arguments.
+
+::
+
+    KEY=VALUE        a setting; refused where KEY names a secret
+    KEY=@FILE        a secret, read from a file; its last line end is left out
+    KEY=env:NAME     a secret, read from an environment variable
+    @FILE            settings from a file, secrets included: lines KEY=VALUE; blank lines and lines that begin with # are left out
+
+``@FILE`` and ``env:NAME`` as values mean this for secrets alone. Any other setting is taken as it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kafka_remote_client.errors import ConfigurationError
+
+__all__ = ["is_secret", "parse_settings", "read_secret"]
+
+_SECRET = re.compile(
+    r"(?:^|[._])(?:password|passphrase|secret)$"
+    r"|jaas\.config$|oauthbearer\.config$"
+    r"|(?:^|[._])key\.pem$|ssl_key$|keystore\.key$|private\.key$"
+    r"|(?:access|account|session)[._](?:key|token)$",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting of that name holds a password, a private key or what contains one."""
+    return _SECRET.search(name) is not None
+
+
+def parse_settings(given: Sequence[str], option: str = "--metadata-consumer") -> dict[str, str]:
+    """The settings of a repeated option; later ones win.
+
+    Raises ConfigurationError for an argument or line without ``=`` (and does not show it: it may be a secret), for a secret in
+    an argument, and for a file or variable that cannot be read.
+    """
+    settings: dict[str, str] = {}
+    for argument in given:
+        if argument.startswith("@"):
+            settings.update(_pair(line, f"{option}: {argument[1:]}") for line in _lines(argument[1:]))
+        else:
+            name, value = _pair(argument, option)
+            settings[name] = _secret(name, value, option) if is_secret(name) else value
+    return settings
+
+
+def read_secret(path: str | None) -> str | None:
+    """A secret's file, without the line end that editors add. Raises ConfigurationError."""
+    return None if path is None else _text(path).rstrip("\r\n")
+
+
+def _secret(name: str, value: str, option: str) -> str:
+    if value.startswith("@"):
+        return _text(value[1:]).rstrip("\r\n")
+    if value.startswith("env:"):
+        found = os.environ.get(value[4:])
+        if found is None:
+            raise ConfigurationError(f"{option}: {name}: the environment variable is not set")
+        return found
+    raise ConfigurationError(
+        f"{option}: {name} is a secret, and every user of this machine sees command lines; "
+        f"give {name}=@FILE, {name}=env:VARIABLE, or {option} @FILE with lines KEY=VALUE"
+    )
+
+
+def _pair(text: str, where: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ConfigurationError(f"{where} takes KEY=VALUE")
+    return name.strip(), value
+
+
+def _lines(path: str) -> Iterator[str]:
+    lines = (line.strip() for line in _text(path).splitlines())
+    return (line for line in lines if line and not line.startswith("#"))
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigurationError(f"{path} cannot be read: {reason}") from None
