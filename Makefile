@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -77,6 +77,9 @@ group-machines: $(VENV)/.test artifacts ## random programs of group members that
 
 plain-groups: $(VENV)/.test artifacts ## the same of plain members alone
 	$(PYTEST) --suite plain-groups --numprocesses 4 --dist load $(ARGS)
+
+mutants: $(VENV)/.test ## plants bugs of one line, each of which a test must notice (ARGS="--whole-package --match spark" asks all tests of a package)
+	$(BIN)/python -X dev -m tests.mutants.run $(ARGS)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage

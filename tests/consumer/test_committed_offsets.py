@@ -288,3 +288,22 @@ def test_an_error_among_messages_is_refused_by_the_inner_consumer() -> None:
 
 def test_a_record_of_a_partition_that_is_no_longer_assigned_is_not_stored() -> None:
     assert Rig().hand_out(3) == []
+
+
+def test_an_earlier_assignment_leaves_no_floor() -> None:
+    rig = Rig()
+    assert rig.begin().floor == 50
+    rig.inner.is_committed = at(OFFSET_INVALID)
+    assert rig.begin().floor == OFFSET_INVALID
+
+
+def test_giving_up_a_partition_keeps_what_librdkafka_knows_to_be_committed() -> None:
+    rig = Rig()
+    flow = rig.begin()
+    rig.commit(offsets=[at(80)], asynchronous=False)
+    rig.hand_out(54)
+    rig.offsets.forget(flow)
+    rig.inner.is_committed = at(70)  # by another member
+    rig.told()
+    rig.begin()
+    assert rig.told() == [("commit", [(0, 70)])]

@@ -182,3 +182,14 @@ def test_of_a_slice_of_several_partitions_each_ones_last_is_stored(handed_out: H
     assert lasts == [a[1], b[1]]
     assert waiting == [a[2]]
     assert store.stored[-1] is b[1]
+
+
+def test_a_slice_that_ends_where_the_one_before_was_left_is_stored(store: Store) -> None:
+    handed_out = HandedOut(store)
+    handed_out.close()  # no thread stores meanwhile
+    for given in (messages(3), messages(3, partition=1)):
+        begin(handed_out, given)
+        hand_out(handed_out)
+        hand_out(handed_out)
+        assert handed_out.settle() == ([given[-1]], [])
+    assert [message.partition() for message in store.stored] == [0, 1]

@@ -118,6 +118,9 @@ class _OneBlock:
     def release(self) -> None:
         """Keeps the block."""
 
+    def stop(self) -> None:
+        """Needs no end."""
+
 
 def test_a_slice_leaves_the_epoch_of_its_last_record() -> None:
     old, new = ([Rec(number, value=b"v") for number in range(2)] for _ in range(2))
@@ -140,3 +143,13 @@ def test_a_seek_forgets_the_damage_and_the_halt() -> None:
     flow.damage, flow.halted, flow.moved = Damage(5, None), True, True
     flow.sought(PartitionFlow("t", 0, 50))
     assert (flow.damage, flow.halted, flow.moved, flow.next_offset) == (None, False, False, 50)
+
+
+def test_a_flow_keeps_the_bounds_that_its_reader_learnt_last() -> None:
+    flow = PartitionFlow("t", 0, 0)
+    flow.learn(PartitionOffsets(0, 10, 9, 20))
+    reader = _OneBlock(read_batches(batch(0, [Rec(0, value=b"v")])))
+    reader.offsets = PartitionOffsets(0, 15, 14, 25)
+    flow.reader = cast("Any", reader)
+    flow.detach()
+    assert (flow.reader, flow.bounds, flow.offsets) == (None, reader.offsets, reader.offsets)

@@ -14,7 +14,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
-from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteStorageTimeoutError
+from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
@@ -53,6 +53,7 @@ class FakeEngine:
         self.items: list[Any] = []
         self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
         self.watched: PartitionOffsets | None = None
+        self.times_watched = 0
         self.watch = self
         self.preference = BrokerPreference(1000, 10.0)
 
@@ -65,6 +66,7 @@ class FakeEngine:
     def offsets(self, *asked: Any) -> Any:
         if isinstance(asked[-1], Deadline):
             return {key: self.answers.get(key, BOUNDS) for key in asked[0]}
+        self.times_watched += 1
         return self.watched
 
 
@@ -421,3 +423,36 @@ def test_a_completed_read_resets_the_back_off(rig: Rig) -> None:
         rig.routing.recheck()
         assert flow.route is Route.REMOTE
     assert pauses == [1, 2, 1]
+
+
+def test_turning_direct_fetch_on_does_not_end_a_halt(rig: Rig) -> None:
+    rig.engine.items = [ReadEnd("corrupt", 30, 4, CorruptRecordError("damaged"), BOUNDS)]
+    flow = rig.adopted(20)
+    rig.routing.take(1)
+    bad = Message(topic="t", partition=0, offset=30, error=KafkaError(KafkaError._BAD_MSG))
+    assert rig.routing.heeded(flow, bad) is not None
+    assert flow.halted
+    rig.routing.switched(lambda _: None)
+    rig.clock.now += 600
+    rig.routing.recheck()
+    assert (flow.halted, flow.route, rig.routing.heeded(flow, bad)) == (True, Route.BROKER, None)
+
+
+def test_bounds_of_a_local_partition_are_asked_once_an_interval(rig: Rig) -> None:
+    rig.adopted(120)
+    rig.engine.watched, rig.inner_position = BOUNDS, 130
+    asked = []
+    for seconds in (60, 1, 1, 60):
+        rig.clock.now += seconds
+        rig.routing.recheck()
+        asked.append(rig.engine.times_watched)
+    assert asked == [1, 1, 1, 2]
+
+
+def test_a_reader_begins_with_the_epoch_of_the_last_record(rig: Rig) -> None:
+    rig.engine.items = [ReadEnd("timeout", 30, 4, RemoteStorageTimeoutError("slow"), BOUNDS)]
+    flow = rig.adopted(20)
+    rig.routing.take(10)
+    rig.routing.go_remote(flow)
+    _, _, offset, options = rig.engine.readers[-1]
+    assert (offset, options["leader_epoch"]) == (30, 4)

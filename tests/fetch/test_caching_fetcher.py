@@ -350,3 +350,15 @@ def test_a_damaged_block_is_replaced_wherever_the_range_begins(tmp_path: Path, s
     rig.entry().write_bytes(raw)
     assert read(rig.fetchers[0], start, piece=piece) == DATA[start:]
     assert len(store.fetched) == 2
+
+
+def test_a_fetch_that_failed_does_not_keep_the_next_one_from_the_cache(tmp_path: Path) -> None:
+    def refuse(_: ReadableStream) -> ReadableStream:
+        raise RemoteStorageUnavailableError("refused")
+
+    store = Store(refuse)
+    (fetcher,) = Rig(tmp_path / "cache", store, clock=ManualClock()).fetchers
+    with pytest.raises(RemoteStorageUnavailableError):
+        read(fetcher)
+    assert [read(fetcher), read(fetcher)] == [DATA, DATA]
+    assert len(store.fetched) == 2, "the failed one and one more"

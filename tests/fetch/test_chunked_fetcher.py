@@ -289,3 +289,13 @@ def test_that_bytes_were_wrong_is_passed_on_in_positions_of_the_object() -> None
     ChunkedFetcher(inner).discard(segment_metadata(LocationMetadata(object_key="log").encode()), 120, 130)
     assert inner.discarded[1:] == [(120, 130)]
     ChunkedFetcher(RecordingFetcher({})).discard(segment_metadata(location("log", table)), 120, 130)
+
+
+def test_a_stream_closed_twice_gives_its_buffer_back_once():
+    stored, table = in_chunks(DATA, 100, ZSTD)
+    fetcher = ChunkedFetcher(RecordingFetcher({"a.log": stored}))
+    stream = fetcher.fetch_log_segment(segment_metadata(location("a.log", table), 500), 0, 500)
+    assert stream.readinto(bytearray(10)) == 10
+    stream.close()
+    stream.close()
+    assert len(fetcher._buffers._free) == 1

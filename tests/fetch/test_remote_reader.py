@@ -637,3 +637,15 @@ def test_nothing_is_asked_for_behind_the_bound_of_a_read() -> None:
         reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, end_offset=ahead.offset)
         assert asked_ahead(reader, source)[1] is None
         reader.stop()
+
+
+def test_a_postponed_location_is_asked_for_once_its_time_comes() -> None:
+    with rig() as made, made.engine.lock:
+        reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+        first = reader.next_task(0.0)
+        assert isinstance(first, LocateTask)
+        reader.started(first)
+        reader.postponed(5.0)
+        assert reader.next_task(4.9) is None
+        assert isinstance(reader.next_task(5.0), LocateTask)
+        reader.stop()

@@ -110,3 +110,8 @@ def test_a_longer_window_of_the_same_segment_is_confirmed_anew() -> None:
     with pytest.raises(NotGrantedError, match="lineage"):
         confirm(leader, word, next_offset=180)
     assert [probe.offset for probe in leader.asked] == [160, 180]
+
+
+def test_a_transaction_that_begins_at_the_windows_end_is_not_listed() -> None:
+    listed = (AbortedTransaction(1, 159), AbortedTransaction(2, 160))
+    assert confirm(Leader(ABORTED=data(aborted_transactions=listed)), aborted_complete=False) == listed[:1]

@@ -95,3 +95,20 @@ def test_nothing_is_asked_after_close(leaders: PartitionLeaders) -> None:
     leaders.close()
     with pytest.raises(LocationError):
         leaders.offsets("t", 0, deadline())
+
+
+def test_a_new_connection_that_is_cut_is_not_tried_again(broker: FakeBroker) -> None:
+    metadata_asked: list[int] = []
+
+    def question(_leader: PartitionLeader, session: PeerSession) -> None:
+        metadata_asked.append(len(broker.metadata_requests))
+        session.connection.close()
+        raise LocationError("cut")
+
+    with ScriptedPeer(broker.script()) as bootstrap, ScriptedPeer(broker.script()) as peer:
+        broker.leader = (peer.host, peer.port)
+        leaders = PartitionLeaders(bootstrap.address, client_id="me", clock=SystemClock(), connect_timeout=30)
+        with pytest.raises(LocationError, match="cut"):
+            leaders.ask("t", 0, deadline(), question)
+        leaders.close()
+    assert metadata_asked.count(1) == 1, "then fresh metadata come first"

@@ -134,3 +134,33 @@ def test_a_reading_that_close_cancels_leaves_the_partition_not_ready() -> None:
     setup.tier.close()
     go.set()
     assert setup.resolve(3, tips[-1]) == NotRemote("listing-not-ready")
+
+
+def test_a_partition_is_read_again_only_once_it_is_old(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted: list[object] = []
+    submit = setup.tier._workers.submit
+
+    def counting(*work: Any) -> Any:
+        submitted.append(work)
+        return submit(*work)
+
+    monkeypatch.setattr(setup.tier._workers, "submit", counting)
+    for _ in range(3):
+        assert setup.next_offset(25) == "local"
+    assert len(submitted) == 1
+    setup.clock.now += 31
+    assert setup.next_offset(25) == "local"
+    assert len(submitted) == 2
+
+
+def test_a_later_listing_reads_no_object_of_a_known_segment(setup: Setup) -> None:
+    def reads() -> int:
+        return sum("/00000000000000000000-" in key for _, key, _, _ in setup.objects.store.calls)
+
+    assert setup.next_offset(25) == "local"
+    before = reads()
+    assert before
+    setup.objects.add([batch(20, 10)], number=2)
+    setup.clock.now += 31
+    wait_until(lambda: setup.next_offset(25) == 30, "the new segment")
+    assert reads() == before

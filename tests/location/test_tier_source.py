@@ -243,3 +243,9 @@ def test_owns_what_it_is_made_of(setup: Setup) -> None:
     assert setup.source.cache_statistics() == STATISTICS
     setup.source.close()
     assert (setup.tier.closed, setup.store.closed) == (1, True)
+
+
+def test_the_lineage_is_confirmed_for_the_leaders_epoch_and_not_the_readers(setup: Setup) -> None:
+    setup.locate(leader_epoch=2)
+    setup.locate(leader_epoch=3)
+    assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 160, 120]

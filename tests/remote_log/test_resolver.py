@@ -265,3 +265,11 @@ def test_an_empty_cache_of_the_deleted_golden_topic_is_not_remote():
     resolver = RemoteSegmentResolver(golden_store(), LAYOUT)
     assert resolve(resolver, golden_metadata().cache(deleted), 0).reason == "nothing-tiered"
     assert resolve(resolver, RemoteLogMetadataCache(TIP), 0).reason == "nothing-tiered"
+
+
+@pytest.mark.parametrize("end_offset", [None, 15, 100])
+def test_a_window_ends_where_the_lineage_leaves_the_segment(tier, resolver, end_offset):
+    tier.add([batch(0, 10), batch(10, 10)], number=1)
+    lineage = [EpochEntry(0, 0), EpochEntry(1, 10)]
+    found = resolve(resolver, tier.cache, 3, leader_epochs=lineage, end_offset=end_offset)
+    assert (found.next_offset, found.span) == (10, ByteRange(0, len(batch(0, 10))))

@@ -90,3 +90,11 @@ def test_a_log_whose_records_were_deleted_begins_within_its_first_segment(cache)
     log = log_of(cache, (0, 17), (4, 30))  # the leader cuts its lineage at the log's start
     assert spans(log.all_segments()) == [(2, 17, 30), (3, 30, 40)]
     assert (log.start_offset(), log.end_offset()) == (17, 40)
+
+
+def test_an_epoch_of_one_offset_ends_the_tier(cache):
+    finish(cache, metadata(0, 9, number=1))
+    finish(cache, metadata(10, 10, number=2, epochs=[(1, 10)]))
+    log = log_of(cache, (0, 0), (1, 10))
+    assert log.end_offset() == 11
+    assert spans(log.segments_from(10)) == [(2, 10, 11)]

@@ -136,3 +136,9 @@ def test_golden_logs_tell_what_their_snapshots_tell(tip, monkeypatch):
     monkeypatch.setattr(RemoteIndexCache, "open_transactions", lambda *_: (_ for _ in ()).throw(CorruptIndexError("damaged")))
     assert open_transactions_at_end(resolver.indexes, log) == by_snapshot
     assert (by_snapshot == (AbortedTransaction(by_snapshot[0].producer_id, 2455),)) if tip.topic == "txn" else not by_snapshot
+
+
+def test_the_batch_in_which_the_log_begins_counts(tier):
+    """DeleteRecords moved the log's start, and with it the first epoch's, into the batch."""
+    without_snapshot(tier, tier.add([batch(0, 10, producer_id=7), batch(10, 5)], number=1))
+    assert open_at_end(tier, [EpochEntry(0, 3)]) == [(7, 0)]

@@ -456,3 +456,19 @@ def test_a_listener_that_cannot_be_bound_ends_the_connection(monkeypatch: pytest
         connection._read_client()
 
     asyncio.run(body())
+
+
+def test_single_bytes_buy_no_time_for_the_first_request() -> None:
+    async def body() -> None:
+        clock = ManualClock()
+        connection, _ = await connected(clock, Doorkeeper())
+        for _ in range(3):
+            assert not connection.overdue(clock.monotonic())
+            clock.now += 4
+            connection.data_received(b"\0")
+        assert connection.overdue(clock.monotonic()), "12 s without a request"
+        connection.drop("idle")
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+
+    asyncio.run(body())

@@ -329,3 +329,15 @@ def test_pushing_never_loses_or_adds_a_row(log: tuple[list[Row], list[OffsetRang
     assert [row for row in read if all(is_true(one, row) for one in kept)] == [
         row for row in rows if all(is_true(one, row) for one in chosen)
     ]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_narrowest_of_several_filters_on_offsets_counts(in_order: bool) -> None:
+    filters = [
+        GreaterThanOrEqual(("offset",), 10),
+        GreaterThanOrEqual(("offset",), 5),
+        LessThan(("offset",), 20),
+        LessThan(("offset",), 30),
+    ]
+    narrowing, kept = narrowing_of(filters if in_order else reversed(filters))
+    assert (narrowing.first_offset, narrowing.end_offset, kept) == (10, 20, [])

@@ -185,3 +185,9 @@ def test_all_that_is_read_is_counted_once(
     assert figures.read_bytes <= figures.segment_bytes + len(splits)
     assert found.local_bytes >= 0
     assert (figures.gets == 0) == (figures.segments == 0)
+
+
+@pytest.mark.parametrize(("tiered_end", "planned_end"), [(40, 50), (80, 80), (500, 110)])
+def test_the_tiers_end_is_told_within_the_range(tiered_end: int, planned_end: int) -> None:
+    found = planned(OffsetRange(T0, 50, 110, spans(0, 5), tiered_end=tiered_end))
+    assert [partition.tiered_end for partition in found.partitions] == [planned_end]

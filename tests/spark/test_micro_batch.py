@@ -125,3 +125,7 @@ def test_a_limit_in_bytes_always_gets_on_to_the_end(cells: list[tuple[int, int]]
         assert start < reached <= end
         start, steps = reached, steps + 1
     assert steps <= length
+
+
+def test_a_partition_without_a_start_counts_as_read_under_a_limit() -> None:
+    assert batch_end({A: 0}, {A: 100, B: 50}, 10) == {A: 10, B: 50}

@@ -149,3 +149,8 @@ def test_what_no_segment_is_known_of_is_cut_by_size() -> None:
     assert all(split.size_in_bytes <= 10_000 for split in splits)
     assert len(splits) == 12
     assert len(plan_splits([OffsetRange(TP, 0, 3)], split_bytes=1)) == 3
+
+
+def test_neighbours_of_exactly_the_most_records_are_joined() -> None:
+    spans = segments(10, 20, 30)
+    assert bounds(plan_splits([OffsetRange(TP, 0, 30, spans)], split_bytes=1000, max_records=20)) == [(0, 20), (20, 30)]

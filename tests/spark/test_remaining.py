@@ -57,3 +57,7 @@ def test_each_offset_is_read_once_or_was_read(cuts: set[int], finished: list[Spl
     left = [offset for part in without(planned, finished) for offset in range(part.start, part.end)]
     done = {offset for part in finished for offset in range(part.start, part.end)}
     assert left == [offset for offset in range(40) if offset not in done]
+
+
+def test_an_empty_split_has_an_id_too() -> None:
+    assert parse_split_id(split(5, 5).id) == split(5, 5)

@@ -191,3 +191,11 @@ def test_counters_of_each_reading_are_left_in_the_directory_of_that_option(
     assert (found.splits, found.seconds) == (1, 0.0)
     assert found.counters["remote-fetch-request-total"] == 2
     assert found.counters["remote-fetch-records-total"] == found.counters["broker-fetch-records-total"] == 2
+
+
+def test_a_split_that_ends_in_the_tier_is_no_hand_over(from_broker: list[tuple[int, int]]) -> None:
+    engine: Any = FakeEngine([block(5, 6, 7, 8, 9), ReadEnd("end", SPLIT.end)])
+    options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
+    reader = SplitReader(options, clock=ManualClock(), engines=TaskEngines(lambda _options, _clock: engine))
+    list(reader.read(SPLIT))
+    assert (reader.counters["remote-fetch-handovers-total"], from_broker) == (0, [])

@@ -1,0 +1,120 @@
+"""A one-line bug as data, and how it gets into the product while a test runs.
+
+The text of a module is edited and compiled again; each function whose code differs gets the new code, in place. So everybody
+who imported the function or an instance of its class meets the bug, however it was imported. Changed module constants are
+replaced in the module only. The change is for good: plant in a child process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import tomllib
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+__all__ = ["CannotPlantError", "Mutant", "plant", "read_mutants"]
+
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class CannotPlantError(LookupError):
+    """The product changed: the mutant's text, or what it changes, is not there any more."""
+
+
+@attrs.frozen
+class Mutant:
+    """``old`` occurs once in the source of ``module``. ``killed_by`` names a test that must fail: ``folder/file.py::test``."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+    killed_by: str
+
+    @property
+    def package(self) -> str:
+        """The folder of ``tests/`` that holds the tests of the module's package."""
+        parts = self.module.split(".")
+        return parts[0] if parts[0] == "fetchers" else parts[1]
+
+    @property
+    def source(self) -> str:
+        """The text of the module."""
+        return _ROOT.joinpath(*self.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+
+    @property
+    def paired(self) -> str:
+        """The file of tests that is named as the module."""
+        return f"{self.package}/test_{self.module.rpartition('.')[2].lstrip('_')}.py"
+
+
+def read_mutants(folder: Path) -> tuple[Mutant, ...]:
+    """The bugs of all ``*.toml`` files there, in the order of the files' names."""
+    files = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
+    return tuple(Mutant(**bug) for file in files for bug in file["bug"])
+
+
+def plant(mutant: Mutant) -> None:
+    """Puts the bug into the imported module. Raises CannotPlantError when nothing there would change."""
+    module = importlib.import_module(mutant.module)
+    source, path = mutant.source, str(module.__file__)
+    if source.count(mutant.old) != 1:
+        raise CannotPlantError(f"{mutant.name}: the text occurs {source.count(mutant.old)} times in {mutant.module}")
+    wrong = types.ModuleType(module.__name__)
+    wrong.__file__ = module.__file__
+    edited = compile(source.replace(mutant.old, mutant.new), path, "exec")
+    exec(edited, vars(wrong))
+    if not _replace(module, wrong):
+        raise CannotPlantError(f"{mutant.name}: the change reaches no function and no constant of {mutant.module}")
+
+
+def _replace(module: types.ModuleType, wrong: types.ModuleType) -> bool:
+    right, changed = dict(_functions(module, module.__name__)), False
+    for name, function in _functions(wrong, module.__name__):
+        if name in right and _says(function.__code__) != _says(right[name].__code__):
+            right[name].__code__ = function.__code__
+            changed = True
+        if name in right and _plain(function.__defaults__) != _plain(right[name].__defaults__):
+            right[name].__defaults__ = function.__defaults__
+            changed = True
+    for name, value in vars(wrong).items():
+        there = vars(module).get(name)
+        if not name.startswith("__") and _plain(value) is not None and _plain(there) != _plain(value):
+            setattr(module, name, value)
+            changed = True
+    return changed
+
+
+def _functions(owner: object, module: str) -> Iterator[tuple[str, types.FunctionType]]:
+    """The functions that the module defines, methods of its classes included, by their qualified names."""
+    for value in list(vars(owner).values()):
+        if isinstance(value, type) and value.__module__ == module and value is not owner:
+            yield from _functions(value, module)
+        candidates: list[Any] = [value]
+        if isinstance(value, property):
+            candidates = [value.fget, value.fset]
+        elif isinstance(value, staticmethod | classmethod):
+            candidates = [value.__func__]
+        for candidate in candidates:
+            function = inspect.unwrap(candidate) if callable(candidate) else None
+            if isinstance(function, types.FunctionType) and function.__module__ == module:
+                yield function.__qualname__, function
+
+
+def _says(code: types.CodeType) -> tuple[object, ...]:
+    """What the code does, without the lines that it stands on."""
+    constants = tuple(_says(one) if isinstance(one, types.CodeType) else (type(one), one) for one in code.co_consts)
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _plain(value: object) -> object:
+    """The value, where it is plain data that can be compared; else ``None``."""
+    if isinstance(value, tuple | frozenset):
+        return value if all(_plain(one) is not None or one is None for one in value) else None
+    return value if isinstance(value, bool | int | float | str | bytes) else None
