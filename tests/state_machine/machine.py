@@ -24,7 +24,7 @@ from confluent_kafka import (
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.state_machine.pair import Options, Pair, by_consume, by_poll, tp
+from tests.state_machine.pair import OFFSET_TAIL, Options, Pair, by_consume, by_poll, tp
 from tests.state_machine.world import FAULTS, ISOLATION, KEYS, PATIENCE_SECONDS, World
 from tests.support.history import Key
 from tests.support.recorder import RecordedConsumer
@@ -33,13 +33,22 @@ from tests.support.waiting import wait_until
 __all__ = ["ConsumerMachine"]
 
 _BEYOND = 1_000_000
+_REFUSED = -1
 _PERCENT = 100
+_BELOW = -7_000
+"""A place below the log's start."""
+
+_GAP = -8_000
+"""So much of the log less than this is the first place from there on that has no record: a marker, an aborted record."""
 
 partitions = st.sampled_from(KEYS)
 some_partitions = st.lists(partitions, min_size=1, max_size=3, unique=True)
 shares = st.integers(0, _PERCENT)
-starts = st.one_of(shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID, _BEYOND)))
-places = st.one_of(shares, shares, shares, st.sampled_from((OFFSET_BEGINNING, OFFSET_END, _BEYOND)))
+gaps = st.integers(_GAP - _PERCENT, _GAP)
+tails = st.integers(OFFSET_TAIL - 40, OFFSET_TAIL)
+logical = (OFFSET_BEGINNING, OFFSET_END, _BEYOND, _BELOW)
+starts = st.one_of(shares, shares, gaps, tails, st.sampled_from((*logical, OFFSET_STORED, OFFSET_INVALID)))
+places = st.one_of(shares, shares, gaps, tails, st.sampled_from(logical))
 counts = st.integers(1, 30)
 few = st.integers(0, 12)
 faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
@@ -57,11 +66,10 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     pair: Pair
 
-    # Neither an out of range error by policy nor a seek to no offset: which call tells of them is a race in librdkafka, and
-    # tests/parity has both.
+    # No seek to no offset: which call tells of it is a race in librdkafka, and tests/parity has it.
     @initialize(
         isolation=st.sampled_from(ISOLATION),
-        reset=st.sampled_from(("earliest", "earliest", "latest")),
+        reset=st.sampled_from(("earliest", "earliest", "latest", "error")),
         stores=st.booleans(),
         commits=st.booleans(),
         announces_ends=st.sampled_from((True, True, True, False)),
@@ -94,19 +102,26 @@ class ConsumerMachine(RuleBasedStateMachine):
         """The places to read from, as far as it is certain what librdkafka makes of them.
 
         Where it commits by itself it does so while it gives partitions up, and whether one that it takes again begins there is
-        a race. Closing, it stores and commits behind markers that it has fetched ahead, whatever lies before them and was not
-        delivered: so there are no markers where it stores and commits.
+        a race.
         """
         options, where = self.pair.options, []
         for key, place in at:
             unsure = options.commits and key in self.pair.known and place in (OFFSET_STORED, OFFSET_INVALID)
-            if not (key == ("mixed", 0) and options.stores and options.commits):
-                where.append((key, OFFSET_BEGINNING if unsure else self._offset(key, place)))
+            where.append((key, OFFSET_BEGINNING if unsure else self._offset(key, place)))
         return where
 
     def _offset(self, key: Key, place: int) -> int:
         """An offset of a share of the log, or what is no share."""
-        return self.world.ends[key] * place // _PERCENT if 0 <= place <= _PERCENT else place
+        start, end = self.world.starts[key], self.pair.end(key)
+        if 0 <= place <= _PERCENT:
+            return start + (end - start) * place // _PERCENT
+        if place == _BELOW:
+            return start // 2
+        if _GAP - _PERCENT <= place <= _GAP:
+            records = {record.offset for record in self.pair.truth[key]}
+            from_there = range(start + (end - start) * (_GAP - place) // _PERCENT, end)
+            return next((offset for offset in from_there if offset not in records), end)
+        return place
 
     # -- deliveries --------------------------------------------------------------------------------------------------------
 
@@ -225,18 +240,27 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     # -- offsets -----------------------------------------------------------------------------------------------------------
 
-    @rule()
-    def position(self) -> None:
+    @rule(quiet=st.booleans())
+    def position(self, quiet: bool) -> None:
         self._step()
+        if quiet:
+            self.pair.quiet()
         for side in self.pair.sides:
             for answered in side.consumer.position([tp(key) for key in sorted(side.readings)]):
-                reading = side.readings[answered.topic, answered.partition]
                 key = answered.topic, answered.partition
+                reading = side.readings[key]
                 assert answered.error is None
-                place, wanted = (self.pair.next_record(key, offset) for offset in (answered.offset, reading.position))
-                assert place == wanted, f"{side.name}: {answered}, not {reading.position}"
-        level = [tp(key) for key in sorted(self.pair.assigned) if self.pair.is_level(key)]
-        self.pair.both(lambda consumer: consumer.position(level))
+                assert self.pair.may_stand(key, reading, answered.offset), f"{side.name}: {answered}, {reading}"
+        self._see_positions()
+
+    def _see_positions(self) -> None:
+        """Where both are quiet, positions and lag are equal, and exactly where the log says."""
+        quiet = [key for key in sorted(self.pair.assigned) if self.pair.is_quiet(key)]
+        told = self.pair.both(lambda consumer: consumer.position([tp(key) for key in quiet]))
+        for key, (*_, offset, _, _) in zip(quiet, told, strict=True):
+            assert offset == self.pair.stands(key, self.pair.plain.readings[key]), f"{key} stands at {offset}"
+        for key in quiet[:1]:
+            self.pair.both(lambda consumer, key=key: _lag(consumer, key))
 
     @rule(asynchronous=st.booleans())
     def commit(self, asynchronous: bool) -> None:
@@ -279,8 +303,17 @@ class ConsumerMachine(RuleBasedStateMachine):
         low, high = self.pair.both(lambda consumer: consumer.get_watermark_offsets(tp(key), timeout=PATIENCE_SECONDS))
         for side in self.pair.sides:
             cached = side.consumer.get_watermark_offsets(tp(key), cached=True)
-            assert cached[0] in {low, OFFSET_INVALID}
+            # rd_kafka_fetch_reply_handle_partition() keeps what a refusal says, which is -1 for both.
+            assert cached[0] in {low, OFFSET_INVALID, _REFUSED}, f"{side.name}: {cached}, {(low, high)}"
             assert cached[1] <= high
+
+    @rule(key=partitions, place=shares, later=st.integers(-1, 1))
+    def offsets_for_times(self, key: Key, place: int, later: int) -> None:
+        self._step()
+        found = self.pair.truth[key]
+        record = found[min(len(found) - 1, len(found) * place // _PERCENT)] if found else None
+        time = later + (1 if record is None or record.timestamp is None else record.timestamp[1])
+        self.pair.both(lambda consumer: consumer.offsets_for_times([tp(key, max(0, time))], PATIENCE_SECONDS))
 
     def _last_messages(self, number: int) -> dict[str, Message]:
         """By each consumer's name the last record of a partition of which both have delivered the same; empty without one."""
@@ -361,3 +394,9 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     def _step(self) -> None:
         ConsumerMachine.steps += 1
+
+
+def _lag(consumer: RecordedConsumer, key: Key) -> int:
+    _, high = consumer.get_watermark_offsets(tp(key), timeout=PATIENCE_SECONDS)
+    (at,) = consumer.position([tp(key)])
+    return int(high - at.offset) if at.offset >= 0 else OFFSET_INVALID

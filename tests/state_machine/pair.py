@@ -2,8 +2,10 @@
 
 They never wait for each other by time. Each has its own deliveries, of each partition since it was last told where to read,
 and both sequences are what the log holds from there on; one may be longer. What speaks of everything that was delivered (a
-commit of what is stored, the end of a consumer) is called when both have delivered the same: :meth:`Pair.level`. So answers,
-errors and committed offsets are equal, whatever the machine is busy with.
+commit of what is stored, the end of a consumer) is called when both have delivered the same and stand directly before the next
+record, or at the end of the partition: :meth:`Pair.quiet`. So answers, errors, positions and committed offsets are exactly
+equal, whatever the machine is busy with. Between a record and a marker behind it neither is quiet: which call passes the marker
+is a matter of what the broker has sent by then (``rd_kafka_q_serve_rkmessages`` serves what is queued).
 """
 
 from __future__ import annotations
@@ -33,9 +35,12 @@ from tests.support.invariants.checker import check
 from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import RecordedConsumer, recorded
 
-__all__ = ["Options", "Pair", "Take", "by_consume", "by_poll", "tp"]
+__all__ = ["OFFSET_TAIL", "Options", "Pair", "Take", "by_consume", "by_poll", "tp"]
 
 _WAIT_SECONDS = 0.05
+
+OFFSET_TAIL = -2000
+"""librdkafka's RD_KAFKA_OFFSET_TAIL_BASE: so many records less than the end is so much less than this."""
 
 Take: TypeAlias = Callable[[RecordedConsumer, int], Sequence[Message]]
 """Gets a consumer and how many messages are wanted; gives those that came."""
@@ -68,7 +73,9 @@ class Reading:
     """A partition as one consumer reads it since it was last told where.
 
     ``start``: None while only the broker knows. ``told``: how many records had come when the end was told last.
-    ``looked_up``: whether librdkafka asks the broker for the start; see :meth:`Pair.find`.
+    ``looked_up``: whether librdkafka asks the broker for the start; see :meth:`Pair.find`. ``fails``: whether the policy is
+    "error" and applies: one error comes and nothing else; ``error`` is its name once it came. ``passed``: where
+    both stood at the end.
     """
 
     start: int | None
@@ -76,11 +83,14 @@ class Reading:
     came: int = 0
     told: int | None = None
     last: Message | None = None
+    fails: bool = False
+    error: str | None = None
+    passed: int | None = None
 
     @property
     def found(self) -> bool:
         """Whether the start is certainly no longer looked for."""
-        return not self.looked_up or self.came > 0 or self.told is not None
+        return not self.looked_up or self.came > 0 or self.told is not None or self.error is not None
 
     @property
     def position(self) -> int:
@@ -150,6 +160,10 @@ class Pair:
         """Both are closed."""
         if settled:
             self.settle()
+            if self.options.stores and self.options.commits and self.world.marked & set(self.assigned):
+                # rd_kafka_consumer_close() serves what is queued (rd_kafka_op_handle_std), and so commits behind markers that
+                # lie behind records which were never delivered. Ours does not.
+                self.leaves(lambda consumer: consumer.unassign(), list(self.assigned))
         for side in self.sides:
             side.consumer.close()
             side.readings.clear()
@@ -160,8 +174,8 @@ class Pair:
         Without those about positions, commits and errors: these are the model's own, answer by answer, and here the application
         commits what it was never given.
         """
-        read = {key: found for key, found in self._truth.items() if found}
-        oracle = Oracle(read, {key: self.world.ends[key] for key in read})
+        read = {key: found for key, found in self.truth.items() if found}
+        oracle = Oracle(read, {key: self.end(key) for key in read})
         check(self.history, oracle, without=("I8", "I10"))
 
     @property
@@ -169,7 +183,7 @@ class Pair:
         return self.plain.readings.keys()
 
     @property
-    def _truth(self) -> dict[Key, list[Record]]:
+    def truth(self) -> dict[Key, list[Record]]:
         return self.world.truth[self.options.isolation]
 
     # -- commands ----------------------------------------------------------------------------------------------------------
@@ -198,7 +212,8 @@ class Pair:
             if reading.looked_up and (key in self.paused or not self.options.announces_ends):
                 # Nothing would tell when it is found: see find().
                 reading.looked_up = False
-                where[key] = reading.start = self.world.ends[key] if reading.start is None else reading.start
+                reading.fails = False
+                where[key] = reading.start = self.end(key) if reading.start is None else reading.start
         if _raised(self.both(lambda consumer: call(consumer, [tp(*place) for place in where.items()]))):
             return
         for side in self.sides:
@@ -207,9 +222,11 @@ class Pair:
             side.readings |= {key: attrs.evolve(reading) for key, reading in starts.items()}
         self.known |= starts.keys()
         for key, offset in where.items():
-            if offset > self.world.ends[key]:  # the history says where the policy leads, the call did not
+            if offset > self.end(key) or 0 <= offset < self.world.starts[key]:  # the history says where the policy leads
                 at = OFFSET_BEGINNING if self.options.reset == "earliest" else OFFSET_END
                 self.history.add(Sought, self.ours.consumer.name, place=Place(*key, at))
+            elif offset <= OFFSET_TAIL:
+                self.history.add(Sought, self.ours.consumer.name, place=Place(*key, int(starts[key].start or 0)))
         for side in self.sides:
             self._take(side, by_poll, partial(_searching, side))
 
@@ -245,13 +262,18 @@ class Pair:
     def _reading(self, key: Key, offset: int) -> Reading:
         if offset in (OFFSET_INVALID, OFFSET_STORED):
             ((_, _, offset, _, _),) = self.both(lambda consumer: consumer.inner.committed([tp(key)], PATIENCE_SECONDS))
+        start, end = self.world.starts[key], self.end(key)
         if offset == OFFSET_BEGINNING:
-            return Reading(0, looked_up=True)
-        if 0 <= offset <= self.world.ends[key]:
+            return Reading(start, looked_up=True)
+        if offset <= OFFSET_TAIL:
+            return Reading(max(start, end - (OFFSET_TAIL - offset)), looked_up=True)
+        if start <= offset <= end:
             return Reading(offset)
         if offset == OFFSET_END or self.options.reset == "latest":
             return Reading(None, looked_up=True)
-        return Reading(0, looked_up=True)
+        if self.options.reset == "error":
+            return Reading(None, looked_up=True, fails=True)
+        return Reading(start, looked_up=True)
 
     # -- deliveries --------------------------------------------------------------------------------------------------------
 
@@ -269,7 +291,54 @@ class Pair:
     def settle(self) -> None:
         """Before offsets that were stored by themselves are committed, or cannot be caught up with any more."""
         if self.options.stores:
+            self.quiet()
+
+    def quiet(self) -> None:
+        """Each delivers until both have delivered the same and no marker lies between that and the next record, or the end."""
+        self.level()
+        while unquiet := [key for key in self.assigned if key not in self.paused and not self.is_quiet(key)]:
+            for key in unquiet:
+                rest = self._rest(key, self.plain.readings[key])
+                for side in self.sides:
+                    reading = side.readings[key]
+                    self._take(
+                        side,
+                        by_poll,
+                        partial(_to_come, reading, reading.came + 1) if rest else partial(self._passes, side, key),
+                    )
+                    reading.passed = None if rest else self.end(key)
             self.level()
+
+    def _passes(self, side: Side, key: Key) -> int:
+        (at,) = side.consumer.inner.position([tp(key)])
+        return int(at.offset != self.end(key))
+
+    def is_quiet(self, key: Key) -> bool:
+        """Whether both stand at the same record of a partition, directly before the next one or at the end."""
+        reading = self.plain.readings[key]
+        if not self.is_level(key):
+            return False
+        if reading.start is None:
+            return not reading.looked_up or reading.error is not None
+        rest = self._rest(key, reading)
+        stands = reading.start if reading.came == 0 else reading.position
+        return (rest[0].offset if rest else self.end(key)) == stands or (not rest and reading.passed == self.end(key))
+
+    def stands(self, key: Key, reading: Reading) -> int:
+        """The exact position where the partition is quiet."""
+        return reading.position if reading.passed != self.end(key) else reading.passed
+
+    def may_stand(self, key: Key, reading: Reading, position: int) -> bool:
+        """Whether a position passes markers and aborted records at most."""
+        if position == reading.position or reading.start is None:
+            return position == reading.position
+        rest = self._rest(key, reading)
+        stands = reading.start if reading.came == 0 else reading.position
+        return stands < position <= (rest[0].offset if rest else self.end(key))
+
+    def end(self, key: Key) -> int:
+        """The end of a partition as consumers of this isolation level see it."""
+        return self.world.end(key, self.options.isolation)
 
     def level(self) -> None:
         """Each delivers until both have delivered the same."""
@@ -278,23 +347,30 @@ class Pair:
                 self._take(one, by_poll, partial(self._behind, one, other))
 
     def is_level(self, key: Key) -> bool:
-        return self.ours.readings[key].came == self.plain.readings[key].came
+        ours, plain = self.ours.readings[key], self.plain.readings[key]
+        return (ours.came, ours.error) == (plain.came, plain.error)
 
     def _behind(self, one: Side, other: Side) -> int:
         active = one.readings.keys() - self.paused
-        return sum(max(0, other.readings[key].came - one.readings[key].came) for key in active)
+        return sum(
+            max(0, other.readings[key].came - one.readings[key].came)
+            + (other.readings[key].error is not None and one.readings[key].error is None)
+            for key in active
+        )
 
     def pending(self, side: Side, least: int = 0) -> int:
         """How many messages are still to come, until so few are left."""
         return sum(self._pending(key, reading) for key, reading in side.readings.items() if key not in self.paused) - least
 
     def _pending(self, key: Key, reading: Reading) -> int:
+        if reading.fails:
+            return int(reading.error is None)
         left = 0 if reading.start is None else len(self._rest(key, reading))
         return left + (self.options.announces_ends and reading.told != reading.came + left)
 
     def _rest(self, key: Key, reading: Reading) -> list[Record]:
         assert reading.start is not None
-        truth = self._truth[key]
+        truth = self.truth[key]
         return truth[bisect_left(truth, reading.start, key=lambda record: record.offset) + reading.came :]
 
     def _take(self, side: Side, take: Take, wanted: Callable[[], int]) -> None:
@@ -319,18 +395,21 @@ class Pair:
                 assert record == rest[0], f"{side.name}: {record} comes in place of {rest[0]}"
                 reading.came += 1
                 reading.last = message
+            elif reading.fails:
+                assert reading.error is None, f"{shown} comes twice"
+                reading.error = error.name()
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, f"{shown} is no error of the model's"
                 self._note_end(key, reading, message.offset(), shown)
 
     def _note_end(self, key: Key, reading: Reading, offset: int | None, shown: str) -> None:
         """An end may have been told before more was produced."""
-        assert offset in self.world.all_ends[key], f"{shown} never was the end"
+        assert offset in (*self.world.all_ends[key], self.end(key)), f"{shown} never was the end"
         if reading.start is None:
             reading.start = offset
         rest = self._rest(key, reading)
         assert not rest or rest[0].offset >= offset, f"{shown}: the end is told before all has come"
-        if offset == self.world.ends[key]:
+        if offset == self.end(key):
             reading.told = reading.came
 
     # -- what can be compared ----------------------------------------------------------------------------------------------
@@ -346,18 +425,13 @@ class Pair:
 
     def _comparable(self, value: Any) -> Any:
         if isinstance(value, TopicPartition):
-            offset = self.next_record((value.topic, value.partition), value.offset)
-            epoch = value.leader_epoch if offset >= 0 else None  # of no offset it says nothing
-            return value.topic, value.partition, offset, epoch, value.error and value.error.name()
+            epoch = value.leader_epoch if value.offset >= 0 else None  # of no offset it says nothing
+            return value.topic, value.partition, value.offset, epoch, value.error and value.error.name()
         return sorted(map(self._comparable, value), key=repr) if isinstance(value, list) else value
 
-    def next_record(self, key: Key, offset: int) -> int:
-        """The same place, said by the record that comes next: before a marker is no other place than after it."""
-        if offset < 0 or key not in self._truth:
-            return offset
-        found = self._truth[key]
-        index = bisect_left(found, offset, key=lambda record: record.offset)
-        return found[index].offset if index < len(found) else max(offset, self.world.ends[key])
+
+def _to_come(reading: Reading, wanted: int) -> int:
+    return wanted - reading.came
 
 
 def _raised(outcome: Any) -> bool:
@@ -366,4 +440,4 @@ def _raised(outcome: Any) -> bool:
 
 def _searching(side: Side) -> int:
     """How many partitions still look for their start."""
-    return sum(reading.start is None for reading in side.readings.values())
+    return sum(reading.start is None and reading.error is None for reading in side.readings.values())

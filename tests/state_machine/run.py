@@ -11,14 +11,17 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tests.state_machine.broker_world import BrokerWorld, write_world
 from tests.state_machine.machine import ConsumerMachine
 from tests.state_machine.world import World
+from tests.support.kafka_broker import KafkaBroker
 from tests.support.ledger import ledger
 
 __all__ = ["STEPS", "main", "run"]
@@ -57,22 +60,35 @@ def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shr
         raise
 
 
+def _on_a_broker(stack: ExitStack, directory: Path) -> World:
+    broker = KafkaBroker(directory)
+    stack.callback(broker.destroy)
+    broker.start()
+    write_world(broker)
+    return BrokerWorld(broker)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="make state-machine", description=__doc__)
     parser.add_argument("--examples", type=int, default=500)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--broker", action="store_true", help="on a real broker, with transactions on both tiers")
+    parser.add_argument("--as-found", action="store_true", help="show a failing program at once, as long as it is")
     asked = parser.parse_args(arguments)
     number = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
-    with tempfile.TemporaryDirectory() as directory, World(Path(directory) / "tier") as world:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        world = stack.enter_context(_on_a_broker(stack, directory) if asked.broker else World(directory / "tier"))
         machine = type("Machine", (ConsumerMachine,), {"world": world})
         failures = 0
         try:
-            run(machine, examples=asked.examples, number=number, shrinks=True)
+            run(machine, examples=asked.examples, number=number, shrinks=not asked.as_found)
         except Exception as error:
             failures = 1
             print("\n".join([str(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
-        ledger("state-machine", seed=number, examples=asked.examples, steps=ConsumerMachine.steps, failures=failures)
+        what = "state-machine-broker" if asked.broker else "state-machine"
+        ledger(what, seed=number, examples=asked.examples, steps=ConsumerMachine.steps, failures=failures)
     return failures
 
 

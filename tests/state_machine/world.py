@@ -103,6 +103,9 @@ class World:
         self._shim_down = False
         self.truth: dict[str, dict[Key, list[Record]]] = {level: {key: [] for key in KEYS} for level in ISOLATION}
         self.ends: dict[Key, int] = {}
+        self.starts: dict[Key, int] = dict.fromkeys(KEYS, 0)
+        self.marked: set[Key] = {("mixed", 0)}
+        """Partitions that have transactions."""
         self.all_ends: dict[Key, set[int]] = {key: set() for key in KEYS}
 
     def __enter__(self) -> Self:
@@ -178,6 +181,10 @@ class World:
             self.ends[key] = max(self.ends.get(key, 0), ends[key])
             self.all_ends[key].add(self.ends[key])
         return read
+
+    def end(self, key: Key, isolation: str) -> int:
+        """The end of a partition as a consumer of an isolation level sees it: here no transaction is open."""
+        return self.ends[key]
 
     # -- what happens to logs ----------------------------------------------------------------------------------------------
 
