@@ -297,16 +297,13 @@ class Pair:
         """Each delivers until both have delivered the same and no marker lies between that and the next record, or the end."""
         self.level()
         while unquiet := [key for key in self.assigned if key not in self.paused and not self.is_quiet(key)]:
-            for key in unquiet:
-                rest = self._rest(key, self.plain.readings[key])
-                for side in self.sides:
-                    reading = side.readings[key]
-                    self._take(
-                        side,
-                        by_poll,
-                        partial(_to_come, reading, reading.came + 1) if rest else partial(self._passes, side, key),
-                    )
-                    reading.passed = None if rest else self.end(key)
+            key = unquiet[0]
+            reading = self.plain.readings[key]
+            ended, wanted = not self._rest(key, reading), reading.came + 1
+            for side in self.sides:
+                passes = partial(self._passes, side, key) if ended else partial(_to_come, side.readings[key], wanted)
+                self._take(side, by_poll, passes)
+                side.readings[key].passed = self.end(key) if ended else None
             self.level()
 
     def _passes(self, side: Side, key: Key) -> int:
