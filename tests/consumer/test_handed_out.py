@@ -193,3 +193,43 @@ def test_a_slice_that_ends_where_the_one_before_was_left_is_stored(store: Store)
         hand_out(handed_out)
         assert handed_out.settle() == ([given[-1]], [])
     assert [message.partition() for message in store.stored] == [0, 1]
+
+
+def end(partition: int = 0) -> Message:
+    return Message(topic="t", partition=partition, offset=9, error=KafkaError(KafkaError._PARTITION_EOF))
+
+
+def test_a_partition_is_unfollowed_until_more_is_asked_for(handed_out: HandedOut) -> None:
+    begin(handed_out, messages(2))
+    handed_out.store()
+    assert handed_out.unfollowed == {("t", 0)}
+    assert handed_out.follow() == {("t", 0)}
+    assert handed_out.unfollowed == set()
+
+
+@pytest.mark.parametrize("of_one_partition", [True, False])
+def test_a_partition_whose_end_was_told_is_not_unfollowed(handed_out: HandedOut, store: Store, of_one_partition: bool) -> None:
+    one, two = messages(2)
+    begin(handed_out, [one, two, end()], of_one_partition=of_one_partition)
+    hand_out(handed_out)
+    hand_out(handed_out)
+    assert handed_out.settle() == ([two], [])
+    assert store.stored[-1] is two
+    assert handed_out.unfollowed == set()
+
+
+def test_the_end_of_one_partition_says_nothing_of_another(handed_out: HandedOut) -> None:
+    begin(handed_out, [*messages(1, 0), *messages(1, 1), end(1)], of_one_partition=False)
+    hand_out(handed_out)
+    hand_out(handed_out)
+    handed_out.settle()
+    assert handed_out.unfollowed == {("t", 0)}
+
+
+def test_knows_of_which_partitions_records_wait(handed_out: HandedOut) -> None:
+    begin(handed_out, [*messages(1, 0), *messages(1, 1), end(0)], of_one_partition=False)
+    assert handed_out.waiting_keys == {("t", 1)}
+    hand_out(handed_out)
+    assert handed_out.waiting_keys == set()
+    handed_out.settle()
+    assert handed_out.waiting_keys == set()

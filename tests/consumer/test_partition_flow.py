@@ -153,3 +153,32 @@ def test_a_flow_keeps_the_bounds_that_its_reader_learnt_last() -> None:
     flow.reader = cast("Any", reader)
     flow.detach()
     assert (flow.reader, flow.bounds, flow.offsets) == (None, reader.offsets, reader.offsets)
+
+
+def test_a_position_follows_the_inner_consumer_forward_only() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    assert not flow.inner_stands_at(topic_partition("t", 0, OFFSET_INVALID, -1))
+    assert flow.inner_stands_at(topic_partition("t", 0, 8, 2))
+    assert (flow.handed.offset, flow.handed.leader_epoch) == (8, 2)
+    assert not flow.inner_stands_at(topic_partition("t", 0, 7, 2))
+
+
+def test_an_inner_position_that_a_log_left_behind_moves_nothing() -> None:
+    """The log begins anew: records from its start are delivered while librdkafka still tells the higher position."""
+    flow = PartitionFlow("t", 0, 5)
+    assert flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
+    flow.position = 3
+    assert not flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
+    assert flow.position == 3
+    flow.goes_by(Route.BROKER)
+    assert flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
+
+
+def test_a_position_that_the_broker_passed_is_not_set_back() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.gathered_to(8, 0)
+    assert flow.handed_out()
+    flow.position = 20
+    assert not flow.handed_out()
+    assert flow.position == 20
+    assert not flow.pass_over()

@@ -8,10 +8,14 @@ from uuid import uuid4
 
 import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.consumer.handed_out import HandedOut
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.passed_markers import PassedMarkers
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.faults.streams import Segment, Transactions, write_stream
 from tests.support.embedded_topics import (
@@ -75,7 +79,7 @@ def opened(kind: str, cluster: EmbeddedCluster, group: str, topic: str = "aborte
     return consumer
 
 
-def asked(consumer: Any, way: str, wanted: int = 100) -> list[confluent_kafka.Message]:
+def asked(consumer: Any, way: str, wanted: int = 100) -> list[Message]:
     """One call that delivers."""
     if way == "consume":
         return list(consumer.consume(wanted, 0.1))
@@ -165,3 +169,73 @@ def test_a_marker_is_passed_by_the_next_call_that_delivers(kind: str, cluster: E
     consumer.seek(TopicPartition("aborted-end", 0, 0))
     assert position(consumer) == OFFSET_INVALID
     consumer.close()
+
+
+class Inner:
+    """Where the inner consumer stands; counts what it was asked for."""
+
+    def __init__(self) -> None:
+        self.offset = OFFSET_INVALID
+        self.asked: list[TopicPartition] = []
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        self.asked = partitions
+        return [TopicPartition(tp.topic, tp.partition, self.offset) for tp in partitions]
+
+
+def flows_of(count: int) -> SubscriptionState:
+    flows = SubscriptionState()
+    for partition in range(count):
+        flows.add(PartitionFlow("t", partition, 0))
+    return flows
+
+
+def markers(flows: SubscriptionState, inner: Inner, stored: list[PartitionFlow]) -> PassedMarkers:
+    return PassedMarkers(flows, HandedOut(None), inner.position, stored.extend)
+
+
+def record(partition: int) -> Message:
+    return Message(topic="t", partition=partition, offset=3)
+
+
+def test_a_partition_of_which_a_record_waits_stays() -> None:
+    flows, inner, stored = flows_of(2), Inner(), list[PartitionFlow]()
+    inner.offset = 7
+    markers(flows, inner, stored).look([record(0)])
+    assert [(flow.partition, flow.position) for flow in flows] == [(0, OFFSET_INVALID), (1, 7)]
+    assert [flow.partition for flow in stored] == [1]
+
+
+def test_partitions_past_a_thousand_take_turns() -> None:
+    flows, inner = flows_of(2_500), Inner()
+    looking = markers(flows, inner, [])
+    seen = []
+    for _ in range(5):
+        looking.look([])
+        assert len(inner.asked) == 1_000
+        seen += [tp.partition for tp in inner.asked]
+    assert set(seen[:3_000]) == set(range(2_500))
+
+
+def test_a_commit_looks_once_after_the_inner_consumer_was_polled() -> None:
+    flows, inner, stored = flows_of(1), Inner(), list[PartitionFlow]()
+    looking = markers(flows, inner, stored)
+    inner.offset = 7
+    looking.before_commit([])
+    assert not stored
+    looking.unseen = True
+    looking.before_commit([])
+    assert [flow.position for flow in stored] == [7]
+    inner.offset = 8
+    looking.before_commit([])
+    assert [flow.position for flow in stored] == [7]
+
+
+def test_nothing_is_looked_at_while_the_inner_consumer_closes() -> None:
+    """Closing, librdkafka serves markers behind records that nobody gets."""
+    flows, inner, stored = flows_of(1), Inner(), list[PartitionFlow]()
+    looking = markers(flows, inner, stored)
+    looking.before_close([])
+    inner.offset = 7
+    looking.before_loss(flows, [])
+    assert not stored
