@@ -5,7 +5,7 @@
     KEY=VALUE        a setting; refused where KEY names a secret
     KEY=@FILE        a secret, read from a file; its last line end is left out
     KEY=env:NAME     a secret, read from an environment variable
-    @FILE            settings from a file, secrets included: lines KEY=VALUE; blank lines and lines that begin with # are left out
+    @FILE            settings from a file, secrets included: lines KEY=VALUE; blank lines and # lines are left out
 
 ``@FILE`` and ``env:NAME`` as values mean this for secrets alone. Any other setting is taken as it is written.
 """

@@ -14,10 +14,6 @@ from tests.support.mock_cluster import mock_cluster
 pytestmark = pytest.mark.embedded
 
 
-def test_settings_are_key_and_value() -> None:
-    assert parse_settings(["a=b", "c=d=e", "f="]) == {"a": "b", "c": "d=e", "f": ""}
-
-
 @pytest.mark.parametrize("tls", [False, True])
 def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
     options: list[str] = []
