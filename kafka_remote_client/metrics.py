@@ -51,7 +51,11 @@ METRICS: dict[str, str] = {
     "remote-fetch-handovers-total": "Times a partition went to the broker because its tiered data was read.",
     "remote-fetch-records-total": "Records delivered from the store.",
     "remote-fetch-record-bytes-total": "Bytes of keys, values and headers decoded from the store.",
-    "remote-fetch-over-read-bytes-total": "Bytes received that gave no record: retried, skipped, discarded.",
+    "remote-fetch-over-read-bytes-total": (
+        "Of the bytes received, those that no delivered record block was decoded from: batches before the first offset wanted "
+        "(an index entry points to one) or from the end on; ranges and blocks that were read ahead and dropped by a seek, "
+        "revocation or close; failed attempts, and what a retry receives again."
+    ),
     "remote-fetch-segment-total": "Segments opened; one that is left and opened again counts again.",
     "remote-fetch-segment-bytes-total": "Their sizes, as Kafka wrote them; how much of them was read is not in it.",
     "remote-fetch-location-request-total": "Locations asked for.",
@@ -160,6 +164,10 @@ class FetchMetrics:
         with self._lock:
             self._totals["remote-fetch-segment-total"] += 1
             self._totals["remote-fetch-segment-bytes-total"] += size
+
+    def over_read(self, size: int) -> None:
+        """Counts bytes that were received for nothing."""
+        self.add("remote-fetch-over-read-bytes-total", size)
 
     def fallback(self, reason: str) -> None:
         """Counts one fallback to the broker under its reason."""

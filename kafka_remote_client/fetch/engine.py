@@ -215,13 +215,12 @@ class FetchEngine:
         return self._admission.decide(read, error, relocated=relocated)
 
     def retry_later(self, reader: RemoteReader, read: RangeRead, error: DirectFetchError) -> None:
-        """Makes the range wait for another attempt; what was verified of it counts as over-read once it is read again."""
+        """Makes the range wait for another attempt."""
         pause = policy.retry_pause(error, read.attempts, self._clock.jitter())
         read.drop()
         read.status = RangeStatus.WAITING
         read.error = None
         read.not_before = self._clock.monotonic() + pause
-        self.metrics.add("remote-fetch-over-read-bytes-total", read.filled)
         self._turns.add_later(reader, read.not_before)
         self._work.notify()
 
@@ -353,6 +352,7 @@ class FetchEngine:
         with self._locked_for(task.reader):
             if self._flying.pop(task, None) is None:  # given up meanwhile: nobody waits for these bytes
                 self._stuck -= 1
+                self.metrics.over_read(transfer.filled)
                 return
             self._landed(task, transfer, seconds, error)
         self._decode(task.reader)
@@ -361,7 +361,7 @@ class FetchEngine:
         self._admission.landed(task, seconds, error, in_flight=len(self._flying) + 1, now=self.now())
         task.reader.landed(task, transfer, error)
         if not task.reader.owns(task.grant):
-            task.read.drop()
+            self.metrics.over_read(task.read.abandon())
         self._turns.add(task.reader)
         self._work.notify()
 

@@ -37,6 +37,9 @@ class RangeStatus(Enum):
 class RangeRead:
     """One range. ``filled`` bytes were received into the lease's buffer, ``verified`` of the range's bytes were decoded.
 
+    ``received`` is what the last attempt brought, until :meth:`over_read` has accounted for it. ``block_bytes`` are the bytes
+    that each block of the last decoding was made of.
+
     ``needs`` is the memory that was taken for it and its records, 0 before. Another attempt takes no more: what landed behind
     it waits for it and may fill the rest.
     """
@@ -49,12 +52,27 @@ class RangeRead:
     lease: Lease | None = None
     filled: int = 0
     verified: int = 0
+    received: int = 0
+    accounted: int = 0
+    block_bytes: list[int] = attrs.field(factory=list)
     not_before: float = 0.0
     error: DirectFetchError | None = None
 
     @property
     def size(self) -> int:
         return self.granted.range.size
+
+    def over_read(self) -> int:
+        """Bytes of the last attempt that were not decoded for the first time."""
+        over = self.received - (self.verified - self.accounted)
+        self.received, self.accounted = 0, self.verified
+        return over
+
+    def abandon(self) -> int:
+        """Gives the range up: its memory is free. The bytes of the last attempt, which were received for nothing."""
+        self.drop()
+        over, self.received = self.received, 0
+        return over
 
     def drop(self) -> None:
         """The range itself needs its memory no more."""
@@ -86,6 +104,7 @@ class GrantRead:
         self.ranges = [RangeRead(granted) for granted in location.ranges]
         self.decoded = 0
         self._carry = b""
+        self._unneeded = 0
 
     @property
     def head(self) -> RangeRead | None:
@@ -148,15 +167,16 @@ class GrantRead:
         Raises CorruptRecordError or UnsupportedFormatError after what is sound before the damage was yielded; ``read.verified``
         then says where to continue.
         """
+        read.block_bytes.clear()
         buffer = read.lease.buffer if read.lease is not None else None
         data = memoryview(buffer or b"")[read.verified : read.filled]
         if self._carry:
             # Only the batch that is carried is put together: the range itself stays where it is.
             needed = _missing(self._carry, data)
-            block, consumed = self._feed_carried(data[:needed], borrow=borrow)
+            block, consumed = self._feed(read, memoryview(self._carry + bytes(data[:needed])), borrow=borrow)
             if consumed == 0 and needed < len(data):  # less than was thought is a batch, and says what is wrong with it
                 needed = len(data)
-                block, consumed = self._feed_carried(data, borrow=borrow)
+                block, consumed = self._feed(read, memoryview(self._carry + bytes(data)), borrow=borrow)
             if consumed == 0:
                 data = memoryview(self._carry + bytes(data))
             else:
@@ -167,7 +187,7 @@ class GrantRead:
                 if len(block):
                     yield block
         while len(data) and not self._carry:
-            block, consumed = self.completed.feed(data, borrow=borrow)
+            block, consumed = self._feed(read, data, borrow=borrow)
             if consumed == 0:
                 break
             data = data[consumed:]
@@ -177,8 +197,30 @@ class GrantRead:
         if read.status is RangeStatus.LANDED and read.filled == read.size:
             self._close(read, data)
 
-    def _feed_carried(self, data: memoryview, *, borrow: bool) -> tuple[RecordBlock, int]:
-        return self.completed.feed(memoryview(self._carry + bytes(data)), borrow=borrow)
+    def abandon(self, decoding: RangeRead | None) -> int:
+        """Gives up all ranges but those in flight and the one that is ``decoding``; the bytes received for nothing."""
+        over = 0 if decoding is not None and decoding is self.head else self.carried
+        for read in self.ranges:
+            if read.status is not RangeStatus.FLYING and read is not decoding:
+                over += read.abandon()
+        return over
+
+    @property
+    def carried(self) -> int:
+        """Bytes of the batch that the end of the last range has cut, which wait for the next range."""
+        return len(self._carry)
+
+    def unneeded(self) -> int:
+        """Bytes decoded since the last call of batches that no record was wanted of."""
+        before, self._unneeded = self._unneeded, self.completed.unneeded_bytes
+        return self._unneeded - before
+
+    def _feed(self, read: RangeRead, data: memoryview, *, borrow: bool) -> tuple[RecordBlock, int]:
+        before = self.completed.unneeded_bytes
+        block, consumed = self.completed.feed(data, borrow=borrow)
+        if len(block):
+            read.block_bytes.append(consumed - (self.completed.unneeded_bytes - before))
+        return block, consumed
 
     def _close(self, read: RangeRead, tail: memoryview) -> None:
         """A batch that the range's end cuts is completed from the next range; after the last one nobody can."""

@@ -69,8 +69,12 @@ class RangeTask:
 
 @attrs.frozen(eq=False)
 class ReadyBlock:
-    """Decoded records that wait to be taken, and what they hold of the memory: ``extra`` bytes beside a share of ``lease``."""
+    """Decoded records that wait to be taken, and what they hold of the memory: ``extra`` bytes beside a share of ``lease``.
+
+    ``source_bytes`` is the size of the batches that they were decoded from.
+    """
 
     block: RecordBlock
     extra: int
     lease: Lease | None
+    source_bytes: int = 0

@@ -77,6 +77,7 @@ class RemoteReader(RecordForms):
         self._relocated = False
         self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
+        self._decoding_carried = 0
         self._ready: deque[ReadyBlock] = deque()
         self._taken: ReadyBlock | None = None
         self._using: tuple[int, float] | None = None  # bytes of the block taken last, and when it was taken
@@ -135,6 +136,7 @@ class RemoteReader(RecordForms):
             self._used()
             self._drop_grants()
             while self._ready:
+                self._engine.metrics.over_read(self._ready[0].source_bytes)
                 self._give_back(self._ready.popleft())
             self._engine.announce(self)
             self._engine.forget(self)
@@ -279,6 +281,7 @@ class RemoteReader(RecordForms):
     def landed(self, task: RangeTask, transfer: Transfer | None, error: DirectFetchError | None) -> None:
         """A range's attempt is over. Its turn to be decoded, or its failure to be acted on, comes in position order."""
         task.read.filled = transfer.filled if transfer else task.read.verified
+        task.read.received = transfer.filled if transfer else 0
         task.read.error = error
         task.read.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED
 
@@ -290,16 +293,18 @@ class RemoteReader(RecordForms):
         if head is None or head.status not in (RangeStatus.LANDED, RangeStatus.FAILED):
             return None
         self._decoding = head
+        self._decoding_carried = self._grants[0].carried
         return self._grants[0], head
 
     def end_decode(self, grant: GrantRead, read: RangeRead, blocks: list[RecordBlock], error: DirectFetchError | None) -> None:
         """What a range gave: blocks in order, then perhaps damage."""
         self._decoding = None
         if self.state is not ReaderState.READING or not self._grants or self._grants[0] is not grant:
-            read.drop()
+            self._engine.metrics.over_read(read.abandon() + self._decoding_carried)
             return
-        for block in blocks:
-            self._ready.append(self._held(block, read))
+        for block, size in zip(blocks, read.block_bytes, strict=True):
+            self._ready.append(self._held(block, read, size))
+        self._engine.metrics.over_read(read.over_read() + grant.unneeded())
         self.next_offset = max(self.next_offset, grant.completed.next_fetch_offset)
         if grant.completed.last_leader_epoch != UNKNOWN_EPOCH:
             self.leader_epoch = grant.completed.last_leader_epoch
@@ -311,12 +316,12 @@ class RemoteReader(RecordForms):
         self._end_where_drained()
         self._engine.announce(self)
 
-    def _held(self, block: RecordBlock, read: RangeRead) -> ReadyBlock:
+    def _held(self, block: RecordBlock, read: RangeRead, source_bytes: int) -> ReadyBlock:
         """Accounts for a block: what it needs beyond the range's own memory, which it shares where it refers to it."""
         lease = read.lease.share() if self.borrow and read.lease is not None else None
         extra = max(0, block.nbytes - lease.size) if lease else block.nbytes
         self._engine.memory.force(extra)
-        return ReadyBlock(block, extra, lease)
+        return ReadyBlock(block, extra, lease, source_bytes)
 
     def _give_back(self, ready: ReadyBlock) -> None:
         self._engine.give_back(ready.extra)
@@ -372,9 +377,7 @@ class RemoteReader(RecordForms):
     def _drop_grants(self) -> None:
         """Forgets all grants. Buffers of ranges still flying or being decoded come back when that ends."""
         for grant in self._grants:
-            for read in grant.ranges:
-                if read.status is not RangeStatus.FLYING and read is not self._decoding:
-                    read.drop()
+            self._engine.metrics.over_read(grant.abandon(self._decoding))
         self._grants.clear()
         self._after = None
         self._ahead_failed = False

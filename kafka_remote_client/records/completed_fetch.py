@@ -32,6 +32,8 @@ MAX_FEED = 1 << 30
 class FetchState:
     """Where a read stands: position, epoch, chain and filter. Batches go in, in position order; blocks come out.
 
+    ``unneeded_bytes`` counts what was consumed of batches that lie wholly before the fetch offset or from the end offset on.
+
     ``expected_offset`` is where the next batch has to begin, ANY_OFFSET where that is not known. ``must_cover`` = the first
     batch may not begin after ``next_fetch_offset``. A block ends early once its memory reaches ``block_bytes``: decompressed
     data and columns.
@@ -46,6 +48,7 @@ class FetchState:
     must_cover: bool = False
     last_leader_epoch: int = UNKNOWN_EPOCH
     needed: int = 0
+    unneeded_bytes: int = 0
 
     def feed(self, data: memoryview, *, copies: bool) -> tuple[RecordBlock, int]:
         """Decodes the whole batches at the front of ``data``; see :meth:`CompletedFetch.feed`."""
@@ -64,15 +67,26 @@ class FetchState:
             max_decompressed_bytes=self.rules.max_decompressed_bytes,
             block_bytes=self.block_bytes,
         )
+        before = self._bytes_before(batches)
         done, fault = self._decode(data, batches, builder)
         if done == 0 and fault:
             raise fault_error(fault, batches[0].position, batches[0].base_offset)
         consumed = 0
         if done:
             consumed = batches[done - 1].end
+            in_bounds = batches.count_below(self.end_offset)
+            after = consumed - batches[in_bounds].position if done > in_bounds else 0
+            self.unneeded_bytes += min(before + after, consumed)
             self.expected_offset = batches[done - 1].last_offset + 1
             self.must_cover = False
         return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
+
+    def _bytes_before(self, batches: BatchList) -> int:
+        """Bytes of the batches at the front that end before the fetch offset: what an index entry points to begins earlier."""
+        for index in range(len(batches)):
+            if batches[index].last_offset >= self.next_fetch_offset:
+                return batches[index].position
+        return batches[len(batches) - 1].end if len(batches) else 0
 
     def _decode(self, data: memoryview, batches: BatchList, builder: ColumnBuilder) -> tuple[int, int]:
         """Returns how many batches are done, and what is wrong with the next one (NONE also where the block is full)."""
@@ -174,6 +188,11 @@ class CompletedFetch:
     def needed(self) -> int:
         """Size in bytes of the batch that the last feed found cut off, so that a caller can widen its range; 0 = not known."""
         return self._state.needed
+
+    @property
+    def unneeded_bytes(self) -> int:
+        """Bytes consumed so far of batches that lie wholly before the fetch offset, or from the end offset on."""
+        return self._state.unneeded_bytes
 
     def feed(self, data: memoryview | bytes | bytearray, *, borrow: bool = False) -> tuple[RecordBlock, int]:
         """Decodes the whole batches at the front of ``data``; returns their records and how many bytes they took.
