@@ -5,6 +5,7 @@ partitions         are
 =================  =======================================================================================================
 ``orders`` 0 to 3  mostly in the tier; the log start lies in a segment. 0 ends with an aborted transaction, 1 with records,
                    2 with nothing but aborted transactions on both tiers, 3 with an open transaction
+``aborted`` 0      as ``orders`` 2, and nothing is produced behind it
 ``mixed`` 0        two producers' transactions side by side, compressed
 ``fresh`` 0        committed and aborted transactions in the local log alone
 ``empty`` 0        without a record, until one is produced
@@ -24,7 +25,7 @@ from confluent_kafka import Producer
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.server import Shim
-from tests.state_machine.world import ISOLATION, KEYS, PATIENCE_SECONDS, World
+from tests.state_machine.world import ABORTED, ISOLATION, KEYS, PATIENCE_SECONDS, World
 from tests.support.history import Key
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import direct, settings, shim_before
@@ -74,12 +75,13 @@ class _Writer:
 
 def write_world(broker: KafkaBroker) -> None:
     """Writes the topics; see the module."""
-    for topic, partitions in (("orders", 4), ("mixed", 1)):
+    for topic, partitions in (("orders", 4), ("aborted", 1), ("mixed", 1)):
         broker.create_topic(topic, partitions=partitions, segment_bytes=_SEGMENT_BYTES)
     for topic in ("fresh", "empty"):
         broker.create_topic(topic, tiered=False, retention_ms="-1")
     for partition in range(4):
         _write_orders(_Writer(broker, ("orders", partition)), partition)
+    _write_orders(_Writer(broker, ABORTED), 2)
     _write_mixed(broker)
     local = _Writer(broker, ("fresh", 0))
     local.records(5)
@@ -91,7 +93,8 @@ def write_world(broker: KafkaBroker) -> None:
     for partition in range(3):
         broker.delete_records("orders", _DELETED_BEFORE, partition)
     broker.wait_until_tiered("orders", *range(4))
-    broker.wait_until_tiered("mixed")
+    for topic in ("aborted", "mixed"):
+        broker.wait_until_tiered(topic)
 
 
 def _write_orders(writer: _Writer, partition: int) -> None:
@@ -151,7 +154,7 @@ class BrokerWorld(World):
         self._stable = ends["read_committed"][_OPEN]
         assert self._stable < ends["read_uncommitted"][_OPEN], "a transaction is open"
         tiered = [key for key in KEYS if self._broker.offsets(*key).earliest_local > self.starts[key]]
-        assert tiered == [key for key in KEYS if key[0] in ("orders", "mixed")]
+        assert tiered == [key for key in KEYS if key[0] in ("orders", "aborted", "mixed")]
         self._newest = self._stack.enter_context(self._reader(isolation_level="read_uncommitted"))
         self._producer = Producer({"bootstrap.servers": self._broker.bootstrap_servers, "log_level": 0})
         return self
@@ -162,7 +165,7 @@ class BrokerWorld(World):
 
     def produce(self, key: Key, count: int) -> None:
         """New records at the end of a partition; behind an open transaction nobody would see all of them."""
-        if key == _OPEN:
+        if key in (_OPEN, ABORTED):
             return
         start = self.ends[key]
         for number in range(count):

@@ -92,5 +92,6 @@ BUGS = (
         _CONSUMER + "assigned_consumer:AssignedConsumer._take_back",
         _keeps_what_was_gathered,
     ),
+    Bug("markers are never passed", _CONSUMER + "passed_markers:PassedMarkers._pass", _forgets),
     Bug("what is handed out is not stored", _CONSUMER + "handed_out:HandedOut.store", _forgets),
 )

@@ -5,6 +5,7 @@ partitions         are
 =================  =======================================================================================================
 ``orders`` 0 to 3  segments of a few batches in the tier, and a few records in the broker's local log
 ``mixed`` 0        every codec, transactions across segments, of which some are aborted (``tests.faults.streams``)
+``aborted`` 0      in the tier alone; it ends with aborted transactions, and nothing is produced behind them
 ``fresh`` 0        in the broker's local log alone, until the world archives
 ``empty`` 0        without a record, until one is produced
 =================  =======================================================================================================
@@ -29,16 +30,23 @@ from kafka_remote_client.model import EpochEntry, TopicIdPartition
 from kafka_remote_client.shim.archiver import _ActiveSegment
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, error
-from tests.faults.streams import _topic_id, mixed_segments, write_stream
+from tests.faults.streams import Segment, Transactions, _topic_id, mixed_segments, write_stream
 from tests.support.embedded_topics import direct_settings, plain_settings, records
 from tests.support.history import Key, Record
 from tests.support.scripted_peer import CERTIFICATE
 
-__all__ = ["FAULTS", "ISOLATION", "KEYS", "PATIENCE_SECONDS", "World"]
+__all__ = ["ABORTED", "FAULTS", "ISOLATION", "KEYS", "PATIENCE_SECONDS", "World"]
 
 ISOLATION = ("read_committed", "read_uncommitted")
 PATIENCE_SECONDS = 60.0
-KEYS: tuple[Key, ...] = (*(("orders", partition) for partition in range(4)), ("mixed", 0), ("fresh", 0), ("empty", 0))
+KEYS: tuple[Key, ...] = (
+    *(("orders", partition) for partition in range(4)),
+    ("mixed", 0),
+    ("aborted", 0),
+    ("fresh", 0),
+    ("empty", 0),
+)
+ABORTED: Key = ("aborted", 0)
 _SECRET = b"a secret of the state machine"
 _BATCH = 6
 _ORDERS = 54
@@ -78,6 +86,16 @@ def _flipped(data: bytes) -> bytes:
     return data[:at] + bytes((data[at] ^ 4,)) + data[at + 1 :]
 
 
+def _aborted_at_the_end() -> list[Segment]:
+    log = Transactions()
+    for commit in (True, False, True, False, False):
+        for _ in range(3):
+            log.records(8, producer=100, size=60)
+        (log.commit if commit else log.abort)(100)
+        log.roll()
+    return log.segments
+
+
 FAULTS: Mapping[str, Answer] = {
     "error": error(500, "InternalError"),
     "refused": error(403, "AccessDenied"),
@@ -104,7 +122,7 @@ class World:
         self.truth: dict[str, dict[Key, list[Record]]] = {level: {key: [] for key in KEYS} for level in ISOLATION}
         self.ends: dict[Key, int] = {}
         self.starts: dict[Key, int] = dict.fromkeys(KEYS, 0)
-        self.marked: set[Key] = {("mixed", 0)}
+        self.marked: set[Key] = {("mixed", 0), ABORTED}
         """Partitions that have transactions."""
         self.all_ends: dict[Key, set[int]] = {key: set() for key in KEYS}
 
@@ -123,16 +141,13 @@ class World:
         shim: Any = self.cluster._shim
         shim._loop.set_debug(False)  # by -X dev it notes a traceback for each callback, which is half of what it does
         self.origin.objects = _Files(self.cluster.directory)  # type: ignore[assignment] # nobody changes it
-        archiver: Any = self.cluster._archiver
         for partition in range(4):
             made = records(_ORDERS, f"orders-{partition}")
             for start in range(0, _ORDERS, _BATCH):
                 self.cluster.produce("orders", made[start : start + _BATCH], partition=partition)
         self.cluster.archive()
-        stream = write_stream(self.cluster, "mixed", mixed_segments(0), local=0)
-        mixed = TopicIdPartition(_topic_id(self.cluster, "mixed"), "mixed", 0)
-        # What the mock holds in place of the stream is not to be copied to the tier.
-        archiver._active[mixed] = _ActiveSegment(next_offset=stream.tiered_end, lineage=[EpochEntry(0, 0)])
+        self._write("mixed", mixed_segments(0))
+        self._write("aborted", _aborted_at_the_end())
         self.cluster.produce("mixed", records(20, "mixed"))
         self.cluster.produce("fresh", records(30, "fresh"))
         with_topic = self.cluster.producer()
@@ -148,6 +163,13 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _write(self, topic: str, segments: list[Segment]) -> None:
+        """Writes a stream to the tier. What the mock holds in place of it is not copied there."""
+        stream = write_stream(self.cluster, topic, segments, local=0)
+        archiver: Any = self.cluster._archiver
+        written = TopicIdPartition(_topic_id(self.cluster, topic), topic, 0)
+        archiver._active[written] = _ActiveSegment(next_offset=stream.tiered_end, lineage=[EpochEntry(0, 0)])
 
     @contextmanager
     def _reader(self, **more: object) -> Iterator[confluent_kafka.Consumer]:
@@ -189,7 +211,9 @@ class World:
     # -- what happens to logs ----------------------------------------------------------------------------------------------
 
     def produce(self, key: Key, count: int) -> None:
-        """New records at the end of a partition."""
+        """New records at the end of a partition, but not behind the transactions that ``aborted`` ends with."""
+        if key == ABORTED:
+            return
         topic, partition = key
         start = self.ends[key]
         offsets = self.cluster.produce(topic, records(count, f"{topic}-{partition} from {start}"), partition=partition)
