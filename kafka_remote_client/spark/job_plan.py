@@ -2,7 +2,8 @@
 
 Theory of operation. The ranges of a query come with the segments that were learnt of; between known segments lie stretches of
 which only the length in offsets is known. A segment that is known costs a GET for each range of it. A stretch is taken for
-segments like the known ones of its partition, or of all, and all that follows from it is an estimate::
+segments like its neighbours; where a partition has no known segment, like those of all partitions. All that follows from it is
+an estimate::
 
     segments   |--s1--|--s2--|......?......|--s9--|        local tail
     splits     [------|-------------|-------------|---------)
@@ -26,7 +27,7 @@ import attrs
 
 from kafka_remote_client.spark.job_figures import JobFigures, Prices, counted_figures, side_by_side
 from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan, Split
+from kafka_remote_client.spark.planning import Gap, OffsetRange, SegmentSpan, Split, tiles
 
 __all__ = ["Assumptions", "JobPlan", "PartitionPlan", "estimate_job"]
 
@@ -120,7 +121,7 @@ def estimate_job(
     exact = True
     for found in ranges:
         own = by_partition.get(found.topic_partition, ())
-        stretches = list(_stretches(found, _typical(found.segments, assumptions) if found.segments else typical))
+        stretches = list(_stretches(found, typical))
         costs_here = _costs(own, stretches, found.range_bytes or assumptions.range_bytes)
         opened = sum(stretch.segments for stretch in stretches)
         read = sum(cost.tiered_bytes for cost in costs_here)
@@ -191,21 +192,25 @@ def _tiered_end(found: OffsetRange) -> int:
     return max((span.end for span in found.segments), default=found.start)
 
 
-def _stretches(found: OffsetRange, usual: _Segment) -> Iterator[_Stretch]:
-    """Tiles the tiered part of a range."""
+def _stretches(found: OffsetRange, elsewhere: _Segment) -> Iterator[_Stretch]:
+    """Tiles the tiered part of a range. ``elsewhere``: the usual segment where none of this partition is known."""
     end = min(found.end, _tiered_end(found))
-    at = found.start
-    for span in found.segments:
-        start, until = max(at, span.start), min(span.end, end)
-        if start >= until:
-            continue
-        if at < start:
-            yield _unknown(at, start, usual)
-        size = span.size_in_bytes * (until - start) // (span.end - span.start)
-        yield _Stretch(start, until, size, 1, span.size_in_bytes, known=True, usual=usual)
-        at = until
-    if at < end:
-        yield _unknown(at, end, usual)
+    for tile in tiles(found.start, end, found.segments):
+        if isinstance(tile, Gap):
+            yield _unknown(tile.start, tile.end, _between(tile, elsewhere))
+        else:
+            start, until, span = tile
+            usual = _Segment(span.end - span.start, span.size_in_bytes)
+            size = span.size_in_bytes * (until - start) // (span.end - span.start)
+            yield _Stretch(start, until, size, 1, span.size_in_bytes, known=True, usual=usual)
+
+
+def _between(gap: Gap, elsewhere: _Segment) -> _Segment:
+    """The segments that a gap is taken for: of the mean size of its neighbours, and of their mean bytes per offset."""
+    if not gap.density:
+        return elsewhere
+    size = sum(span.size_in_bytes for span in gap.neighbours) / len(gap.neighbours)
+    return _Segment(size / gap.density, size)
 
 
 def _unknown(start: int, end: int, usual: _Segment) -> _Stretch:

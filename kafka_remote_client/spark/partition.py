@@ -10,13 +10,14 @@ __all__ = ["KafkaRemotePartition"]
 
 
 class KafkaRemotePartition(InputPartition):
-    """One split: a partition's name, two offsets, a size. No location."""
+    """One split: a partition's name, two offsets, a size, and what the driver knows about the tier. No location."""
 
     def __init__(self, split: Split) -> None:
-        super().__init__((*split.topic_partition, split.start, split.end, split.size_in_bytes))
+        told = (split.tiered_end, split.tier_failure, split.max_broker_bytes)
+        super().__init__((*split.topic_partition, split.start, split.end, split.size_in_bytes, *told))
 
     @property
     def split(self) -> Split:
         """What a task reads."""
-        topic, partition, start, end, size = self.value
-        return Split(TopicPartition(topic, partition), start, end, size)
+        topic, partition, *more = self.value
+        return Split(TopicPartition(topic, partition), *more)

@@ -7,8 +7,8 @@
     splits           [------------|------------|---------)      each about split_bytes, cut where a segment ends
 
 A segment is cut only where ``min_partitions`` or ``max_records`` ask for more splits than there are segments. Offsets that no
-segment is known for (the local tail, what lies between questions that are far apart) are cut by size alone. Their sizes, and
-those of parts of segments, are estimated by the bytes per offset of what is known.
+segment is known for (the local tail, what lies between questions that are far apart) are cut by size alone. Their sizes are
+estimated from the segments next to them, because the sizes of records drift along a log.
 
 References: Spark's KafkaOffsetRangeCalculator (minPartitions, maxRecordsPerPartition).
 """
@@ -22,7 +22,7 @@ import attrs
 
 from kafka_remote_client.spark.offsets import TopicPartition
 
-__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized", "total_bytes"]
+__all__ = ["DEFAULT_SPLIT_BYTES", "Gap", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized", "tiles", "total_bytes"]
 
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 _ASSUMED_BYTES_PER_OFFSET = 1024.0
@@ -40,13 +40,18 @@ class SegmentSpan:
     size_in_bytes: int
     max_timestamp: int | None = None
 
+    @property
+    def density(self) -> float:
+        """Bytes per offset."""
+        return self.size_in_bytes / (self.end - self.start)
+
 
 @attrs.frozen
 class OffsetRange:
     """The offsets ``[start, end)`` of a partition that are to be read, and the segments known in it, in order.
 
     ``tiered_end``: the first offset that is not tiered; ``None`` = not known, or nothing is. ``range_bytes``: the size of the
-    ranges that are granted, ``None`` where that was not seen.
+    ranges that are granted, ``None`` where that was not seen. ``tier_failure``: why the driver could not read the tier.
     """
 
     topic_partition: TopicPartition
@@ -55,21 +60,58 @@ class OffsetRange:
     segments: Sequence[SegmentSpan] = ()
     tiered_end: int | None = None
     range_bytes: int | None = None
+    tier_failure: str | None = None
+
+
+@attrs.frozen
+class Gap:
+    """Offsets ``[start, end)`` that no segment is known for, and the known segments on both sides; ``None`` = there is none."""
+
+    start: int
+    end: int
+    before: SegmentSpan | None
+    after: SegmentSpan | None
+
+    @property
+    def neighbours(self) -> tuple[SegmentSpan, ...]:
+        """One or two of them, or none."""
+        return tuple(span for span in (self.before, self.after) if span is not None)
+
+    @property
+    def density(self) -> float | None:
+        """Bytes per offset: the mean of the neighbours; ``None`` without any."""
+        found = self.neighbours
+        return sum(span.density for span in found) / len(found) if found else None
 
 
 @attrs.frozen
 class Split:
-    """What one task reads: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes."""
+    """What one task reads: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes.
+
+    ``tiered_end`` and ``tier_failure`` are those of its range. ``max_broker_bytes``: its share of ``remote.maxBrokerBytes``,
+    ``None`` = no limit. Two splits of the same offsets are equal whatever these say.
+    """
 
     topic_partition: TopicPartition
     start: int
     end: int
     size_in_bytes: int
+    tiered_end: int | None = attrs.field(default=None, eq=False)
+    tier_failure: str | None = attrs.field(default=None, eq=False)
+    max_broker_bytes: int | None = attrs.field(default=None, eq=False)
 
     @property
     def offsets(self) -> int:
         """How many offsets it spans; there may be fewer records."""
         return self.end - self.start
+
+    @property
+    def local_bytes(self) -> int:
+        """About how many of its bytes come through the broker: those that are not tiered, or all where the tier fails."""
+        if self.tiered_end is None or self.tier_failure is not None:
+            return self.size_in_bytes
+        local = max(0, self.end - max(self.start, self.tiered_end))
+        return self.size_in_bytes * local // max(1, self.offsets)
 
     @property
     def id(self) -> str:
@@ -116,6 +158,22 @@ def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
     return sum(part.size_in_bytes for parts in tiled for part in parts)
 
 
+def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tuple[int, int, SegmentSpan] | Gap]:
+    """Tiles ``[start, end)``: the part of each segment in it, as (start, end, segment), and the gaps between them."""
+    at, before = start, None
+    for span in segments:
+        first, last = max(at, span.start), min(span.end, end)
+        if at < min(first, end):
+            yield Gap(at, min(first, end), before, span)
+            at = min(first, end)
+        if first < last:
+            yield first, last, span
+            at = last
+        before = span
+    if at < end:
+        yield Gap(at, end, before, None)
+
+
 def _density(spans: Iterable[SegmentSpan]) -> float:
     """Bytes per offset of all that is known."""
     offsets = size = 0
@@ -126,25 +184,24 @@ def _density(spans: Iterable[SegmentSpan]) -> float:
 
 
 def _cells(found: OffsetRange, elsewhere: float, largest_gap: int | None) -> Iterator[Split]:
-    """Tiles a range with its segments, cut to it, and with what lies between and after them."""
-    density = _density(found.segments) if found.segments else elsewhere
+    """Tiles a range with its segments, cut to it, and with what lies between and after them.
 
-    def gap(start: int, end: int) -> Iterator[Split]:
-        whole = Split(found.topic_partition, start, end, int((end - start) * density))
-        pieces = 1 if largest_gap is None else -(-whole.size_in_bytes // max(1, largest_gap))
-        return _divided(whole, max(1, min(pieces, whole.offsets)))
+    ``elsewhere``: bytes per offset where no segment of this partition is known.
+    """
 
-    at = found.start
-    for span in found.segments:
-        start, end = max(at, span.start), min(span.end, found.end)
-        if start >= end:
-            continue
-        if at < start:
-            yield from gap(at, start)
-        yield Split(found.topic_partition, start, end, span.size_in_bytes * (end - start) // (span.end - span.start))
-        at = end
-    if at < found.end:
-        yield from gap(at, found.end)
+    def cell(start: int, end: int, size: int) -> Split:
+        return Split(found.topic_partition, start, end, size, found.tiered_end, found.tier_failure)
+
+    for tile in tiles(found.start, found.end, found.segments):
+        if isinstance(tile, Gap):
+            density = elsewhere if tile.density is None else tile.density
+            whole = cell(tile.start, tile.end, int((tile.end - tile.start) * density))
+            pieces = 1 if largest_gap is None else -(-whole.size_in_bytes // max(1, largest_gap))
+            yield from _divided(whole, max(1, min(pieces, whole.offsets)))
+        else:
+            start, end, span = tile
+            size = span.size_in_bytes * (end - start) // (span.end - span.start)
+            yield cell(start, end, size)
 
 
 def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Iterator[Split]:
@@ -156,7 +213,7 @@ def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Ite
             yield joined
             joined = cell
         else:
-            joined = Split(joined.topic_partition, joined.start, cell.end, size)
+            joined = attrs.evolve(joined, end=cell.end, size_in_bytes=size)
     yield joined
 
 
@@ -182,4 +239,4 @@ def _divided(split: Split, count: int) -> Iterator[Split]:
     bounds = [split.start + split.offsets * n // count for n in range(count + 1)]
     sizes = [split.size_in_bytes * n // count for n in range(count + 1)]
     for n in range(count):
-        yield Split(split.topic_partition, bounds[n], bounds[n + 1], sizes[n + 1] - sizes[n])
+        yield attrs.evolve(split, start=bounds[n], end=bounds[n + 1], size_in_bytes=sizes[n + 1] - sizes[n])

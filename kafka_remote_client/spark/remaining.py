@@ -16,6 +16,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+import attrs
+
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.planning import Split
@@ -56,4 +58,4 @@ def _left(split: Split, done: list[tuple[int, int]]) -> Iterator[Split]:
 
 
 def _part(split: Split, start: int, end: int) -> Split:
-    return Split(split.topic_partition, start, end, split.size_in_bytes * (end - start) // split.offsets)
+    return attrs.evolve(split, start=start, end=end, size_in_bytes=split.size_in_bytes * (end - start) // split.offsets)

@@ -42,9 +42,9 @@ def test_what_came_later_is_asked_for_if_it_may_be_too_much() -> None:
     learn = Learner()
     known = KnownSegments(learn)
     known.ranges({A0: 0}, {A0: 30}, 1)
-    known.ranges({A0: 30}, {A0: 40}, 2000)
+    known.ranges({A0: 30}, {A0: 40}, 3000)
     assert len(learn.asked) == 1
-    known.ranges({A0: 30}, {A0: 41}, 2000)
+    known.ranges({A0: 30}, {A0: 41}, 3000)
     assert learn.asked[1:] == [[OffsetRange(A0, 30, 41)]]
 
 

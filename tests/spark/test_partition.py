@@ -6,10 +6,12 @@ from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.partition import KafkaRemotePartition
 from kafka_remote_client.spark.planning import Split
 
-SPLIT = Split(TopicPartition("t", 0), 5, 10, 1000)
+SPLIT = Split(TopicPartition("t", 0), 5, 10, 1000, 7, "no answer", 99)
 
 
 def test_a_split_travels_by_names_and_numbers() -> None:
     travelled = pickle.loads(pickle.dumps(KafkaRemotePartition(SPLIT)))
     assert travelled.split == SPLIT
-    assert travelled.value == ("t", 0, 5, 10, 1000)
+    told = travelled.split
+    assert (told.tiered_end, told.tier_failure, told.max_broker_bytes) == (7, "no answer", 99)
+    assert travelled.value == ("t", 0, 5, 10, 1000, 7, "no answer", 99)
