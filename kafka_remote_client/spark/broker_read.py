@@ -10,8 +10,8 @@ References: Spark's KafkaDataConsumer.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Assigned
@@ -19,6 +19,7 @@ from confluent_kafka import TopicPartition as Assigned
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import Action, DirectFetchError
 from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.spark.broker_consumers import BrokerConsumers, worker_consumers
 from kafka_remote_client.spark.data_loss import DataLoss
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import SourceOptions
@@ -48,6 +49,8 @@ def consumer_settings(options: SourceOptions) -> dict[str, object]:
     return {
         # librdkafka pauses for a second when its queue is full, which is most of the time here.
         "fetch.queue.backoff.ms": 10,
+        # What a task reads is there. A Fetch that still waits at the end would hold up the next task on the same connection.
+        "fetch.wait.max.ms": 20,
         "group.id": f"{options.group_id_prefix}-{uuid.uuid4()}-executor",
         **librdkafka_settings(options.client),
         "isolation.level": "read_committed" if committed else "read_uncommitted",
@@ -67,17 +70,14 @@ def read_from_broker(
     loss: DataLoss,
     timeout: float,
     clock: Clock,
-    make_consumer: Callable[[dict[str, Any]], Consumer] = Consumer,
+    consumers: BrokerConsumers = worker_consumers,
 ) -> Iterator[list[Message]]:
     """The records of ``[start, end)`` in lists that are never empty. ``timeout``: seconds to wait for the next one.
 
     Raises DataLossError, if that is to fail, BrokerReadError, KafkaException for settings that librdkafka refuses.
     """
-    consumer = make_consumer(dict(settings))
-    try:
+    with consumers.lend(settings) as consumer:
         yield from _Read(consumer, topic_partition, end, loss, timeout, clock).records(start)
-    finally:
-        consumer.close()
 
 
 class _Read:
@@ -114,8 +114,12 @@ class _Read:
     def _taken(self, messages: list[Message]) -> list[Message]:
         """The records among ``messages`` that are in the range; what else they say is acted on."""
         records = []
+        topic, number = self._topic_partition
         for message in messages:
             error = message.error()
+            ours = message.topic() == topic and message.partition() == number
+            if not ours and (error is None or message.topic() is not None):
+                continue  # of the task that had this consumer before
             offset = message.offset()
             if error is not None:
                 self._told(error, offset)

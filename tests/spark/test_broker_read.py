@@ -8,6 +8,7 @@ import attrs
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_remote_client.spark.broker_consumers import BrokerConsumers
 from kafka_remote_client.spark.broker_read import BrokerReadError, consumer_settings, read_from_broker
 from kafka_remote_client.spark.data_loss import DataLoss, DataLossError
 from kafka_remote_client.spark.offsets import TopicPartition
@@ -22,6 +23,13 @@ BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
 class FakeMessage:
     at: int | None
     failure: KafkaError | None = None
+    of: tuple[str | None, int | None] = TP
+
+    def topic(self) -> str | None:
+        return self.of[0]
+
+    def partition(self) -> int | None:
+        return self.of[1]
 
     def offset(self) -> int | None:
         return self.at
@@ -45,6 +53,7 @@ class FakeConsumer:
         self.assigned: list[int] = []
         self.asked: list[int] = []
         self.closed = False
+        self.unassigned = 0
 
     def assign(self, partitions: Sequence[Any]) -> None:
         (partition,) = partitions
@@ -52,11 +61,16 @@ class FakeConsumer:
         self.assigned.append(partition.offset)
 
     def consume(self, count: int, timeout: float) -> list[FakeMessage]:
+        if timeout == 0:  # the read is over
+            return []
         self.asked.append(count)
         found = self._script.pop(0) if self._script else []
         if not found:
             self._clock.now += timeout
         return found
+
+    def unassign(self) -> None:
+        self.unassigned += 1
 
     def get_watermark_offsets(self, partition: Any, *, timeout: float, cached: bool) -> object:
         assert not cached
@@ -80,12 +94,15 @@ def read(
         return consumer
 
     def run() -> list[int]:
+        consumers = BrokerConsumers(make, clock=clock)
         try:
             lists = read_from_broker(
-                {"a": "b"}, TP, start, end, loss=DataLoss(fail), timeout=1.0, clock=clock, make_consumer=make
+                {"a": "b"}, TP, start, end, loss=DataLoss(fail), timeout=1.0, clock=clock, consumers=consumers
             )
             return [message.offset() or 0 for messages in lists for message in messages]
         finally:
+            assert consumer.closed != (repr(consumers) == "BrokerConsumers(1 idle)")
+            consumers.close()
             assert consumer.closed
 
     return consumer, run
@@ -101,6 +118,18 @@ def test_reads_from_the_exact_offset_to_the_exact_end() -> None:
     assert consumer.settings == {"a": "b"}
     assert consumer.assigned == [5]
     assert consumer.asked == [5, 3]
+
+
+def test_messages_of_other_partitions_are_left_out() -> None:
+    others = [FakeMessage(6, of=("t", 2)), FakeMessage(7, KafkaError(-191, "end"), ("u", 3))]
+    _, run = read([*others, *offsets(5, 6), *others, *offsets(7, 8, 9)])
+    assert run() == [5, 6, 7, 8, 9]
+
+
+def test_an_error_of_the_whole_consumer_ends_the_read() -> None:
+    _, run = read([FakeMessage(None, KafkaError(KafkaError._FATAL, "fenced"), (None, None))])
+    with pytest.raises(BrokerReadError, match="fenced"):
+        run()
 
 
 def test_a_record_past_the_end_ends_and_is_not_given() -> None:
