@@ -144,6 +144,11 @@ class FetchEngine:
         """Where locations are asked; it is closed with the engine."""
         return self._source
 
+    @property
+    def fetcher(self) -> RemoteStorageFetcher:
+        """What reads the store; it is closed with the engine."""
+        return self._fetcher
+
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""
         with self.lock:

@@ -68,18 +68,21 @@ def register(spark: SparkSession) -> None:
 def read_segments(spark: SparkSession, options: Mapping[str, object] | None = None, **more: object) -> Segments:
     """Splits of topics, to be read by code of your own: ``read_segments(spark, options).foreachPartition(handle)``.
 
-    ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments. Nothing is
-    asked of the cluster yet.
+    ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
+    ``remote.onFallback`` is ``fail`` by default here. Nothing is asked of the cluster yet.
 
     Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing or too old.
     """
     from kafka_remote_client.spark.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 
     require_pyspark()
-    from kafka_remote_client.spark.options import option_texts  # noqa: PLC0415 - as above
+    from kafka_remote_client.spark.options import ON_FALLBACK, OnFallback, option_texts  # noqa: PLC0415 - as above
     from kafka_remote_client.spark.segments import Segments  # noqa: PLC0415 - needs pyarrow
 
-    return Segments(spark, option_texts({**(options or {}), **more}))
+    given = option_texts({**(options or {}), **more})
+    if not any(name.lower() == ON_FALLBACK.lower() for name in given):
+        given[ON_FALLBACK] = OnFallback.FAIL.value
+    return Segments(spark, given)
 
 
 def __getattr__(name: str) -> object:

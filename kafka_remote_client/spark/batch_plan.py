@@ -1,24 +1,35 @@
-"""The plan of a batch query: bounds to offsets, offsets to splits.
+"""The plan of a batch query: bounds to offsets, offsets to splits; and what any plan asks of the tier.
 
 References: Spark's KafkaOffsetReaderAdmin (getOffsetRangesFromUnresolvedOffsets).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from kafka_remote_client.clock import SystemClock
+import attrs
+
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
+from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.fetch.assemble import DirectFetchOffError
+from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.spark.bounds import BoundResolver
+from kafka_remote_client.spark.broker_limit import with_broker_shares
 from kafka_remote_client.spark.cluster import Cluster
 from kafka_remote_client.spark.data_loss import DataLoss
 from kafka_remote_client.spark.filters import ALL_ROWS, Narrowing
 from kafka_remote_client.spark.offsets import NoMatch, check_order
-from kafka_remote_client.spark.options import SourceOptions
+from kafka_remote_client.spark.options import OnFallback, SourceOptions
 from kafka_remote_client.spark.planning import OffsetRange, Split, plan_splits
-from kafka_remote_client.spark.segment_probes import with_segments
-from kafka_remote_client.spark.task_engine import engine_for
+from kafka_remote_client.spark.preflight import TierUnavailableError, preflight, unanswered
+from kafka_remote_client.spark.segment_probes import TierOffsets, with_segments
+from kafka_remote_client.spark.task_engine import TaskEngines, worker_engines
+from kafka_remote_client.spark.tier_health import TierHealth, worker_tier_health
 
 __all__ = ["batch_ranges", "learn_segments", "plan_batch", "splits_as_asked"]
+
+_log = logging.getLogger(__name__)
 
 
 def plan_batch(
@@ -36,13 +47,14 @@ def plan_batch(
 
 
 def splits_as_asked(options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Split]:
-    """The ranges cut as the options say."""
-    return plan_splits(
+    """The ranges cut as the options say. Raises BrokerBytesError where more than ``remote.maxBrokerBytes`` is not tiered."""
+    splits = plan_splits(
         ranges,
         split_bytes=options.split_bytes,
         min_partitions=options.min_partitions,
         max_records=options.max_records,
     )
+    return with_broker_shares(splits, options.max_broker_bytes)
 
 
 def _narrowed(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: Narrowing) -> Sequence[OffsetRange]:
@@ -71,18 +83,76 @@ def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
 
 
 def learn_segments(
-    options: SourceOptions, ranges: Sequence[OffsetRange], *, split_bytes: int | None = None
+    options: SourceOptions,
+    ranges: Sequence[OffsetRange],
+    *,
+    split_bytes: int | None = None,
+    reads: bool = True,
+    again: bool = True,
+    engines: TaskEngines = worker_engines,
+    health: TierHealth = worker_tier_health,
+    clock: Clock | None = None,
 ) -> Sequence[OffsetRange]:
     """The ranges with the segments that the location source tells of; as they are where there is no direct fetch.
 
+    ``reads``: tasks will read them. Then the tier is tried first (:mod:`~kafka_remote_client.spark.preflight`), unless it
+    worked lately and ``again`` is false. Where it fails, the ranges come back with the reason, and nothing more is asked.
     ``split_bytes``: how far apart to ask, if not as the options say.
+
+    Raises TierUnavailableError where the tier cannot be read and ``remote.onFallback`` is ``fail``.
     """
-    clock = SystemClock()
-    engine = engine_for(options, clock)
-    if engine is None:
+    if not options.remote.enabled or not any(found.start < found.end for found in ranges):
         return ranges
+    fails = reads and options.on_fallback is OnFallback.FAIL
+    known = None if fails else health.failure(options)
+    if known is not None:
+        return _without_tier(ranges, LocationError(known), fails=fails)
+    failure: DirectFetchError | None
     try:
-        apart, timeout = split_bytes or options.split_bytes, options.remote.location_timeout_ms / 1000
-        return with_segments(engine.source, ranges, split_bytes=apart, clock=clock, timeout=timeout)
-    finally:
-        engine.close()
+        with engines.lend(options) as engine:
+            assert engine is not None  # fetch.remote.enabled is true
+            asked = _Asked(engine, options, clock or SystemClock())
+            offsets = asked.offsets(ranges)
+            failure = unanswered(offsets)
+            if failure is None and reads and (again or not health.worked_lately(options)):
+                failure = asked.failure(ranges, offsets)
+            if failure is None:
+                health.worked(options)
+                return asked.segments(ranges, offsets, split_bytes or options.split_bytes)
+    except DirectFetchOffError as error:
+        failure = error
+    health.failed(options, str(failure))
+    return _without_tier(ranges, failure, fails=fails)
+
+
+@attrs.frozen
+class _Asked:
+    """The questions of a plan to one engine."""
+
+    engine: FetchEngine
+    options: SourceOptions
+    clock: Clock
+
+    @property
+    def _timeout(self) -> float:
+        return self.options.remote.location_timeout_ms / 1000
+
+    def offsets(self, ranges: Sequence[OffsetRange]) -> TierOffsets:
+        wanted = [found.topic_partition for found in ranges if found.start < found.end]
+        return self.engine.source.offsets_of(wanted, Deadline(self.clock, self._timeout))
+
+    def failure(self, ranges: Sequence[OffsetRange], offsets: TierOffsets) -> DirectFetchError | None:
+        return preflight(self.engine.source, self.engine.fetcher, ranges, offsets, clock=self.clock, timeout=self._timeout)
+
+    def segments(self, ranges: Sequence[OffsetRange], offsets: TierOffsets, split_bytes: int) -> Sequence[OffsetRange]:
+        return with_segments(
+            self.engine.source, ranges, split_bytes=split_bytes, clock=self.clock, timeout=self._timeout, offsets=offsets
+        )
+
+
+def _without_tier(ranges: Sequence[OffsetRange], failure: DirectFetchError, *, fails: bool) -> Sequence[OffsetRange]:
+    """The ranges with the reason why the tier is not read. Raises TierUnavailableError, if that ``fails``."""
+    if fails:
+        raise TierUnavailableError(f"cannot read from the tier: {failure}; remote.onFallback=broker reads from the brokers")
+    _log.warning("the brokers serve tiered records of this query, because the tier cannot be read: %s", failure)
+    return [attrs.evolve(found, tier_failure=str(failure)) for found in ranges]

@@ -59,7 +59,7 @@ def plan(
     finally:
         cluster.close()
     # As the query does it, for its splits; then with a question for each segment, to count them.
-    splits = splits_as_asked(parsed, learn_segments(parsed, asked))
+    splits = splits_as_asked(parsed, learn_segments(parsed, asked, reads=False))
     told = Assumptions(
         cores=cores or os.cpu_count() or 1,
         latency_ms=latency_ms,
@@ -67,7 +67,9 @@ def plan(
         in_flight=parsed.remote.max_in_flight,
         range_bytes=parsed.remote.range_bytes,
     )
-    return estimate_job(learn_segments(parsed, asked, split_bytes=_EACH_SEGMENT), splits, assumptions=told, prices=prices)
+    return estimate_job(
+        learn_segments(parsed, asked, split_bytes=_EACH_SEGMENT, reads=False), splits, assumptions=told, prices=prices
+    )
 
 
 def _reachable_cluster(options: SourceOptions, clock: Clock) -> Cluster:

@@ -132,5 +132,19 @@ OPTIONS = tuple(
             "",
             "A directory that all tasks can write to: each split that was read leaves its counters there.",
         ),
+        (
+            "remote.onFallback",
+            Scope.BOTH,
+            "broker; read_segments: fail",
+            "What happens where tiered records cannot be read from the store. broker: read them through the brokers, with a "
+            "warning. fail: fail the query, before its first task where that is possible.",
+        ),
+        (
+            "remote.maxBrokerBytes",
+            Scope.BOTH,
+            "",
+            "At most so many bytes of keys and values may come through the brokers in a batch query, or in each micro-batch; "
+            "else it fails. The driver divides it over the splits.",
+        ),
     )
 )

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from enum import Enum
 
 import attrs
 
 from kafka_remote_client.config import PREFIX as FETCH_PREFIX
-from kafka_remote_client.config import RemoteFetchConfig, split_config
+from kafka_remote_client.config import SETTINGS, RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark import offsets
 from kafka_remote_client.spark.client_options import ClientOptions, whole_number
@@ -33,8 +35,18 @@ from kafka_remote_client.spark.offsets import (
 from kafka_remote_client.spark.option_table import OPTIONS, Scope
 from kafka_remote_client.spark.planning import DEFAULT_SPLIT_BYTES
 
-__all__ = ["ColumnChoice", "SourceOptions", "Subscription", "option_texts", "parse_columns", "parse_options"]
+__all__ = [
+    "ON_FALLBACK",
+    "ColumnChoice",
+    "OnFallback",
+    "SourceOptions",
+    "Subscription",
+    "option_texts",
+    "parse_columns",
+    "parse_options",
+]
 
+ON_FALLBACK = "remote.onFallback"
 _STORAGE_PREFIX = "remote.storage."
 _LIBRDKAFKA_PREFIX = "remote.librdkafka."
 _OURS_PREFIX = "remote."
@@ -69,6 +81,13 @@ class ColumnChoice:
     headers: bool = False
 
 
+class OnFallback(Enum):
+    """``remote.onFallback``: what happens where tiered records cannot be read from the store."""
+
+    BROKER = "broker"
+    FAIL = "fail"
+
+
 @attrs.frozen
 class SourceOptions:
     """All options of one source. Times are in milliseconds, sizes in bytes.
@@ -97,6 +116,8 @@ class SourceOptions:
     max_trigger_delay: str = "15m"
     push_filters: bool = False
     counters_directory: str | None = None
+    on_fallback: OnFallback = OnFallback.BROKER
+    max_broker_bytes: int | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -130,7 +151,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
         start=start,
         end=end,
         client=client,
-        remote=_remote(folded),
+        remote=_remote(folded, fails=reader.on_fallback() is OnFallback.FAIL),
         no_match=offsets.parse_strategy(*reader.text("startingOffsetsByTimestampStrategy", "error")),
         fail_on_data_loss=reader.switch("failOnDataLoss", default=True),
         columns=_columns(reader),
@@ -147,6 +168,8 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
         max_trigger_delay=reader.text("maxTriggerDelay", "15m")[1],
         push_filters=reader.switch("remote.pushFilters", default=False),
         counters_directory=reader.directory("remote.countersDirectory"),
+        on_fallback=reader.on_fallback(),
+        max_broker_bytes=reader.optional_number("remote.maxBrokerBytes", minimum=0),
         warnings=tuple(warnings),
     )
 
@@ -187,8 +210,15 @@ class _Reader:
             raise ConfigurationError(f"{name} must be a whole number, at least {minimum}")
         return number
 
-    def optional_number(self, name: str) -> int | None:
-        return self.number(name, 1, minimum=1) if name in self.values else None
+    def optional_number(self, name: str, *, minimum: int = 1) -> int | None:
+        return self.number(name, minimum, minimum=minimum) if name in self.values else None
+
+    def on_fallback(self) -> OnFallback:
+        text = self.values.get(ON_FALLBACK, OnFallback.BROKER.value).strip().lower()
+        try:
+            return OnFallback(text)
+        except ValueError:
+            raise ConfigurationError(f"{ON_FALLBACK} must be broker or fail") from None
 
     def directory(self, name: str) -> str | None:
         text = self.values.get(name, "").strip().removeprefix("file://")
@@ -251,10 +281,17 @@ def _strangers(folded: Mapping[str, str], *, streaming: bool) -> tuple[set[str],
     unknown = sorted(name for name in folded if name not in _CANONICAL and not name.startswith(_PASSED_ON))
     ours = [name for name in unknown if name.startswith(_OURS_PREFIX)]
     if ours:
-        raise ConfigurationError(f"no such option: {', '.join(ours)}")
+        raise ConfigurationError(f"no such option: {', '.join(map(_with_hint, ours))}")
     if unknown:
-        warnings.append(f"ignored, as no such option is known: {', '.join(unknown)}")
+        warnings.append(f"ignored, as no such option is known: {', '.join(map(_with_hint, unknown))}")
     return misplaced, warnings
+
+
+def _with_hint(name: str) -> str:
+    """A name that nobody knows, with the closest one that there is."""
+    known = {valid.lower(): valid for valid in (*(option.name for option in OPTIONS), *(setting.name for setting in SETTINGS))}
+    closest = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"{name} (did you mean {known[closest[0]]}?)" if closest else name
 
 
 def _subscription(known: Mapping[str, str]) -> Subscription:
@@ -301,9 +338,11 @@ def _with_prefix(folded: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {name.removeprefix(prefix): value for name, value in folded.items() if name.startswith(prefix)}
 
 
-def _remote(folded: Mapping[str, str]) -> RemoteFetchConfig:
+def _remote(folded: Mapping[str, str], *, fails: bool) -> RemoteFetchConfig:
     given = {name: value for name, value in folded.items() if name.startswith((FETCH_PREFIX, _STORAGE_PREFIX))}
     defaults = {"fetch.remote.enabled": "true", "fetch.remote.location.timeout.ms": _LOCATION_TIMEOUT_MS}
+    if fails:
+        defaults["fetch.remote.slow.bytes.per.second"] = "0"  # a slow store is no reason to go to the broker, or to fail
     if given.get("fetch.remote.location.source", "broker") == "broker":
         defaults["remote.storage.fetcher.class"] = "presigned"
     remote, unknown = split_config(defaults | given)

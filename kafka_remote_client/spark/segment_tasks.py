@@ -28,7 +28,7 @@ from kafka_remote_client.spark.split_records import SplitRecords
 
 __all__ = ["DONE_SCHEMA", "SPLIT_SCHEMA", "CountersParam", "ForEachSplit", "MapSplits", "PlanSplits", "split_of_row"]
 
-SPLIT_SCHEMA = "topic string, partition int, start bigint, end bigint, size bigint"
+SPLIT_SCHEMA = "topic string, partition int, start bigint, end bigint, size bigint, tiered_end bigint, tier_failure string"
 """Of a planned split, in Spark's words."""
 DONE_SCHEMA = "id string, counters string"
 """Of what a finished split leaves behind: its id, and its counters as JSON."""
@@ -61,8 +61,11 @@ class PlanSplits:
         """Record batches of SPLIT_SCHEMA, whatever is given."""
         for _ in given:
             pass
-        rows = [(*split.topic_partition, split.start, split.end, split.size_in_bytes) for split in self.plan(self.options)]
-        kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int64())
+        rows = [
+            (*split.topic_partition, split.start, split.end, split.size_in_bytes, split.tiered_end, split.tier_failure)
+            for split in self.plan(self.options)
+        ]
+        kinds = (pa.string(), pa.int32(), *[pa.int64()] * 4, pa.string())
         names = [column.split()[0] for column in SPLIT_SCHEMA.split(", ")]
         columns = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(kinds)]
         yield pa.record_batch(columns, names)
@@ -70,8 +73,8 @@ class PlanSplits:
 
 def split_of_row(row: Sequence[Any]) -> Split:
     """The split of a row of SPLIT_SCHEMA."""
-    topic, partition, start, end, size = row
-    return Split(TopicPartition(topic, partition), start, end, size)
+    topic, partition, *more = row
+    return Split(TopicPartition(topic, partition), *more)
 
 
 @attrs.frozen

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from kafka_remote_client.spark.broker_limit import with_broker_shares
 from kafka_remote_client.spark.columns import ddl
 from kafka_remote_client.spark.counters import Counters, added
 from kafka_remote_client.spark.datasource import KafkaRemoteReader
@@ -63,7 +64,9 @@ class Segments:
     ) -> None:
         self._spark = spark
         self._options = dict(options)
-        self._columns = parse_options(options).columns
+        parsed = parse_options(options)
+        self._columns = parsed.columns
+        self._max_broker_bytes = parsed.max_broker_bytes
         self._splits = None if splits is None else list(splits)
         self._plan = plan
         self._on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
@@ -98,7 +101,7 @@ class Segments:
 
         A split whose task failed, or ran twice, is handled again, as a whole and under the same id.
         """
-        splits = self.splits
+        splits = self._shared()
         if not splits:
             return
         if self._on_connect:
@@ -116,7 +119,7 @@ class Segments:
 
         ``schema``: theirs, in Spark's words or as a StructType. Each action on the DataFrame reads anew.
         """
-        task = MapSplits(self._options, function, self.splits, None if self._on_connect else self._tally().add)
+        task = MapSplits(self._options, function, self._shared(), None if self._on_connect else self._tally().add)
         return self._numbers(self.splits).mapInArrow(task.batches, schema)
 
     def to_dataframe(self) -> DataFrame:
@@ -130,6 +133,10 @@ class Segments:
         """
         tally = [] if self._accumulator is None else [self._accumulator.value]
         return added([*self._counted, *tally])
+
+    def _shared(self) -> list[Split]:
+        """The splits of a job, each with its share of ``remote.maxBrokerBytes``. Raises BrokerBytesError."""
+        return with_broker_shares(self.splits, self._max_broker_bytes)
 
     def _planned(self) -> list[Split]:
         if not self._on_connect:

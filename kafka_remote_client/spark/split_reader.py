@@ -3,12 +3,20 @@
 A split holds no URL: each task asks for its own locations, through the engine of its Python worker
 (:mod:`~kafka_remote_client.spark.task_engine`), and so does a repeated or speculative one.
 
+::
+
+    the tier's part ends because    | remote.onFallback=broker                      | remote.onFallback=fail
+    it was read                     | the broker goes on                            | the broker goes on
+    something failed                | a WARNING, then the broker goes on            | TierUnavailableError
+    more than the split's share of remote.maxBrokerBytes comes from the broker: BrokerBytesError
+
 References: docs/design.md.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 
@@ -16,19 +24,24 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.errors import RemoteStorageTimeoutError
+from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteStorageTimeoutError
+from kafka_remote_client.fallback import Fallback, FallbackLog
+from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.spark.broker_limit import OPTION, BrokerBytesError
 from kafka_remote_client.spark.broker_read import consumer_settings, read_from_broker
 from kafka_remote_client.spark.columns import batches, column_names, from_messages
 from kafka_remote_client.spark.counters import Counters, added, counted
 from kafka_remote_client.spark.data_loss import DataLoss
-from kafka_remote_client.spark.options import SourceOptions
+from kafka_remote_client.spark.options import OnFallback, SourceOptions
 from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.preflight import TierUnavailableError
 from kafka_remote_client.spark.task_counters import write_counters
 from kafka_remote_client.spark.task_engine import TaskEngines, worker_engines
+from kafka_remote_client.spark.tier_health import TierHealth, worker_tier_health
 from kafka_remote_client.spark.worker_memory import worker_memory
 
 __all__ = ["SplitReader"]
@@ -37,6 +50,10 @@ _log = logging.getLogger(__name__)
 
 _EXPECTED = frozenset({"end", "local", "not-granted", "nothing-tiered"})
 """Why the tier's part of a split may end without anything being wrong."""
+_NO_ANSWER = LocationError.cause
+
+_worker_fallbacks = FallbackLog(_log, SystemClock())
+"""That of this process: tasks that run one after the other warn once."""
 
 
 class SplitReader:
@@ -48,10 +65,16 @@ class SplitReader:
         *,
         clock: Clock | None = None,
         engines: TaskEngines = worker_engines,
+        health: TierHealth = worker_tier_health,
+        fallbacks: FallbackLog = _worker_fallbacks,
     ) -> None:
         self._options = options
         self._clock = clock or SystemClock()
         self._engines = engines
+        self._health = health
+        self._fallbacks = fallbacks
+        self._fails = options.on_fallback is OnFallback.FAIL
+        self._broker_bytes: Counter[str] = Counter()
         self._names = column_names(options.columns)
         self._timeout = options.poll_timeout_ms / 1000
         self._next = 0
@@ -67,8 +90,8 @@ class SplitReader:
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The split's records, in the order of their offsets.
 
-        Raises DataLossError, BrokerReadError, ConfigurationError, KafkaException; UnsupportedFormatError for a timestamp
-        that no column of Spark's can hold.
+        Raises DataLossError, BrokerReadError, TierUnavailableError, BrokerBytesError, ConfigurationError, KafkaException;
+        UnsupportedFormatError for a timestamp that no column of Spark's can hold.
         """
         topic_partition = split.topic_partition
         with closing(self._pieces(split)) as pieces:
@@ -105,12 +128,16 @@ class SplitReader:
                 write_counters(directory, split.id, started_ms, counted(before, self.counters), self._clock)
 
     def _from_both(self, split: Split) -> Iterator[RecordBlock | list[Message]]:
+        known = None if self._fails else self._health.failure(self._options, split.tier_failure)
         try:
-            with self._engines.lend(self._options) as engine:
-                if engine is not None:
-                    yield from self._from_tier(engine, split)
-        except RemoteStorageTimeoutError:
-            self._taken_over(split, "timeout")
+            if known is not None:
+                self._taken_over(split, TierUnavailableError(known))
+            else:
+                with self._engines.lend(self._options) as engine:
+                    if engine is not None:
+                        yield from self._from_tier(engine, split)
+        except (DirectFetchOffError, RemoteStorageTimeoutError) as error:
+            self._taken_over(split, error)
         if self._next < split.end:
             yield from self._from_broker(split)
 
@@ -128,7 +155,7 @@ class SplitReader:
                 for item in items:
                     if isinstance(item, ReadEnd):
                         self._next = item.next_offset
-                        self._tier_ended(split, item.reason)
+                        self._tier_ended(split, item)
                     else:
                         self._metrics.add("remote-fetch-records-total", len(item))
                         self._metrics.add("remote-fetch-record-bytes-total", item.nbytes)
@@ -137,15 +164,29 @@ class SplitReader:
         finally:
             self._engine_counters = added([self._engine_counters, counted(before, engine.metrics.snapshot())])
 
-    def _tier_ended(self, split: Split, reason: str) -> None:
-        if reason not in _EXPECTED:
-            self._taken_over(split, reason)
+    def _tier_ended(self, split: Split, end: ReadEnd) -> None:
+        if end.reason == _NO_ANSWER:
+            self._health.failed(self._options, str(end.error or end.reason))
+        else:
+            self._health.worked(self._options)
+        if end.error is not None or end.reason not in _EXPECTED:
+            self._fell_back(end.fallback(*split.topic_partition))
         elif self._next < split.end:
             self._metrics.add("remote-fetch-handovers-total")
 
-    def _taken_over(self, split: Split, reason: str) -> None:
-        self._metrics.fallback(reason)
-        _log.warning("%s: the broker takes over at offset %d: %s", split.topic_partition, self._next, reason)
+    def _taken_over(self, split: Split, error: DirectFetchError) -> None:
+        self._fell_back(Fallback(error.cause, error, *split.topic_partition, self._next))
+
+    def _fell_back(self, fallback: Fallback) -> None:
+        self._metrics.fallback(fallback.cause)
+        if not self._fails:
+            self._fallbacks.write(fallback)
+            return
+        place = f"{fallback.topic}-{fallback.partition} at offset {fallback.offset}"
+        raise TierUnavailableError(
+            f"cannot read {place} from the tier: {fallback.text} ({fallback.cause}); "
+            "remote.onFallback=broker reads from the brokers"
+        ) from fallback.error
 
     def _from_broker(self, split: Split) -> Iterator[list[Message]]:
         found = read_from_broker(
@@ -158,5 +199,18 @@ class SplitReader:
             clock=self._clock,
         )
         for messages in found:
+            self._count_bytes(split, messages)
             self._metrics.add("broker-fetch-records-total", len(messages))
             yield messages
+
+    def _count_bytes(self, split: Split, messages: list[Message]) -> None:
+        """Raises BrokerBytesError where the split's share of ``remote.maxBrokerBytes`` is used up."""
+        if split.max_broker_bytes is None:
+            return
+        size = sum(len(message.key() or b"") + len(message.value() or b"") for message in messages)
+        self._broker_bytes[split.id] += size
+        if self._broker_bytes[split.id] > split.max_broker_bytes:
+            raise BrokerBytesError(
+                f"{split.topic_partition} before offset {split.end}: more than {split.max_broker_bytes} bytes came from the "
+                f"broker, which is the share of this split in {OPTION}={self._options.max_broker_bytes}"
+            )

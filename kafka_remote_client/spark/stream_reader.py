@@ -22,6 +22,7 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark import pyspark_api
 from kafka_remote_client.spark.batch_plan import learn_segments, splits_as_asked
 from kafka_remote_client.spark.bounds import BoundResolver
+from kafka_remote_client.spark.broker_consumers import worker_consumers
 from kafka_remote_client.spark.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.data_loss import DataLoss, DataLossError
 from kafka_remote_client.spark.known_segments import KnownSegments
@@ -31,6 +32,7 @@ from kafka_remote_client.spark.options import SourceOptions, parse_options
 from kafka_remote_client.spark.partition import KafkaRemotePartition
 from kafka_remote_client.spark.pyspark_api import DataSourceStreamReader, SupportsTriggerAvailableNow
 from kafka_remote_client.spark.split_reader import SplitReader
+from kafka_remote_client.spark.task_engine import worker_engines
 
 __all__ = ["KafkaRemoteStreamReader", "LimitedStreamReader", "stream_reader"]
 
@@ -112,13 +114,15 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
         log_starts = self._asked().starts(new) if new else {}
         options = self._options
         ranges = stream_ranges(begin, until, log_starts, DataLoss(options.fail_on_data_loss))
-        return [KafkaRemotePartition(split) for split in splits_as_asked(options, learn_segments(options, ranges))]
+        return [KafkaRemotePartition(split) for split in splits_as_asked(options, learn_segments(options, ranges, again=False))]
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing is committed: the checkpoint holds the offsets."""
 
     def stop(self) -> None:
-        """Releases connections."""
+        """Releases connections, also those of this process that no task has."""
+        worker_engines.close()
+        worker_consumers.close()
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
@@ -166,7 +170,7 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         super().__init__(options, clock=clock, make_cluster=make_cluster)
         self._delay = delay_seconds("maxTriggerDelay", self._options.max_trigger_delay)
         self._target: Offsets | None = None
-        self._segments = KnownSegments(partial(learn_segments, self._options))
+        self._segments = KnownSegments(partial(learn_segments, self._options, again=False))
         self._last_batch_at: float | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name

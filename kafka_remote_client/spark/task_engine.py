@@ -30,7 +30,7 @@ import attrs
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.fetch.assemble import build_engine
+from kafka_remote_client.fetch.assemble import required_engine
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.spark.client_options import ClientOptions
@@ -44,8 +44,13 @@ MAX_AGE_SECONDS = 300.0
 
 
 def engine_for(options: SourceOptions, clock: Clock) -> FetchEngine | None:
-    """A new engine, of the caller alone; ``None`` where there is no direct fetch, which the engine's maker has said."""
-    return build_engine(options.remote, librdkafka_settings(options.client), clock, FetchMetrics(clock))
+    """A new engine, of the caller alone; ``None`` where ``fetch.remote.enabled`` is false.
+
+    Raises ConfigurationError; DirectFetchOffError where direct fetch cannot work with these settings.
+    """
+    if not options.remote.enabled:
+        return None
+    return required_engine(options.remote, librdkafka_settings(options.client), clock, FetchMetrics(clock))
 
 
 @attrs.define(eq=False)

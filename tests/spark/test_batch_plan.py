@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
 
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
+from kafka_remote_client.fetch.assemble import DirectFetchOffError
+from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.spark.batch_plan import batch_ranges, learn_segments, plan_batch
 from kafka_remote_client.spark.data_loss import DataLossError
 from kafka_remote_client.spark.filters import Narrowing
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import parse_options
 from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan
+from kafka_remote_client.spark.preflight import TierUnavailableError
+from kafka_remote_client.spark.task_engine import TaskEngines
+from kafka_remote_client.spark.tier_health import TierHealth
+from tests.support.locations import ManualClock, location, segment
 from tests.support.spark_cluster import A0, A1, FakeCluster
 
 
@@ -113,3 +120,118 @@ def test_filters_leave_out_partitions_offsets_and_segments() -> None:
     assert splits(Narrowing(youngest=40)) == [(A0, 40, 60), (A0, 80, 100), (A1, 40, 60), (A1, 80, 200)]
     assert splits(Narrowing(youngest=150)) == [(A1, 150, 200)]
     assert splits(Narrowing(nothing=True, youngest=5)) == []
+
+
+# -- the tier is tried before any task -------------------------------------------------------------------------------------
+
+BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "a"}
+FAILURE = LocationError("shim:9192 did not answer")
+
+
+class FakeTier:
+    """An engine whose source knows one segment, unless ``error`` is what it answers with."""
+
+    def __init__(self, error: DirectFetchError | None = None) -> None:
+        self.error = error
+        self.asked_for_offsets = 0
+        self.located: list[int] = []
+        self.read = 0
+        self.source = self.fetcher = self
+
+    def offsets_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> dict[tuple[str, int], Any]:
+        self.asked_for_offsets += 1
+        return dict.fromkeys(partitions, self.error or PartitionOffsets(latest_tiered=99))
+
+    def locate(self, topic: str, partition: int, offset: int, **more: Any) -> Any:
+        self.located.append(offset)
+        return location(metadata=segment(start_offset=0, end_offset=99, segment_size_in_bytes=1000), next_offset=100)
+
+    def fetch_log_segment(self, *_: object) -> Any:
+        self.read += 1
+        return self
+
+    def readinto(self, buffer: bytearray) -> int:
+        return 1
+
+    def close(self) -> None:
+        """As a stream, and as an engine."""
+
+
+def learn(
+    tier: FakeTier, health: TierHealth | None = None, *, again: bool = True, reads: bool = True, **more: str
+) -> Sequence[OffsetRange]:
+    given: Any = tier
+    return learn_segments(
+        parse_options(BASE | more),
+        [OffsetRange(A0, 0, 100)],
+        again=again,
+        reads=reads,
+        engines=TaskEngines(lambda _options, _clock: given),
+        health=health or TierHealth(ManualClock()),
+        clock=ManualClock(),
+    )
+
+
+def test_one_byte_is_read_before_segments_are_learnt() -> None:
+    tier = FakeTier()
+    (found,) = learn(tier)
+    assert [(span.start, span.end) for span in found.segments] == [(0, 100)]
+    assert (found.tiered_end, found.tier_failure) == (100, None)
+    assert (tier.asked_for_offsets, tier.read) == (1, 1)
+
+
+def test_a_plan_alone_reads_no_byte() -> None:
+    tier = FakeTier()
+    assert learn(tier, reads=False)[0].segments
+    assert tier.read == 0
+
+
+def test_a_stream_reads_a_byte_once_in_a_while() -> None:
+    tier, health = FakeTier(), TierHealth(ManualClock())
+    for _ in range(3):
+        learn(tier, health, again=False)
+    assert tier.read == 1
+    learn(tier, health)
+    assert tier.read == 2
+
+
+def test_a_tier_that_does_not_answer_is_asked_once_and_tasks_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    tier, health = FakeTier(FAILURE), TierHealth(ManualClock())
+    for _ in range(3):
+        (found,) = learn(tier, health, again=False)
+        assert (found.segments, found.tier_failure) == ((), "shim:9192 did not answer")
+    assert (tier.asked_for_offsets, tier.located) == (1, [])
+    assert "the brokers serve tiered records of this query" in caplog.text
+    splits = plan_batch(parse_options(BASE), FakeCluster(), lambda _: [found])
+    assert [split.tier_failure for split in splits] == ["shim:9192 did not answer"]
+
+
+def test_a_query_that_may_not_fall_back_fails_with_the_reason() -> None:
+    tier, health = FakeTier(FAILURE), TierHealth(ManualClock())
+    for _ in range(2):  # and asks anew each time
+        with pytest.raises(TierUnavailableError, match=r"shim:9192 did not answer; remote\.onFallback=broker"):
+            learn(tier, health, **{"remote.onFallback": "fail"})
+    assert tier.asked_for_offsets == 2
+    (found,) = learn(FakeTier(FAILURE), reads=False, **{"remote.onFallback": "fail"})  # a plan alone
+    assert found.tier_failure == "shim:9192 did not answer"
+
+
+def test_settings_with_which_direct_fetch_cannot_work_are_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    def cannot(_options: object, _clock: object) -> Any:
+        raise DirectFetchOffError("the extra is not installed")
+
+    found = learn_segments(
+        parse_options(BASE),
+        [OffsetRange(A0, 0, 100)],
+        engines=TaskEngines(cannot),
+        health=TierHealth(ManualClock()),
+    )
+    assert found[0].tier_failure == "the extra is not installed"
+    assert "the extra is not installed" in caplog.text
+
+
+def test_an_empty_query_asks_nothing() -> None:
+    tier: Any = FakeTier()
+    ranges = [OffsetRange(A0, 5, 5)]
+    assert learn_segments(parse_options(BASE), ranges, engines=TaskEngines(lambda _options, _clock: tier)) is ranges
+    assert tier.asked_for_offsets == 0

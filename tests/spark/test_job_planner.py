@@ -33,7 +33,10 @@ def test_without_direct_fetch_all_comes_through_the_broker() -> None:
 def test_splits_are_the_query_s_own_and_each_segment_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int | None] = []
 
-    def learn(options: SourceOptions, ranges: Sequence[OffsetRange], *, split_bytes: int | None = None) -> list[OffsetRange]:
+    def learn(
+        options: SourceOptions, ranges: Sequence[OffsetRange], *, split_bytes: int | None = None, reads: bool
+    ) -> list[OffsetRange]:
+        assert not reads
         asked.append(split_bytes)
         every = [SegmentSpan(start, start + 10, 100) for start in range(0, 200, 10)]
         seen = every if split_bytes else every[:4]

@@ -11,7 +11,7 @@ from kafka_remote_client.spark.offsets import (
     SpecificTimestamps,
     TopicPartition,
 )
-from kafka_remote_client.spark.options import ColumnChoice, SourceOptions, parse_columns, parse_options
+from kafka_remote_client.spark.options import ColumnChoice, OnFallback, SourceOptions, parse_columns, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 BASE = SERVERS | {"subscribe": "t"}
@@ -121,7 +121,12 @@ def test_one_timestamp_goes_before_many_and_those_before_offsets(side: str) -> N
         ({"maxrecordsperpartition": "x"}, "maxRecordsPerPartition must be a whole number, at least 1"),
         ({"remote.splitbytes": "0"}, "remote.splitBytes must be a whole number, at least 1"),
         ({"fetchoffset.numretries": "-1"}, "fetchOffset.numRetries must be a whole number, at least 0"),
-        ({"remote.splitsize": "5"}, "no such option: remote.splitsize"),
+        ({"remote.splitsize": "5"}, "no such option: remote.splitsize (did you mean remote.splitBytes?)"),
+        ({"remote.SplitByte": "5", "remote.x": "5"}, "remote.splitbyte (did you mean remote.splitBytes?), remote.x"),
+        ({"remote.storge.fetcher.class": "x"}, "did you mean remote.storage.fetcher.class?"),
+        ({"fetch.remote.range.byte": "5"}, "did you mean fetch.remote.range.bytes?"),
+        ({"remote.onFallback": "retry"}, "remote.onFallback must be broker or fail"),
+        ({"remote.maxBrokerBytes": "-1"}, "remote.maxBrokerBytes must be a whole number, at least 0"),
         ({"fetch.remote.misspelt": "5"}, "no such setting: fetch.remote.misspelt"),
         ({"remote.storage.misspelt": "5"}, "no such setting: remote.storage.misspelt"),
         ({"fetch.remote.retries": "many"}, "fetch.remote.retries must be an integer"),
@@ -223,3 +228,22 @@ def test_counters_go_to_a_directory_by_its_whole_path() -> None:
     assert parsed({"remote.countersDirectory": "file:///data/counters"}).counters_directory == "/data/counters"
     for text in ("counters", "s3://bucket/counters", ""):
         assert "remote.countersDirectory must be a directory" in refusal(BASE | {"remote.countersDirectory": text})
+
+
+def test_a_misspelled_option_of_spark_is_named_with_the_closest_one() -> None:
+    found = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", "startingOffset": "earliest"})
+    assert found.warnings == ("ignored, as no such option is known: startingoffset (did you mean startingOffsets?)",)
+
+
+def test_the_brokers_take_over_unless_that_is_to_fail() -> None:
+    base = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+    assert parse_options(base).on_fallback is OnFallback.BROKER
+    assert parse_options(base).max_broker_bytes is None
+    found = parse_options(base | {"REMOTE.ONFALLBACK": " Fail ", "remote.maxBrokerBytes": "0"})
+    assert (found.on_fallback, found.max_broker_bytes) == (OnFallback.FAIL, 0)
+
+
+def test_a_slow_store_is_not_left_where_a_fallback_fails() -> None:
+    base = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "remote.onFallback": "fail"}
+    assert parse_options(base).remote.slow_bytes_per_second == 0
+    assert parse_options(base | {"fetch.remote.slow.bytes.per.second": "7"}).remote.slow_bytes_per_second == 7

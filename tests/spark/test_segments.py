@@ -12,6 +12,7 @@ import kafka_remote_client.spark
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.records import read_batches
 from kafka_remote_client.spark import pyspark_api, segments, split_reader
+from kafka_remote_client.spark.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.planning import Split
 from kafka_remote_client.spark.segments import Segments, plan_splits_of
@@ -213,7 +214,25 @@ def test_options_are_given_as_spark_takes_them(monkeypatch: pytest.MonkeyPatch) 
     options = {"kafka.bootstrap.servers": "b:1", "fetch.remote.enabled": False}
     found = kafka_remote_client.spark.read_segments(spark, options, subscribe="t", minPartitions=7)
     assert isinstance(found, kafka_remote_client.spark.Segments)
-    assert found._options == {**OPTIONS, "minPartitions": "7"}
+    assert found._options == {**OPTIONS, "minPartitions": "7", "remote.onFallback": "fail"}
+    found = kafka_remote_client.spark.read_segments(spark, options, subscribe="t", **{"remote.onfallback": "broker"})
+    assert found._options == {**OPTIONS, "remote.onfallback": "broker"}
+
+
+def test_a_limit_of_broker_bytes_is_shared_by_the_splits_of_a_job() -> None:
+    """Nothing of these splits is known to be tiered, so each gets a part in proportion to its size."""
+
+    def read(limit: str, *chosen: int) -> int:
+        segments = Segments(ClassicSession(), {**OPTIONS, "remote.maxBrokerBytes": limit}, plan=plan)
+        frame: Any = segments.only([segments.splits[number] for number in chosen]).to_dataframe()
+        return len(frame.collect())
+
+    sizes = [split.size_in_bytes for split in made().splits]
+    assert read(str(10 * sum(sizes)), 0, 1) == 5
+    with pytest.raises(BrokerBytesError, match="of this job are not tiered"):
+        read(str(sum(sizes) - 1), 0, 1)
+    with pytest.raises(BrokerBytesError, match="are not tiered"):
+        Segments(ClassicSession(), {**OPTIONS, "remote.maxBrokerBytes": "1"}, plan=plan).foreachPartition(print)
 
 
 def test_the_names_are_found_at_the_top_and_others_are_not() -> None:

@@ -5,26 +5,34 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from confluent_kafka import Message
 
-from kafka_remote_client.errors import RemoteStorageTimeoutError
+from kafka_remote_client.errors import LocationError, RemoteStorageTimeoutError, RemoteStorageUnavailableError
+from kafka_remote_client.fallback import FallbackLog
+from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark import split_reader
+from kafka_remote_client.spark.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.offsets import TopicPartition
 from kafka_remote_client.spark.options import parse_options
 from kafka_remote_client.spark.planning import Split
+from kafka_remote_client.spark.preflight import TierUnavailableError
 from kafka_remote_client.spark.split_reader import SplitReader
 from kafka_remote_client.spark.task_counters import load_counters
 from kafka_remote_client.spark.task_engine import TaskEngines
+from kafka_remote_client.spark.tier_health import RETRY_SECONDS, TierHealth
 from tests.support.batches import Rec, batch
 from tests.support.locations import ManualClock
 
 TP = TopicPartition("t", 3)
 SPLIT = Split(TP, 5, 10, 1000)
+UNAVAILABLE = RemoteStorageUnavailableError("store.example answered 503")
+UNAVAILABLE.host = "store.example"
 
 
 def block(*offsets: int) -> RecordBlock:
@@ -77,11 +85,17 @@ def from_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return asked
 
 
+def own() -> dict[str, Any]:
+    """What a process would share, for one test alone."""
+    clock = ManualClock()
+    return {"clock": clock, "health": TierHealth(clock), "fallbacks": FallbackLog(split_reader._log, clock)}
+
+
 def offsets(engine: FakeEngine | None, **more: str) -> list[int]:
     given: Any = engine
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **more})
     engines = TaskEngines(lambda _options, _clock: given)
-    reader = SplitReader(options, clock=ManualClock(), engines=engines)
+    reader = SplitReader(options, engines=engines, **own())
     found = [offset for records in reader.read(SPLIT) for offset in records.column("offset").to_pylist()]
     assert engine is None or engine.left == len(engine.asked)
     engines.close()
@@ -114,8 +128,10 @@ def test_a_failure_of_the_store_is_said_and_costs_no_record(
     from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        assert offsets(FakeEngine([block(5), ReadEnd("unavailable", 6)])) == [5, 6, 7, 8, 9]
-    assert "t-3: the broker takes over at offset 6: unavailable" in caplog.text
+        assert offsets(FakeEngine([block(5), ReadEnd("unavailable", 6, error=UNAVAILABLE)])) == [5, 6, 7, 8, 9]
+    assert caplog.messages == [
+        "direct fetch disabled for t-3: store.example answered 503; the broker continues at offset 6 (unavailable)"
+    ]
 
 
 def test_silence_of_the_tier_goes_to_the_broker_after_what_was_delivered(
@@ -123,7 +139,7 @@ def test_silence_of_the_tier_goes_to_the_broker_after_what_was_delivered(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert offsets(FakeEngine([block(5, 6), RemoteStorageTimeoutError("nothing came")])) == [5, 6, 7, 8, 9]
-    assert "the broker takes over at offset 7: timeout" in caplog.text
+    assert caplog.messages == ["direct fetch disabled for t-3: nothing came; the broker continues at offset 7 (timeout)"]
 
 
 def test_without_direct_fetch_all_comes_from_the_broker(from_broker: list[tuple[int, int]]) -> None:
@@ -147,14 +163,14 @@ def test_a_task_that_is_left_stops_reading_and_leaves_the_engine_to_the_next(fro
 def test_an_engine_that_was_silent_is_not_used_again(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([RemoteStorageTimeoutError("nothing came")])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
-    list(SplitReader(options, engines=TaskEngines(lambda _options, _clock: engine)).read(SPLIT))
+    list(SplitReader(options, **own(), engines=TaskEngines(lambda _options, _clock: engine)).read(SPLIT))
     assert engine.closed
 
 
 def test_messages_are_the_same_records_as_a_consumer_gives_them(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([block(5, 6), ReadEnd("local", 8)])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
-    reader = SplitReader(options, clock=ManualClock(), engines=TaskEngines(lambda _options, _clock: engine))
+    reader = SplitReader(options, **own(), engines=TaskEngines(lambda _options, _clock: engine))
     found = list(reader.messages(SPLIT))
     assert [(found.topic(), found.partition(), found.offset(), found.key(), found.value()) for found in found] == [
         ("t", 3, offset, b"k", b"v") for offset in (5, 6, 8, 9)
@@ -168,7 +184,7 @@ def test_it_is_counted_what_came_from_where_and_why(from_broker: list[tuple[int,
     engine.metrics.range_done(1000, 0.1)  # of a task before
     engines = iter([engine, failing, None])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
-    reader = SplitReader(options, clock=ManualClock(), engines=TaskEngines(lambda _options, _clock: next(engines)))
+    reader = SplitReader(options, **own(), engines=TaskEngines(lambda _options, _clock: next(engines)))
     list(reader.read(SPLIT))
     found = reader.counters
     assert found["remote-fetch-records-total"] == found["broker-fetch-records-total"] == 2
@@ -196,6 +212,152 @@ def test_counters_of_each_reading_are_left_in_the_directory_of_that_option(
 def test_a_split_that_ends_in_the_tier_is_no_hand_over(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([block(5, 6, 7, 8, 9), ReadEnd("end", SPLIT.end)])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
-    reader = SplitReader(options, clock=ManualClock(), engines=TaskEngines(lambda _options, _clock: engine))
+    reader = SplitReader(options, **own(), engines=TaskEngines(lambda _options, _clock: engine))
     list(reader.read(SPLIT))
     assert (reader.counters["remote-fetch-handovers-total"], from_broker) == (0, [])
+
+
+# -- where the tier fails --------------------------------------------------------------------------------------------------
+
+BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+NO_ANSWER = ReadEnd("location-unavailable", 5, error=LocationError("shim:9192 did not answer in time"))
+
+
+class Worker:
+    """A Python worker that reads splits one after the other; its engines are made from ``script``, one for each task."""
+
+    def __init__(self, *script: Sequence[RecordBlock | ReadEnd | Exception], **more: str) -> None:
+        self._options = parse_options(BASE | more)
+        self._own = own()
+        self.clock: ManualClock = self._own["clock"]
+        self.made = [FakeEngine(items) for items in script]
+        self._next = iter(self.made)
+
+    def read(self, split: Split = SPLIT) -> list[int]:
+        def make(_options: object, _clock: object) -> Any:
+            return next(self._next)
+
+        reader = SplitReader(self._options, **self._own, engines=TaskEngines(make))
+        return [offset for records in reader.read(split) for offset in records.column("offset").to_pylist()]
+
+    @property
+    def asked(self) -> int:
+        return sum(len(engine.asked) for engine in self.made)
+
+
+ALL = [block(5, 6, 7, 8, 9), ReadEnd("end", 10)]
+
+
+def test_a_tier_that_does_not_answer_costs_a_worker_one_time_out(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker([NO_ANSWER], ALL)
+    for _ in range(12):
+        assert worker.read() == [5, 6, 7, 8, 9]
+    assert worker.asked == 1
+    assert from_broker == [(5, 10)] * 12
+    assert "shim:9192 did not answer in time" in caplog.text
+
+
+def test_a_tier_is_asked_again_after_a_while(from_broker: list[tuple[int, int]]) -> None:
+    worker = Worker([NO_ANSWER], [NO_ANSWER], ALL, ALL)
+    worker.read()
+    for asked in (2, 3):
+        worker.clock.now += RETRY_SECONDS + 1
+        worker.read()
+        assert worker.asked == asked
+    worker.read()
+    assert worker.asked == 4
+    assert from_broker == [(5, 10)] * 2
+
+
+def test_what_the_driver_says_costs_a_worker_no_time_out(from_broker: list[tuple[int, int]]) -> None:
+    worker = Worker(ALL, ALL)
+    told = attrs.evolve(SPLIT, tier_failure="shim:9192 did not answer in time")
+    for _ in range(3):
+        worker.read(told)
+    assert worker.asked == 0
+    worker.clock.now += RETRY_SECONDS + 1
+    worker.read(told)
+    assert worker.asked == 1
+    worker.read(told)
+    assert worker.asked == 2
+    assert from_broker == [(5, 10)] * 3
+
+
+def test_many_tasks_warn_once_for_a_cause(from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture) -> None:
+    failing = [ReadEnd("unavailable", 5, error=UNAVAILABLE)]
+    worker = Worker(*[failing] * 5)
+    for _ in range(4):
+        worker.read()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    worker.clock.now += 61
+    worker.read()
+    assert "3 more since the last warning" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([block(5), ReadEnd("unavailable", 6, error=UNAVAILABLE)], r"t-3 at offset 6 .*store\.example answered 503"),
+        ([NO_ANSWER], r"t-3 at offset 5 .*did not answer in time \(location-unavailable\)"),
+        ([RemoteStorageTimeoutError("nothing came")], r"t-3 at offset 5 .*nothing came \(timeout\)"),
+        ([ReadEnd("aborted-unknown", 5)], r"t-3 at offset 5 .*aborted-unknown"),
+    ],
+)
+def test_a_task_fails_where_it_would_fall_back(
+    from_broker: list[tuple[int, int]], items: Sequence[RecordBlock | ReadEnd | Exception], text: str
+) -> None:
+    worker = Worker(items, ALL, **{"remote.onFallback": "fail"})
+    with pytest.raises(TierUnavailableError, match=text):
+        worker.read()
+    assert from_broker == []
+    assert worker.read() == [5, 6, 7, 8, 9]  # another attempt asks again
+
+
+@pytest.mark.parametrize("reason", ["local", "not-granted", "nothing-tiered"])
+def test_what_is_not_tiered_is_no_fallback(from_broker: list[tuple[int, int]], reason: str) -> None:
+    worker = Worker([block(5, 6), ReadEnd(reason, 7)], **{"remote.onFallback": "fail"})
+    assert worker.read() == [5, 6, 7, 8, 9]
+    assert from_broker == [(7, 10)]
+
+
+def test_direct_fetch_that_cannot_work_is_a_fallback(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    def cannot(_options: object, _clock: object) -> Any:
+        raise DirectFetchOffError("the extra is not installed")
+
+    def read(**more: str) -> int:
+        reader = SplitReader(parse_options(BASE | more), **own(), engines=TaskEngines(cannot))
+        return sum(batch.num_rows for batch in reader.read(SPLIT))
+
+    assert read() == 5
+    assert "the extra is not installed" in caplog.text
+    with pytest.raises(TierUnavailableError, match="the extra is not installed"):
+        read(**{"remote.onFallback": "fail"})
+
+
+def test_direct_fetch_that_is_turned_off_is_no_fallback(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert offsets(None, **{"fetch.remote.enabled": "false", "remote.onFallback": "fail"}) == [5, 6, 7, 8, 9]
+    assert not caplog.records
+
+
+def test_a_task_hands_on_no_more_broker_bytes_than_its_share(from_broker: list[tuple[int, int]]) -> None:
+    tier = [block(5, 6), ReadEnd("local", 7)]
+    limited = attrs.evolve(SPLIT, max_broker_bytes=6)  # three records with a key and a value of one byte each
+    assert Worker(tier).read(limited) == [5, 6, 7, 8, 9]
+    with pytest.raises(BrokerBytesError, match="t-3 before offset 10: more than 5 bytes came from the broker"):
+        Worker(tier).read(attrs.evolve(SPLIT, max_broker_bytes=5))
+
+
+def test_reading_a_split_again_counts_its_broker_bytes_again(from_broker: list[tuple[int, int]]) -> None:
+    engines = TaskEngines(lambda _options, _clock: None)
+    reader = SplitReader(parse_options(BASE | {"fetch.remote.enabled": "false"}), **own(), engines=engines)
+    limited = attrs.evolve(SPLIT, max_broker_bytes=15)
+    assert len(list(reader.messages(limited))) == 5
+    assert len(list(reader.messages(attrs.evolve(limited, start=6)))) == 4  # another split
+    with pytest.raises(BrokerBytesError):
+        list(reader.messages(limited))

@@ -267,7 +267,8 @@ def test_bytes_limit_a_batch_too_and_what_was_learnt_is_not_asked_for_again(
 ) -> None:
     asked: list[int] = []
 
-    def learn(_options: object, ranges: Any) -> Any:
+    def learn(_options: object, ranges: Any, *, again: bool) -> Any:
+        assert not again
         asked.append(len(ranges))
         return [attrs.evolve(found, segments=(SegmentSpan(0, 100, 1000),)) for found in ranges]
 

@@ -1,0 +1,200 @@
+"""Spark's readers, without Spark, where the tier cannot be read: one time-out, one message, or one error before any task."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.spark import split_reader
+from kafka_remote_client.spark.broker_consumers import worker_consumers
+from kafka_remote_client.spark.broker_limit import BrokerBytesError
+from kafka_remote_client.spark.datasource import KafkaRemoteReader
+from kafka_remote_client.spark.preflight import TierUnavailableError
+from kafka_remote_client.spark.task_engine import worker_engines
+from kafka_remote_client.spark.tier_health import worker_tier_health
+from tests.support.embedded_topics import fill_topic, small_cluster
+from tests.support.micro_batches import Query
+from tests.support.ports import HOST, free_ports
+
+pytestmark = pytest.mark.embedded
+
+COUNT = 400
+BATCHES = 20
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
+        fill_topic(running, "orders", COUNT, partitions=(0, 1))
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is known from the test before."""
+    worker_tier_health.forget()
+    monkeypatch.setattr(split_reader._worker_fallbacks, "_told", {})
+    yield
+    worker_engines.close()
+    worker_consumers.close()
+    worker_tier_health.forget()
+
+
+def options(cluster: EmbeddedCluster, **more: str | None) -> dict[str, str]:
+    """To read both partitions, in twelve splits. ``None`` takes an option out."""
+    all_of_them: Mapping[str, str | None] = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "assign": '{"orders":[0,1]}',
+        "fetch.remote.bootstrap.servers": cluster.bootstrap_servers,
+        "remote.storage.fetcher.allowed.hosts": cluster.origin_url.partition("//")[2],
+        "remote.storage.fetcher.allow.http": "true",
+        "remote.storage.fetcher.allow.private.addresses": "true",
+        "remote.librdkafka.log_level": "0",
+        "maxRecordsPerPartition": "70",
+        **more,
+    }
+    return {name: value for name, value in all_of_them.items() if value is not None}
+
+
+class SilentPeer:
+    """Accepts connections and never answers. ``connections``: how many came."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server((HOST, 0))
+        self._taken: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        return "{}:{}".format(*self._listener.getsockname()[:2])
+
+    @property
+    def connections(self) -> int:
+        return len(self._taken)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self._taken.append(self._listener.accept()[0])
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        for taken in self._taken:
+            taken.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[SilentPeer]:
+    peer = SilentPeer()
+    yield peer
+    peer.close()
+
+
+def read_all(given: Mapping[str, str]) -> tuple[int, list[tuple[int, int]]]:
+    """How many splits there are, and what their tasks read, as Spark does: reader and splits go through a pickle."""
+    reader = KafkaRemoteReader(given)
+    partitions = reader.partitions()
+    rows = []
+    for partition in partitions:
+        task, split = pickle.loads(pickle.dumps((reader, partition)))
+        rows += [(row["partition"], row["offset"]) for batch in task.read(split) for row in batch.to_pylist()]
+    return len(partitions), rows
+
+
+EVERY = [(partition, offset) for partition in (0, 1) for offset in range(COUNT)]
+
+# What is wrong, and what the message has to say.
+MISTAKES: Mapping[str, tuple[dict[str, str | None], str]] = {
+    "another host is allowed": ({"remote.storage.fetcher.allowed.hosts": "store.example:9000"}, "allowed.hosts"),
+    "http is not allowed": ({"remote.storage.fetcher.allow.http": None}, "allow.http"),
+    "the port of the shim is closed": ({"fetch.remote.bootstrap.servers": "closed"}, "cannot connect to"),
+    "the shim is a plain broker": ({"fetch.remote.bootstrap.servers": "mock"}, "does not announce direct fetch"),
+    "the shim does not answer": ({"fetch.remote.bootstrap.servers": "silent"}, "SILENT"),
+}
+
+
+@pytest.fixture(params=MISTAKES)
+def mistake(request: pytest.FixtureRequest, cluster: EmbeddedCluster, silent: SilentPeer) -> tuple[dict[str, str], str]:
+    given, text = MISTAKES[request.param]
+    addresses = {"closed": f"{HOST}:{free_ports(1)[0]}", "silent": silent.address, "mock": cluster.mock_bootstrap_servers}
+    wrong = {name: addresses.get(value or "", value) for name, value in given.items()}
+    return options(cluster, **{"fetch.remote.location.timeout.ms": "500"}, **wrong), text.replace("SILENT", silent.address)
+
+
+def test_a_mistake_is_one_warning_of_the_driver_and_one_of_the_tasks(
+    mistake: tuple[dict[str, str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    given, text = mistake
+    with caplog.at_level(logging.WARNING):
+        splits, rows = read_all(given)
+    assert splits == 12
+    assert sorted(rows) == EVERY
+    told = [record for record in caplog.records if record.name.startswith("kafka_remote_client.spark")]
+    assert [record.levelno for record in told] == [logging.WARNING] * 2
+    assert all(text in record.getMessage() for record in told), caplog.text
+
+
+def test_a_mistake_fails_the_query_before_its_first_task(mistake: tuple[dict[str, str], str]) -> None:
+    given, text = mistake
+    with pytest.raises(TierUnavailableError, match=text):
+        KafkaRemoteReader(given | {"remote.onFallback": "fail"}).partitions()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("remote.storage.fetcher.allowed.hosts", None, "remote.storage.fetcher.allowed.hosts"),
+        ("remote.storage.fetcher.allowed.host", "a", "did you mean remote.storage.fetcher.allowed.hosts"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_the_driver(
+    cluster: EmbeddedCluster, name: str, value: str | None, text: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        KafkaRemoteReader(options(cluster, **{name: value})).partitions()
+
+
+def test_a_shim_that_never_answers_is_asked_once(cluster: EmbeddedCluster, silent: SilentPeer) -> None:
+    given = {"fetch.remote.bootstrap.servers": silent.address, "fetch.remote.location.timeout.ms": "500"}
+    splits, rows = read_all(options(cluster, **given))
+    assert (splits, sorted(rows)) == (12, EVERY)
+    assert silent.connections == 1
+
+
+def test_bytes_from_brokers_are_limited_for_the_whole_job(cluster: EmbeddedCluster) -> None:
+    splits, rows = read_all(options(cluster, **{"remote.maxBrokerBytes": "1000000"}))
+    assert (splits, sorted(rows)) == (12, EVERY)
+    with pytest.raises(BrokerBytesError, match=r"of this job are not tiered, more than remote\.maxBrokerBytes=100"):
+        read_all(options(cluster, **{"remote.maxBrokerBytes": "100"}))
+
+
+def test_micro_batches_open_no_new_connections(cluster: EmbeddedCluster) -> None:
+    """Spark's own source opens none either."""
+    topic = fill_topic(cluster, "stream", COUNT, partitions=(0, 1))
+    query = Query(options(cluster, assign=f'{{"{topic}":[0,1]}}', startingOffsets="earliest", maxRecordsPerPartition=None))
+
+    def batch() -> int:
+        for partition in (0, 1):
+            cluster.produce(topic, [(b"k", b"v")] * 5, partition=partition)
+        return len(query.batch() or ())
+
+    try:
+        assert batch() == 2 * (COUNT + 5)  # opens what there is to open
+        assert batch() == 10
+        before = cluster.metrics()["connections"]
+        assert [batch() for _ in range(BATCHES)] == [10] * BATCHES
+        assert cluster.metrics()["connections"] - before == 0
+    finally:
+        query.stop()
