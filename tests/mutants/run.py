@@ -90,7 +90,8 @@ class _Session:
         named = [item for item in session.items if any(_is(item, mutant.killed_by) for mutant in self._mutants)]
         (control,) = self._judged([(CONTROL, named)])
         if control.killed or (control.broken and named):
-            raise session.Failed(f"without any bug: {control.told}")
+            print(f"a test fails without any bug: {control.told}", flush=True)
+            raise session.Failed("without any bug")
         tests = [(mutant, _tests_of(mutant, session.items, whole_package=self._whole_package)) for mutant in self._mutants]
         for outcome in self._judged(tests):
             print(outcome, flush=True)
@@ -198,8 +199,7 @@ def run(
         "-q",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "no:randomly",
+        "--randomly-dont-reorganize",
         "-p",
         "no:xdist",
         "--no-header",

@@ -31,7 +31,6 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/consumer/assigned_consumer.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
     "kafka_remote_client/consumer/messages.py": "every test that delivers",
     "kafka_remote_client/fetch/reader_values.py": "test_remote_reader",
-    "kafka_remote_client/location/tier_offsets.py": "test_broker",
     "kafka_remote_client/plugin.py": "interfaces only; the conformance suite holds fetchers against them",
     "kafka_remote_client/records/arrow.py": "test_block and test_parity",
     "kafka_remote_client/records/columns.py": "test_block and test_parity",
@@ -49,7 +48,18 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/verify/stored_segment.py": "test_copies and test_defects",
 }
 # Test files that pair with no source: they are about several modules at once.
-_SCENARIOS = {"integration", "packaging", "docs", "benchmarks", "support", "fuzz", "faults", "parity", "state_machine"}
+_SCENARIOS = {
+    "integration",
+    "packaging",
+    "docs",
+    "benchmarks",
+    "support",
+    "fuzz",
+    "faults",
+    "mutants",
+    "parity",
+    "state_machine",
+}
 _WITHOUT_SOURCE = {
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
@@ -66,6 +76,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_upstream_scenarios.py": "upstream's own tests, by name",
     "tests/consumer/test_waking.py": "what ends a wait, on the embedded cluster",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
+    "tests/fetch/test_look_ahead.py": "what readers ask for, step by step, without the engine's threads",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/protocol/test_messages.py": "every message, in every version",
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
