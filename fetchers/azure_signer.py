@@ -29,6 +29,7 @@ from azure.storage.blob import BlobSasPermissions, generate_blob_sas
 from fetchers._range_client import quoted_etag
 from fetchers._settings import bool_setting, text_setting
 from fetchers._store_url import StoreUrl
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.errors import ConfigurationError
@@ -65,6 +66,7 @@ class AzureSigner:
         etag: str | None = None,
     ) -> SignedUrl:
         check_object_key(object_key)
+        arguments.duration(ttl_seconds, "ttl_seconds")
         name = self._location.name(object_key)
         # Whole seconds count; no start, so that clocks may differ
         expiry = datetime.fromtimestamp(self._clock.time_ms() / 1000, UTC) + timedelta(seconds=ttl_seconds)

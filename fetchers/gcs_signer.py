@@ -29,6 +29,7 @@ from google.oauth2 import service_account
 from fetchers._range_client import quoted_etag
 from fetchers._settings import text_setting
 from fetchers._store_url import StoreUrl
+from kafka_remote_client import arguments
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
 from kafka_remote_client.model import ByteRange
@@ -58,6 +59,7 @@ class GcsSigner:
 
     def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
         check_object_key(object_key)
+        arguments.duration(ttl_seconds, "ttl_seconds")
         headers = () if etag is None else (("if-match", quoted_etag(etag)),)
         blob = self._bucket.blob(self._location.name(object_key))
         bound = {"range": f"bytes={byte_range.start}-{byte_range.end - 1}", **dict(headers)}

@@ -19,6 +19,7 @@ from fetchers._range_client import quoted_etag
 from fetchers._s3_client import S3Client, S3Clients, S3Settings
 from fetchers._s3_errors import s3_guarded
 from fetchers._store_url import StoreUrl
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.model import ByteRange
@@ -58,6 +59,7 @@ class S3Signer:
 
     def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
         check_object_key(object_key)
+        arguments.duration(ttl_seconds, "ttl_seconds")
         wanted = f"bytes={byte_range.start}-{byte_range.end - 1}"
         name = self._location.name(object_key)
         client = self._clients.to_sign_with()

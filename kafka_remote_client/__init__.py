@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafka_remote_client.fetch.open_reader import open_reader
     from kafka_remote_client.fetch.remote_reader import RemoteReader
     from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
+    from kafka_remote_client.model import IsolationLevel
     from kafka_remote_client.plugin import RemoteStorageFetcher
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "AsyncDeserializingConsumer",
     "Consumer",
     "DeserializingConsumer",
+    "IsolationLevel",
     "Progress",
     "RemoteReader",
     "RemoteStorageFetcher",
@@ -41,6 +43,7 @@ _HOMES = {
     "AsyncDeserializingConsumer": "kafka_remote_client.consumer.aio",
     "Consumer": "kafka_remote_client.consumer.consumer",
     "DeserializingConsumer": "kafka_remote_client.consumer.deserializing",
+    "IsolationLevel": "kafka_remote_client.model",
     "Progress": "kafka_remote_client.consumer.progress",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",

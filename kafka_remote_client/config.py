@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.settings import (
     FETCHER_PREFIX,
@@ -81,6 +82,19 @@ class RemoteFetchConfig:
     store_key_prefix: str = ""
     store_encryption_keys: str = ""
     fetcher_options: Mapping[str, object] = attrs.field(factory=dict, repr=lambda options: f"<{len(options)} options>")
+
+    def __attrs_post_init__(self) -> None:
+        """Raises ConfigurationError for what is no whole number, is negative, or is 0 where the table does not allow it.
+
+        The table's larger minimums are not checked here: they keep applications from settings that work badly, and tests go
+        below them.
+        """
+        for setting in SETTINGS:
+            value = getattr(self, setting.attribute)
+            if setting.type is int and value is not None:
+                arguments.whole(value, setting.attribute, min(setting.minimum or 0, 1), setting.maximum)
+            if setting.choices and value not in setting.choices:
+                raise ConfigurationError(f"{setting.attribute} must be one of: {', '.join(setting.choices)}")
 
     def fetcher_configs(self) -> dict[str, object]:
         """What a fetcher's ``configure`` receives: shared time-outs and limits, the store's URL, and all of its own keys."""

@@ -61,6 +61,8 @@ EncryptionKeys = Annotated[
     ),
 ]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")]
+_LONGEST = 1e9
+"""Seconds or milliseconds, which keeps infinity out."""
 
 
 class Isolation(StrEnum):
@@ -145,7 +147,7 @@ def _plan(
     cores: Annotated[
         int | None, typer.Option("--cores", min=1, help="Tasks at once; those of this machine if not given.")
     ] = None,
-    latency_ms: Annotated[float, typer.Option("--latency-ms", min=0, help="Milliseconds of one GET.")] = 20.0,
+    latency_ms: Annotated[float, typer.Option("--latency-ms", min=0, max=_LONGEST, help="Milliseconds of one GET.")] = 20.0,
     megabytes_per_second: Annotated[
         float, typer.Option("--megabytes-per-second", min=0.001, help="What one core reads, of 10^6 bytes.")
     ] = 100.0,
@@ -304,7 +306,7 @@ def _verify(
         typer.Option("--metadata-consumer", help="librdkafka setting for reading it.", metavar=SETTING_FORMS),
     ] = None,
     metadata_timeout: Annotated[
-        float, typer.Option("--metadata-timeout", min=0, help="Seconds within which it has to be read.")
+        float, typer.Option("--metadata-timeout", min=0, max=_LONGEST, help="Seconds within which it has to be read.")
     ] = 120.0,
     quick: Annotated[bool, typer.Option("--quick", help="Objects, sizes, manifests and indexes only: no record data.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Segments looked at side by side.")] = 4,
@@ -312,7 +314,7 @@ def _verify(
         bool, typer.Option("--allow-offset-gaps", help="For topics that were once compacted.")
     ] = False,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, help="Seconds for which a copy or deletion may be under way.")
+        float, typer.Option("--grace", min=0, max=_LONGEST, help="Seconds for which a copy or deletion may be under way.")
     ] = 900.0,
     as_json: Annotated[bool, typer.Option("--json", help="One object for each finding, then a summary.")] = False,
 ) -> None:

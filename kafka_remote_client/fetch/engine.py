@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import (
@@ -156,7 +157,8 @@ class FetchEngine:
 
     def wait_for(self, reader: RemoteReader, timeout: float | None) -> RecordBlock | ReadEnd:
         """The reader's next item. Raises RemoteStorageTimeoutError after ``timeout`` seconds without one."""
-        deadline = None if timeout is None else Deadline(self._clock, timeout)
+        seconds = arguments.patience(timeout)
+        deadline = None if seconds is None else Deadline(self._clock, seconds)
         with self.lock:
             while (item := reader.take()) is None:
                 if self._closed or (deadline is not None and deadline.expired()):

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
-from confluent_kafka import OFFSET_BEGINNING
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.assemble import required_engine
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel
 
 __all__ = ["open_reader"]
 
@@ -41,18 +41,17 @@ def open_reader(
     ``config``: as a Consumer's; ``fetch.remote.enabled`` need not be set. ``isolation.level`` counts, groups and offset resets
     do not. ``metrics``: what is to count, under the names of docs/metrics.md.
 
-    Raises ConfigurationError for settings of ours, and where direct fetch cannot work with these settings.
+    Raises ConfigurationError for settings of ours, for bounds that are no offsets or in the wrong order, and where direct fetch
+    cannot work with these settings.
     """
     remote, inner = split_config(config)
     used = clock or SystemClock()
-    level = str(inner.get("isolation.level", "read_committed")).lower()
-    if level not in _LEVELS:
-        raise ConfigurationError("isolation.level must be read_committed or read_uncommitted")
+    level = arguments.isolation_level(inner.get("isolation.level", "read_committed"), "isolation.level")  # type: ignore[arg-type] # checked there
+    first, stop = arguments.bounds(start_offset, end_offset, lowest=OFFSET_BEGINNING)
+    if first is None or first == OFFSET_END:
+        raise ConfigurationError("start_offset must be an offset or OFFSET_BEGINNING")
     engine = required_engine(attrs.evolve(remote, enabled=True), inner, used, metrics or FetchMetrics(used))
     try:
-        yield engine.reader(topic, partition, start_offset, end_offset=end_offset, isolation_level=_LEVELS[level])
+        yield engine.reader(topic, partition, first, end_offset=stop, isolation_level=level)
     finally:
         engine.close()
-
-
-_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}

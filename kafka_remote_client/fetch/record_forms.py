@@ -33,7 +33,8 @@ class RecordForms(ABC):
     def blocks(self, timeout: float | None = None) -> Generator[RecordBlock | ReadEnd, None, None]:
         """All blocks and then the end, waiting for each at most ``timeout`` seconds (forever when ``None``).
 
-        Raises RemoteStorageTimeoutError when nothing came in time; stops the reader when the iteration is left.
+        Raises RemoteStorageTimeoutError when nothing came in time, and ConfigurationError for a ``timeout`` that is negative,
+        NaN or infinite; stops the reader when the iteration is left.
         """
 
     def messages(self, timeout: float | None = None) -> Iterator[Message]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Self
 from uuid import UUID
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
@@ -79,15 +80,20 @@ class TierReader:
         start_offset: int | None = None,
         end_offset: int | None = None,
         *,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        isolation_level: IsolationLevel | str = IsolationLevel.READ_COMMITTED,
     ) -> RemoteReader:
         """Starts to read ``[start_offset, end_offset)``, as far as it is tiered; ``None`` is the tier's own bound.
+
+        ``isolation_level``: the enum, or ``"read_committed"`` or ``"read_uncommitted"`` in any case.
 
         The reader's ``blocks()`` give the records and at last a ReadEnd, whose reason is "end", "undecided" where committed
         records end, "transactions-unknown" where they cannot be told, or what kept the rest from being read.
 
-        Raises ConfigurationError when the store has nothing to read of the partition in these bounds.
+        Raises ConfigurationError for another isolation level, for bounds that are no offsets or in the wrong order, and when
+        the store has nothing to read of the partition in these bounds.
         """
+        level = arguments.isolation_level(isolation_level)
+        start_offset, end_offset = arguments.bounds(start_offset, end_offset)
         bounds = self.bounds(topic, partition)
         start = bounds.log_start if start_offset is None else max(start_offset, bounds.log_start)
         end = bounds.high_watermark if end_offset is None else min(end_offset, bounds.high_watermark)
@@ -96,7 +102,7 @@ class TierReader:
                 f"the store holds nothing of {topic}-{partition} there: it has offsets {bounds.log_start} "
                 f"to {bounds.latest_tiered}"
             )
-        return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=isolation_level)
+        return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=level)
 
     def close(self) -> None:
         """Stops all readers. May be called twice."""

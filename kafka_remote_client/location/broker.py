@@ -15,6 +15,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping, Sequence
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError
 from kafka_remote_client.location.answer import LocationQuestion, location_of
@@ -59,7 +60,7 @@ class BrokerLocationSource:
             bootstrap_servers,
             client_id=client_id,
             clock=clock,
-            connect_timeout=connect_timeout,
+            connect_timeout=arguments.duration(connect_timeout, "connect_timeout"),
             ssl_context=ssl_context,
             sasl=sasl,
             check=_check_announced,
@@ -77,6 +78,9 @@ class BrokerLocationSource:
         deadline: Deadline,
     ) -> SegmentLocation | NotRemote:
         """As LocationSource; reasons are those of the answer module, "not-announced" and "no-common-version"."""
+        isolation_level = arguments.isolation_level(isolation_level)
+        arguments.offset(offset, "offset")
+        arguments.whole(max_bytes, "max_bytes", 0)
 
         def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
             if not session.versions.announces_direct_fetch:

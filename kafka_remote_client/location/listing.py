@@ -17,6 +17,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -68,7 +69,7 @@ class ListingLocationSource:
         self._layout = layout
         self._topic = topic
         self._topic_id = topic_id
-        self._range_bytes = range_bytes
+        self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._listings: dict[str | None, TierListing] = {}
         self.resolver = RemoteSegmentResolver(store, layout)
         self._undecided: dict[TopicIdPartition, int | None] = {}
@@ -117,6 +118,9 @@ class ListingLocationSource:
         deadline: Deadline,
     ) -> SegmentLocation | NotRemote:
         """As the interface says; raises ConfigurationError, RemoteLogError and RemoteStorageError kinds as well."""
+        isolation_level = arguments.isolation_level(isolation_level)
+        arguments.offset(offset, "offset")
+        arguments.whole(max_bytes, "max_bytes", 0)
         tip = self._tip(topic, partition)
         if tip is None:
             return NotRemote("unknown-partition")

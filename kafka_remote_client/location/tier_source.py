@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location.answer import LocationQuestion, leaders_word, offsets_of
@@ -88,7 +89,7 @@ class TierLocationSource:
         self._store = store
         self._layout = layout
         self._clock = clock
-        self._range_bytes = range_bytes
+        self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._word = BrokersWord()
 
     def locate(
@@ -103,6 +104,9 @@ class TierLocationSource:
         deadline: Deadline,
     ) -> SegmentLocation | NotRemote:
         """As LocationSource; reasons are those of the tier and of the leader's word. Raises RemoteLogError as well."""
+        isolation_level = arguments.isolation_level(isolation_level)
+        arguments.offset(offset, "offset")
+        arguments.whole(max_bytes, "max_bytes", 0)
 
         def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
             version = fetch_version(leader, session)

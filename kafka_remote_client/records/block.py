@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Message
 
+from kafka_remote_client import arguments
 from kafka_remote_client.records._select import Columns, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["RecordBlock"]
+
+_MAX_INDEX = 2**63
 
 
 class RecordBlock:
@@ -90,11 +93,15 @@ class RecordBlock:
         return record_batch(self._columns, topic, partition)
 
     def _checked(self, index: int) -> int:
+        if type(index) is not int:  # the usual case costs no call
+            index = arguments.whole(index, "index", -_MAX_INDEX)
         if not 0 <= index < len(self._columns):
             raise IndexError(f"record {index} of {len(self._columns)}")
         return index
 
     def _cut(self, start: int, stop: int | None) -> tuple[int, int]:
         length = len(self._columns)
+        start = arguments.whole(start, "start", -_MAX_INDEX)
+        stop = None if stop is None else arguments.whole(stop, "stop", -_MAX_INDEX)
         start = min(max(start, 0), length)
         return start, length if stop is None else min(max(stop, start), length)

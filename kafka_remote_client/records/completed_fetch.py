@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.records._select import BatchList, ColumnBuilder, scan_batches
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
@@ -159,6 +160,8 @@ class CompletedFetch:
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         at_segment_start: bool = False,
     ) -> None:
+        fetch_offset = arguments.offset(fetch_offset, "fetch_offset")
+        stop = MAX_OFFSET if end_offset is None else arguments.offset(end_offset, "end_offset")
         starts_at = metadata.start_offset if at_segment_start else ANY_OFFSET
         self._state = FetchState(
             BatchRules.of_segment(
@@ -168,7 +171,7 @@ class CompletedFetch:
             ),
             fetch_offset,
             aborted_filter(isolation_level, aborted_transactions),
-            MAX_OFFSET if end_offset is None else end_offset,
+            stop,
             block_bytes=max_decompressed_bytes,
             expected_offset=starts_at,
             must_cover=not at_segment_start,
@@ -214,8 +217,11 @@ class CompletedFetch:
 def aborted_filter(
     isolation_level: IsolationLevel, aborted_transactions: Sequence[AbortedTransaction] | None
 ) -> AbortedTransactionFilter | None:
-    """The filter that an isolation level asks for. Raises ValueError for READ_COMMITTED without a list."""
-    if isolation_level != IsolationLevel.READ_COMMITTED:
+    """The filter that an isolation level asks for.
+
+    Raises ValueError for READ_COMMITTED without a list, and for what is no isolation level.
+    """
+    if arguments.isolation_level(isolation_level) is not IsolationLevel.READ_COMMITTED:
         return None
     if aborted_transactions is None:
         raise ValueError("read_committed needs the list of aborted transactions; none was given")
@@ -224,6 +230,4 @@ def aborted_filter(
 
 def checked_cap(max_decompressed_bytes: int) -> int:
     """``max_decompressed_bytes`` itself. Raises ValueError outside [1, 1 GiB]."""
-    if not 1 <= max_decompressed_bytes <= MAX_FEED:
-        raise ValueError(f"max_decompressed_bytes must lie between 1 and {MAX_FEED}, not {max_decompressed_bytes}")
-    return max_decompressed_bytes
+    return arguments.whole(max_decompressed_bytes, "max_decompressed_bytes", 1, MAX_FEED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafka_remote_client import arguments
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchRules
 from kafka_remote_client.records.block import RecordBlock
@@ -28,8 +29,10 @@ def read_batches(
     while the block lives.
 
     Raises CorruptRecordError or UnsupportedFormatError if any batch is bad, UnsupportedFormatError also when all batches
-    together decompress to more than one block can hold (1 GiB), ValueError for a buffer or a cap that is too large.
+    together decompress to more than one block can hold (1 GiB), ValueError for a buffer or a cap that is too large, and for
+    what is no offset or no isolation level.
     """
+    fetch_offset = arguments.offset(fetch_offset, "fetch_offset")
     view = memoryview(buffer).cast("B")
     if len(view) > MAX_FEED:
         raise ValueError(f"at most {MAX_FEED} bytes at a time, not {len(view)}")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     AbortedTransaction,
@@ -105,13 +106,14 @@ class RemoteSegmentResolver:
 
         No batch is granted that lies at or after ``end_offset`` (exclusive), or that ends below ``log_start`` (at most
         ``offset``). ``tail`` is the transaction index of what is not tiered yet, where the caller has it. Raises ValueError for
-        sizes below 1.
+        sizes below 1 and for what is no isolation level.
 
         Reasons why there is none: ``nothing-tiered``, ``below-tier``, ``missing`` (tiered before and after it, but not there),
         ``local`` (at or after the tier's end), ``beyond-end`` (of ``end_offset``), ``no-batch``.
         """
-        if max_bytes < 1 or range_bytes < 1:
-            raise ValueError("a window and its ranges have at least one byte")
+        isolation_level = arguments.isolation_level(isolation_level)
+        arguments.whole(max_bytes, "max_bytes", 1)
+        arguments.whole(range_bytes, "range_bytes", 1)
         log = self.log(cache, leader_epochs)
         tiered_end = None if log is None else log.end_offset()
         if log is None or tiered_end is None:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 
@@ -16,6 +17,7 @@ Address: TypeAlias = tuple[str, int]
 """Host and port."""
 
 _MAX_PORT = 65_535
+_MAX_NODE_ID = 2**31 - 1
 _EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - looked for, not bound
 
 
@@ -36,12 +38,23 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     return tuple(parse_address(part) for part in text.split(","))
 
 
-def _between(low: float, high: float) -> Callable[[object, attrs.Attribute[Any], Any], None]:
-    def check(_config: object, attribute: attrs.Attribute[Any], value: float) -> None:
-        if not low <= value <= high:
-            raise ConfigurationError(f"{attribute.name} must be between {low:g} and {high:g}, not {value!r}")
+def _between(low: int, high: int) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    def check(_config: object, attribute: attrs.Attribute[Any], value: int) -> None:
+        arguments.whole(value, attribute.name, low, high)
 
     return check
+
+
+def _seconds_between(low: float, high: float) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    def check(_config: object, attribute: attrs.Attribute[Any], value: float) -> None:
+        arguments.finite(value, attribute.name, low, high)
+
+    return check
+
+
+def _node_ids(_config: object, _attribute: object, value: tuple[int, ...]) -> None:
+    for node_id in value:
+        arguments.whole(node_id, "node_ids", 0, _MAX_NODE_ID)
 
 
 def _addresses(_config: object, _attribute: object, value: str) -> None:
@@ -95,7 +108,7 @@ class ShimConfig:
     listen: str = attrs.field(default="127.0.0.1:0", validator=_addresses)
     advertised_host: str | None = None
     node_port_base: int | None = attrs.field(default=None, validator=attrs.validators.optional(_between(1, _MAX_PORT)))
-    node_ids: tuple[int, ...] = ()
+    node_ids: tuple[int, ...] = attrs.field(default=(), validator=_node_ids)
 
     store: str | None = None
     store_options: Mapping[str, object] = attrs.field(factory=dict, repr=_setting_names)
@@ -106,7 +119,7 @@ class ShimConfig:
     allow_plaintext_data_keys: bool = False
     origin_listen: str = attrs.field(default="127.0.0.1:0", validator=_addresses)
     origin_public_url: str | None = None
-    url_ttl: float = attrs.field(default=120.0, validator=_between(1, 900))
+    url_ttl: float = attrs.field(default=120.0, validator=_seconds_between(1, 900))
     signing_key: bytes | None = attrs.field(default=None, repr=_secret)
     range_bytes: int = attrs.field(default=8 << 20, validator=_between(64 << 10, 256 << 20))
     max_grant_bytes: int = attrs.field(default=256 << 20, validator=_between(64 << 10, 1 << 30))
@@ -125,10 +138,10 @@ class ShimConfig:
     max_connections_per_ip: int = attrs.field(default=2_000, validator=_between(1, 1_000_000))
     max_request_bytes: int = attrs.field(default=100 << 20, validator=_between(1024, (1 << 31) - 1))
     max_in_flight: int = attrs.field(default=1_000, validator=_between(1, 100_000))
-    connect_timeout: float = attrs.field(default=10.0, validator=_between(0.1, 600))
-    handshake_timeout: float = attrs.field(default=5.0, validator=_between(0.1, 600))
-    first_request_timeout: float = attrs.field(default=10.0, validator=_between(0.1, 600))
-    idle_timeout: float = attrs.field(default=600.0, validator=_between(1, 86_400))
+    connect_timeout: float = attrs.field(default=10.0, validator=_seconds_between(0.1, 600))
+    handshake_timeout: float = attrs.field(default=5.0, validator=_seconds_between(0.1, 600))
+    first_request_timeout: float = attrs.field(default=10.0, validator=_seconds_between(0.1, 600))
+    idle_timeout: float = attrs.field(default=600.0, validator=_seconds_between(1, 86_400))
 
     def __attrs_post_init__(self) -> None:
         if self.advertised_host is None and parse_address(self.listen)[0] in _EVERY_ADDRESS:

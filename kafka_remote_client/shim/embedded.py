@@ -22,6 +22,7 @@ from typing import Self, TypeAlias
 
 from confluent_kafka import KafkaException, Message, Producer
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.plugin import ObjectSigner
@@ -63,7 +64,7 @@ class Faults:
 
     def slow_store(self, seconds: float) -> None:
         """Lets each answer of the store begin so many seconds late."""
-        self._origin.delay = seconds
+        self._origin.delay = arguments.duration(seconds, "seconds")
 
     def expired_urls(self) -> None:
         """Makes every signed URL, old and new, count as expired."""

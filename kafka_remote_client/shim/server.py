@@ -7,6 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.shim.broker import BrokerStrategy, PassThrough
 from kafka_remote_client.shim.config import ShimConfig
@@ -71,7 +72,7 @@ class Shim:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the shim has stopped; True when it has."""
-        self._thread.join(timeout)
+        self._thread.join(arguments.patience(timeout))
         return not self._thread.is_alive()
 
     @property
@@ -89,6 +90,7 @@ class Shim:
 
     def wait_ready(self, seconds: float) -> bool:
         """Waits until what is tiered is known and locations are granted; False when time ran out."""
+        arguments.duration(seconds, "seconds")
         return self._tier is None or self._tier.wait_ready(seconds)
 
     def metrics(self) -> dict[str, int]:

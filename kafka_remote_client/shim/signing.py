@@ -27,6 +27,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.model import ByteRange
@@ -93,6 +94,7 @@ class UrlSigner:
     def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
         """A URL that opens those bytes of that object for ``ttl_seconds``. Raises ValueError as check_object_key does."""
         check_object_key(object_key)
+        arguments.duration(ttl_seconds, "ttl_seconds")
         expires = self._clock.time_ms() + int(ttl_seconds * 1000)
         wanted = f"{byte_range.start}-{byte_range.end - 1}"
         signature = self._signature("GET", object_key, wanted, str(expires))

@@ -17,6 +17,7 @@ from enum import Enum
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.shim.origin import error_body
 
 __all__ = ["Answer", "Ending", "Pace", "error", "gzipped", "multipart", "other_bytes", "redirect", "whole_object"]
@@ -40,6 +41,10 @@ class Pace:
 
     size: int
     seconds: float
+
+    def __attrs_post_init__(self) -> None:
+        arguments.whole(self.size, "size", 1)
+        arguments.duration(self.seconds, "seconds")
 
 
 @attrs.frozen(kw_only=True)
@@ -69,6 +74,12 @@ class Answer:
     ending: Ending = Ending.COMPLETE
     at: int | None = None
     chunked: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        arguments.duration(self.delay, "delay")
+        arguments.member(Ending, self.ending, "ending")
+        if self.at is not None:
+            arguments.whole(self.at, "at", 0)
 
 
 def error(status: int, code: str | None = None, message: str = "scripted", **headers: str) -> Answer:

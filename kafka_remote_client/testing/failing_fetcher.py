@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import RemoteStorageError
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import ReadableStream, RemoteStorageFetcher, WritableBuffer
@@ -24,6 +25,10 @@ class Failure:
 
     error: RemoteStorageError | None
     after: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.after is not None:
+            arguments.whole(self.after, "after", 0)
 
 
 class FailingFetcher:

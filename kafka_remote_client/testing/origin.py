@@ -31,6 +31,7 @@ from urllib.parse import quote, unquote
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
 from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner
@@ -141,6 +142,8 @@ class ScriptedOrigin:
         self, answer: Answer, *, matches: Callable[[HttpRequest], bool] = lambda _request: True, times: int | None = None
     ) -> None:
         """Answers each request that ``matches`` so, or only the next ``times`` of them."""
+        if times is not None:
+            arguments.whole(times, "times", 1)
         with self._changed:
             self._rules.append(_Rule(answer, matches, times))
 
@@ -178,6 +181,8 @@ class ScriptedOrigin:
 
     def wait_for(self, count: int, *, finished: bool = False, timeout: float = 10.0) -> bool:
         """Waits until that many requests were seen (or answered to the end); False when they were not in time."""
+        arguments.whole(count, "count", 0)
+        arguments.duration(timeout, "timeout")
 
         def enough() -> bool:
             return sum(exchange.finished or not finished for exchange in self.exchanges) >= count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.model import RemoteLogSegmentMetadata
@@ -17,7 +18,7 @@ class SlowFetcher:
     """Waits ``seconds`` before each fetch, as a distant store does. Closing it ends the waits, whose fetches then fail."""
 
     def __init__(self, inner: RemoteStorageFetcher, seconds: float, clock: Clock | None = None) -> None:
-        self.seconds = seconds
+        self.seconds = arguments.duration(seconds, "seconds")
         self._inner = inner
         self._clock = clock or SystemClock()
         self._closed = threading.Event()

@@ -28,6 +28,8 @@ from typing import Self
 
 import attrs
 
+from kafka_remote_client import arguments
+
 __all__ = ["Direction", "Passage", "PassageRecord", "TcpFaultProxy"]
 
 _PIECE = 64 * 1024
@@ -77,6 +79,9 @@ class _Fault:
     cut_at: int | None = None
     reset: bool = False
 
+    def __attrs_post_init__(self) -> None:
+        arguments.member(Direction, self.direction, "direction")
+
 
 class TcpFaultProxy:
     """Listens on a free port of ``host`` that stays its own, also while it refuses. Starts with :meth:`start` or ``with``."""
@@ -118,10 +123,13 @@ class TcpFaultProxy:
 
     def trickle(self, size: int, seconds: float, direction: Direction = Direction.BOTH) -> None:
         """``size`` bytes every ``seconds``."""
+        arguments.whole(size, "size", 1)
+        arguments.duration(seconds, "seconds")
         self._set(_Fault(direction, pace=(size, seconds)))
 
     def cut_after(self, count: int, direction: Direction = Direction.DOWN, *, reset: bool = False) -> None:
         """Each connection ends once so many bytes of a direction have passed, counted from its beginning."""
+        arguments.whole(count, "count", 0)
         self._set(_Fault(direction, cut_at=count, reset=reset))
 
     def cut_connections(self, *, reset: bool = False) -> None:
@@ -141,11 +149,15 @@ class TcpFaultProxy:
 
     def count(self, passage: Passage) -> int:
         """How often that was done."""
+        arguments.member(Passage, passage, "passage")
         with self._changed:
             return sum(record.passage is passage for record in self.records)
 
     def wait_for(self, passage: Passage, count: int = 1, *, timeout: float = 60.0) -> bool:
         """Waits until it was done so often; False when it was not in time."""
+        arguments.member(Passage, passage, "passage")
+        arguments.whole(count, "count", 0)
+        arguments.duration(timeout, "timeout")
 
         def enough() -> bool:
             return sum(record.passage is passage for record in self.records) >= count

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ObjectNotFoundError, RemoteLogError
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
@@ -47,6 +48,10 @@ class VerifyRequest:
     jobs: int = 4
     allow_offset_gaps: bool = False
     grace_ms: int = 15 * 60 * 1000
+
+    def __attrs_post_init__(self) -> None:
+        arguments.whole(self.jobs, "jobs", 1)
+        arguments.whole(self.grace_ms, "grace_ms", 0)
 
 
 @attrs.define

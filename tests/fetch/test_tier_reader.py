@@ -86,7 +86,7 @@ def test_bounds_are_clipped_to_the_tier(store: Path) -> None:
         (tip,) = tier.partitions("txn")
         bounds = tier.bounds("txn", 0)
         assert bounds.latest_tiered + 1 == bounds.high_watermark == bounds.earliest_local
-        offsets, end = read(tier.read("txn", 0, -5, 400))
+        offsets, end = read(tier.read("txn", 0, 0, 400))
         assert offsets == expected("txn", "read_committed", bounds.log_start, 400)
         assert end.reason == "end"
         assert tier.remarks(tip) == []
@@ -129,3 +129,47 @@ def test_closing_twice_is_one_closing(store: Path) -> None:
     tier = opened(store)
     tier.close()
     tier.close()
+
+
+def test_the_isolation_level_is_at_the_top() -> None:
+    assert kafka_remote_client.IsolationLevel is IsolationLevel
+
+
+@pytest.mark.parametrize("level", ["read_committed", "Read_Committed", "READ_COMMITTED", COMMITTED])
+def test_read_committed_by_name_drops_aborted_and_undecided_records(store: Path, level: Any) -> None:
+    with opened(store) as tier:
+        first = tier.bounds("txn", 0).log_start
+        offsets, end = read(tier.read("txn", 0, isolation_level=level))
+    assert offsets == expected("txn", "read_committed", first, FIRST_UNDECIDED)
+    assert end.reason == "undecided"
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "READ_UNCOMMITTED", UNCOMMITTED])
+def test_read_uncommitted_by_name_gives_all_records(store: Path, level: Any) -> None:
+    with opened(store) as tier:
+        bounds = tier.bounds("txn", 0)
+        offsets, _ = read(tier.read("txn", 0, isolation_level=level))
+    assert offsets == expected("txn", "read_uncommitted", bounds.log_start, bounds.high_watermark)
+
+
+@pytest.mark.parametrize("level", ["committed", "", "read-committed", 0, 1, 7, None, True, 1.0])
+def test_refuses_other_isolation_levels(store: Path, level: Any) -> None:
+    with opened(store) as tier, pytest.raises(ConfigurationError, match="isolation_level must be"):
+        tier.read("txn", 0, isolation_level=level)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(10, 5), (-1, None), (None, -1), (True, None), (None, True), (1.5, None), ("1", None), (2**63, None)]
+)
+def test_refuses_bounds_that_are_no_interval_of_offsets(store: Path, start: Any, end: Any) -> None:
+    with opened(store) as tier, pytest.raises(ConfigurationError, match="_offset"):
+        tier.read("txn", 0, start, end)
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), True, "1"])
+def test_refuses_time_outs_that_are_no_duration(store: Path, timeout: Any) -> None:
+    with opened(store) as tier:
+        reader = tier.read("txn", 0)
+        for form in (reader.blocks, reader.messages, reader.record_batches):
+            with pytest.raises(ConfigurationError, match="timeout must be"):
+                next(iter(form(timeout)))

@@ -121,8 +121,15 @@ def test_a_segment_without_a_batch_below_the_callers_end_is_not_remote(tier, res
 
 @pytest.mark.parametrize("sizes", [(0, 1), (1, 0), (-1, 1)])
 def test_raises_for_sizes_below_one(tier, resolver, sizes):
-    with pytest.raises(ValueError, match="at least one byte"):
+    with pytest.raises(ValueError, match="at least 1"):
         resolve(resolver, tier.cache, 0, max_bytes=sizes[0], range_bytes=sizes[1])
+
+
+@pytest.mark.parametrize("level", [7, None, "committed", True])
+def test_refuses_what_is_no_isolation_level(tier, resolver, level):
+    tier.add([batch(0, 10)], number=1)
+    with pytest.raises(ValueError, match="isolation_level must be"):
+        resolve(resolver, tier.cache, 0, isolation_level=level)
 
 
 def test_the_lineage_of_the_newest_segment_decides_between_two_leaders(tier, resolver):
