@@ -4,6 +4,9 @@ Theory of operation. Two leaders may upload the same offsets (the new one does n
 epoch each offset is to be answered by one segment, so a segment that was finished later and covers more *evicts* the earlier
 ones from the map: they become unreferenced, that is listed (somebody has to delete them) but never read.
 
+Two sorted lists are kept up to date with every event, so that no look-up visits the segments one by one: start offsets, and
+where segments end. A partition has a hundred thousand segments, and each grant asks.
+
 References: Kafka's RemoteLogLeaderEpochState.
 """
 
@@ -19,11 +22,13 @@ __all__ = ["RemoteLogLeaderEpochState"]
 class RemoteLogLeaderEpochState:
     """Not thread safe: :class:`RemoteLogMetadataCache` guards it."""
 
-    __slots__ = ("_highest", "_ids", "_starts", "_unreferenced")
+    __slots__ = ("_by_end", "_ends", "_highest", "_ids", "_starts", "_unreferenced")
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ids: dict[int, RemoteLogSegmentId] = {}
+        self._ends: dict[int, int] = {}
+        self._by_end: list[tuple[int, int]] = []  # (end of the segment, -start)
         self._unreferenced: set[RemoteLogSegmentId] = set()
         self._highest = UNKNOWN_OFFSET
 
@@ -50,24 +55,42 @@ class RemoteLogLeaderEpochState:
         at = bisect_left(self._starts, offset)
         return self._ids[self._starts[at]] if at < len(self._starts) else None
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether any segment can be read."""
+        return bool(self._starts)
+
+    def newest(self) -> RemoteLogSegmentId | None:
+        """The readable segment that ends last; of those that end together the one that starts first."""
+        return self._ids[-self._by_end[-1][1]] if self._by_end else None
+
     def copy_started(self, segment_id: RemoteLogSegmentId) -> None:
         self._unreferenced.add(segment_id)
 
-    def copy_finished(self, start_offset: int, segment_id: RemoteLogSegmentId, end_offset: int) -> None:
-        """``[start_offset, end_offset]`` is what the segment holds of this epoch."""
+    def copy_finished(
+        self, start_offset: int, segment_id: RemoteLogSegmentId, end_offset: int, segment_end: int | None = None
+    ) -> None:
+        """``[start_offset, end_offset]`` is what the segment holds of this epoch; ``segment_end``: where all of it ends."""
         while self._starts and self._starts[-1] >= start_offset and self._highest <= end_offset:
-            self._unreferenced.add(self._ids.pop(self._starts.pop()))
-        if start_offset not in self._ids:
-            insort(self._starts, start_offset)
+            self._unreferenced.add(self._remove(self._starts[-1]))
+        if start_offset in self._ids:
+            self._remove(start_offset)
+        insort(self._starts, start_offset)
         self._ids[start_offset] = segment_id
+        self._ends[start_offset] = end_offset if segment_end is None else segment_end
+        insort(self._by_end, (self._ends[start_offset], -start_offset))
         self._unreferenced.discard(segment_id)
         self._highest = max(self._highest, end_offset)
 
     def delete_started(self, start_offset: int, segment_id: RemoteLogSegmentId) -> None:
         if self._ids.get(start_offset) == segment_id:
-            del self._ids[start_offset]
-            del self._starts[bisect_left(self._starts, start_offset)]
+            self._remove(start_offset)
         self._unreferenced.add(segment_id)
 
     def delete_finished(self, segment_id: RemoteLogSegmentId) -> None:
         self._unreferenced.discard(segment_id)
+
+    def _remove(self, start_offset: int) -> RemoteLogSegmentId:
+        del self._starts[bisect_left(self._starts, start_offset)]
+        del self._by_end[bisect_left(self._by_end, (self._ends.pop(start_offset), -start_offset))]
+        return self._ids.pop(start_offset)

@@ -55,6 +55,10 @@ class LeaderEpochLineage:
         at = bisect_right(self._starts, offset)
         return self._entries[at - 1].epoch if at else UNKNOWN_EPOCH
 
+    def entry_number(self, offset: int) -> int:
+        """The place in ``entries`` of the epoch that wrote ``offset``; 0 below the first entry."""
+        return max(0, bisect_right(self._starts, offset) - 1)
+
     def next_start(self, offset: int) -> int | None:
         """Where the epoch after the one of ``offset`` begins; None in the last one."""
         at = bisect_right(self._starts, offset)

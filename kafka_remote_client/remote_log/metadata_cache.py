@@ -15,6 +15,7 @@ References: Kafka's RemoteLogMetadataCache; KIP-405, "RemoteLogSegmentState".
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, insort
 
 import attrs
 
@@ -53,6 +54,7 @@ class RemoteLogMetadataCache:
         self.topic_id_partition = topic_id_partition
         self._segments: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
         self._epochs: dict[int, RemoteLogLeaderEpochState] = {}
+        self._readable: list[int] = []  # epochs with readable segments, rising
         self._version = 0
         self._lock = threading.RLock()
 
@@ -92,11 +94,12 @@ class RemoteLogMetadataCache:
             for index, entry in enumerate(known.segment_leader_epochs):
                 epoch = self._epochs[entry.epoch]
                 if update.state is _COPIED:
-                    epoch.copy_finished(entry.start_offset, segment_id, known.epoch_end(index))
+                    epoch.copy_finished(entry.start_offset, segment_id, known.epoch_end(index), known.end_offset)
                 elif update.state is _DELETING:
                     epoch.delete_started(entry.start_offset, segment_id)
                 else:
                     epoch.delete_finished(segment_id)
+                self._note_readable(entry.epoch, readable=epoch.is_readable)
             if update.state is _DELETED:
                 del self._segments[segment_id]
             else:
@@ -150,15 +153,21 @@ class RemoteLogMetadataCache:
     def leader_epochs(self) -> list[int]:
         """The epochs that have readable segments, rising."""
         with self._lock:
-            return sorted(epoch for epoch, state in self._epochs.items() if state.referenced())
+            return list(self._readable)
 
     def newest_segment(self) -> RemoteLogSegmentMetadata | None:
         """The readable segment at the end of the highest epoch: its uploader knew most of the log's lineage."""
         with self._lock:
-            for epoch in sorted(self._epochs, reverse=True):
-                if referenced := self._epochs[epoch].referenced():
-                    return max((self._segments[i] for _, i in referenced), key=lambda m: m.end_offset)
-            return None
+            newest = self._epochs[self._readable[-1]].newest() if self._readable else None
+            return None if newest is None else self._segments[newest]
+
+    def _note_readable(self, epoch: int, *, readable: bool) -> None:
+        at = bisect_left(self._readable, epoch)
+        listed = at < len(self._readable) and self._readable[at] == epoch
+        if readable and not listed:
+            insort(self._readable, epoch)
+        elif listed and not readable:
+            del self._readable[at]
 
     @staticmethod
     def _allowed(known: RemoteLogSegmentMetadata | None, target: RemoteLogSegmentState) -> bool:

@@ -63,19 +63,20 @@ class TieredLog:
 
     def end_offset(self) -> int | None:
         """The first offset after the highest one that is tiered in this lineage (latest-tiered + 1)."""
-        for number, entry in reversed(list(enumerate(self.lineage.entries))):
+        following: int | None = None
+        for entry in reversed(self.lineage.entries):
             highest = self.cache.highest_offset_for_epoch(entry.epoch)
             if highest >= entry.start_offset:
-                following = self.lineage.entries[number + 1 : number + 2]
-                return min([highest + 1, *(after.start_offset for after in following)])
+                return highest + 1 if following is None else min(highest + 1, following)
+            following = entry.start_offset
         return None
 
     def _next_start(self, offset: int) -> int | None:
         """The next offset above ``offset`` at which a segment begins, for the epochs of the lineage from there on."""
-        for entry in self.lineage.entries:
+        entries = self.lineage.entries
+        for number in range(self.lineage.entry_number(offset), len(entries)):
+            entry = entries[number]
             following = self.lineage.next_start(entry.start_offset)
-            if following is not None and following <= offset:
-                continue
             # The lineage of a log whose records were deleted begins within a segment
             if entry.start_offset > offset and self.segment_for_offset(entry.start_offset) is not None:
                 return entry.start_offset

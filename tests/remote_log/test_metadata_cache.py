@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_remote_client.errors import RemoteLogMetadataError
-from kafka_remote_client.model import UNKNOWN_OFFSET, RemoteLogSegmentState
+from kafka_remote_client.model import UNKNOWN_OFFSET, EpochEntry, RemoteLogSegmentState
 from kafka_remote_client.remote_log import metadata_cache
+from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import TRANSITIONS, RemoteLogMetadataCache
+from kafka_remote_client.remote_log.tiered_log import TieredLog
 from tests.support.golden_metadata import golden_metadata, golden_offsets, live_partitions
 from tests.support.tier import TIP, finish, metadata, update
 
@@ -215,3 +220,68 @@ def test_golden_events_of_the_deleted_topic_leave_nothing_readable():
     deleted = [tip for tip in golden_metadata().partitions("deleted") if tip not in live_partitions()]
     assert len(deleted) == 1
     assert golden_metadata().cache(deleted[0]).list_all_remote_log_segments() == []
+
+
+def steps_of(call) -> int:
+    """How many instructions of Python a call takes: the work, whatever the machine does beside."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def filled(segments: int, epochs: int) -> RemoteLogMetadataCache:
+    cache = RemoteLogMetadataCache(TIP)
+    per_epoch = segments // epochs
+    for n in range(segments):
+        finish(cache, metadata(n * 10, n * 10 + 9, number=n + 1, epochs=[(n // per_epoch, n * 10)]))
+    return cache
+
+
+@pytest.mark.parametrize("epochs", [lambda n: 1, lambda n: n // 10])
+def test_look_ups_take_as_many_steps_in_10000_segments_as_in_100(epochs):
+    steps = {}
+    for segments in (100, 10_000):
+        cache = filled(segments, epochs(segments))
+        last = epochs(segments) - 1
+        log = TieredLog(cache, LeaderEpochLineage([EpochEntry(n, n * 10 * (segments // (last + 1))) for n in range(last + 1)]))
+        middle = segments * 5
+        epoch = log.lineage.epoch_for_offset(middle)
+        steps[segments] = {
+            "newest": steps_of(cache.newest_segment),
+            "of an offset": steps_of(lambda c=cache, e=epoch, o=middle: c.remote_log_segment_metadata(e, o)),
+            "next": steps_of(lambda c=cache, e=epoch, o=middle: c.next_remote_log_segment_metadata(e, o)),
+            "chain": steps_of(lambda t=log, o=middle: next(t.segments_from(o))),
+            "start": steps_of(log.start_offset),
+            "end": steps_of(log.end_offset),
+            "after a gap": steps_of(lambda t=log, o=middle: t._next_start(o)),
+        }
+    assert steps[10_000] == steps[100]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([COPIED, DELETING, DELETED]), st.integers(0, 30), st.integers(0, 15), st.integers(0, 3)),
+        max_size=30,
+    )
+)
+def test_the_newest_segment_and_the_epochs_are_those_of_a_search(events):
+    cache = RemoteLogMetadataCache(TIP)
+    for number, (state, start, length, epoch) in enumerate(events, 1):
+        epochs = [(epoch, start), (epoch + 1, start + length)] if length else [(epoch, start)]
+        put_into(cache, state, metadata(start, start + length + 3, number=number, epochs=epochs))
+        readable = {e: [cache._segments[i] for _, i in s.referenced()] for e, s in cache._epochs.items() if s.referenced()}
+        assert cache.leader_epochs() == sorted(readable)
+        newest = max(readable[max(readable)], key=lambda m: m.end_offset) if readable else None
+        assert cache.newest_segment() == newest
