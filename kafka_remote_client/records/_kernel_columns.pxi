@@ -100,16 +100,22 @@ cdef class Columns:
     def value(self, int64_t index):
         return self.slice(self.cells.values[index], self.cells.value_sizes[index])
 
-    cpdef list headers(self, int64_t index):
+    def headers(self, int64_t index):
         """Names as text, malformed UTF-8 as U+FFFD."""
+        return self.named(index, False)
+
+    cdef list named(self, int64_t index, bint of_message):
+        """Headers. ``of_message``: names end before their first NUL, as in confluent_kafka's messages; see record.py."""
         cdef list found = []
+        cdef const void *nul
         cdef const uint8_t *at = self.origin + self.cells.headers[index]
         cdef const uint8_t *end = self.origin_end
         cdef int64_t size = 0
         cdef object name
         for _ in range(self.cells.header_counts[index]):
             at = read_varint(at, end, &size)
-            name = PyUnicode_DecodeUTF8(<const char *>at, size, "replace")
+            nul = memchr(at, 0, size) if of_message else NULL
+            name = PyUnicode_DecodeUTF8(<const char *>at, size if nul == NULL else <const uint8_t *>nul - at, "replace")
             at = read_varint(at + size, end, &size)
             if size < 0:
                 found.append((name, None))
@@ -123,7 +129,7 @@ cdef class Columns:
         cdef int64_t i
         for i in range(start, stop):
             yield (self.cells.offsets[i], self.cells.timestamps[i], self.cells.timestamp_types[i], self.cells.epochs[i],
-                   self.key(i), self.value(i), self.headers(i))
+                   self.key(i), self.value(i), self.named(i, False))
 
     def messages(self, str topic, int partition, int64_t start, int64_t stop):
         """``confluent_kafka.Message`` for the records ``[start, stop)``.
@@ -157,7 +163,7 @@ cdef class Columns:
             put(arguments, 2, self.cells.offsets[i])
             put(arguments, 3, self.slice(self.cells.keys[i], self.cells.key_sizes[i]))
             put(arguments, 4, self.slice(self.cells.values[i], self.cells.value_sizes[i]))
-            put(arguments, 5, self.headers(i) if self.cells.header_counts[i] else None)
+            put(arguments, 5, self.named(i, True) if self.cells.header_counts[i] else None)
             put(arguments, 7, timestamp)
             put(arguments, 9, epoch)
             found.append(PyObject_Call(Message, arguments, NULL))
@@ -176,7 +182,7 @@ cdef class Columns:
             message = copied(pattern, self.cells.offsets[i],
                              self.slice(self.cells.keys[i], self.cells.key_sizes[i]),
                              self.slice(self.cells.values[i], self.cells.value_sizes[i]),
-                             self.headers(i) if self.cells.header_counts[i] else None, timestamp)
+                             self.named(i, True) if self.cells.header_counts[i] else None, timestamp)
             Py_INCREF(message)
             PyList_SET_ITEM(found, i - start, message)
         return found

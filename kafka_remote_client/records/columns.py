@@ -21,6 +21,7 @@ from kafka_remote_client.records.record import (
     MINIMAL_RECORD,
     RecordView,
     read_headers,
+    read_message_headers,
     read_raw_headers,
     read_records,
     wrap_int64,
@@ -167,15 +168,19 @@ class Columns:
                 offset,
                 key,
                 value,
-                cast("list[tuple[str, str | bytes | None]] | None", headers or None),
+                cast("list[tuple[str, str | bytes | None]] | None", self._message_headers(start + n)),
                 None,
                 # librdkafka's own numbers: 0 not available, 1 CreateTime, 2 LogAppendTime
                 (timestamp_type + 1, timestamp) if timestamp_type >= 0 else (0, 0),
                 -1.0,  # reads back as latency() None, as for any consumed message
                 epoch,
             )
-            for offset, timestamp, timestamp_type, epoch, key, value, headers in self.rows(start, stop)
+            for n, (offset, timestamp, timestamp_type, epoch, key, value, _) in enumerate(self.rows(start, stop))
         ]
+
+    def _message_headers(self, index: int) -> list[tuple[str, bytes | None]] | None:
+        count = self._header_counts[index]
+        return read_message_headers(self._source, self._headers[index], count) if count else None
 
     # What Arrow takes over without another copy
 

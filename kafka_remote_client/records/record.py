@@ -25,6 +25,7 @@ __all__ = [
     "Buffer",
     "RecordView",
     "read_headers",
+    "read_message_headers",
     "read_raw_headers",
     "read_records",
     "read_varint",
@@ -139,3 +140,12 @@ def read_raw_headers(data: Buffer, at: int, count: int) -> Iterator[tuple[bytes,
 def read_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | None]]:
     """The same with names as text. Malformed UTF-8 reads as U+FFFD, as in Java."""
     return [(name.decode("utf-8", "replace"), value) for name, value in read_raw_headers(data, at, count)]
+
+
+def read_message_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | None]]:
+    """The same as a ``confluent_kafka.Message`` has them: a name ends before its first NUL.
+
+    confluent_kafka hands names to Python as C strings. Of a name that is not UTF-8 it has nothing: ``headers()`` raises
+    SystemError there, which no message of ours repeats.
+    """
+    return [(name.partition(b"\0")[0].decode("utf-8", "replace"), value) for name, value in read_raw_headers(data, at, count)]
