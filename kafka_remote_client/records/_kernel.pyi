@@ -1,8 +1,9 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import Message
 
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.records.batch import BatchHeader, BatchRules
 from kafka_remote_client.records.columns import BinaryColumn, Buffer, HeaderColumns, Row
 from kafka_remote_client.records.message_layout import MessageLayout
@@ -22,7 +23,11 @@ class BatchList(Sequence[BatchHeader]):
     def __getitem__(self, index: int) -> BatchHeader: ...  # type: ignore[override] # slices are never asked for
     def needs_arena(self) -> bool: ...
     def count_below(self, end_offset: int) -> int: ...
-    def ordinary_until(self, index: int, stop: int, fetch_offset: int, filter_from: int) -> int: ...
+
+class AbortedTransactionFilter:
+    entries: tuple[AbortedTransaction, ...]
+    def __init__(self, aborted_transactions: Iterable[AbortedTransaction]) -> None: ...
+    def drops(self, header: BatchHeader, *, is_abort_marker: bool) -> bool: ...
 
 class Columns:
     def __len__(self) -> int: ...
@@ -54,6 +59,7 @@ class ColumnBuilder:
         end_offset: int,
         max_decompressed_bytes: int,
         block_bytes: int,
+        aborted: AbortedTransactionFilter | None,
     ) -> None: ...
     def append(self, start: int, stop: int) -> tuple[int, int]: ...
     def finish(self) -> Columns: ...

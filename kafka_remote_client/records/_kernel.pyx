@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The compiled twin of ``batch.scan_batches``, ``batch.BatchList``, ``columns.ColumnBuilder``, ``columns.Columns``
-and of message_slice.py.
+"""The compiled twin of ``batch.scan_batches``, ``batch.BatchList``, ``aborted.AbortedTransactionFilter``,
+``columns.ColumnBuilder``, ``columns.Columns`` and of message_slice.py.
 
 Formats, rules and words are documented there; this module only does the same without the interpreter's lock: the walk over
 the headers with all its checks, and the pass over the records. What is rare (old formats, damaged frames, errors) is left to
@@ -23,6 +23,7 @@ import cramjam
 from confluent_kafka import Message
 
 from kafka_remote_client.records.batch import BatchHeader, read_legacy_header
+from kafka_remote_client.records.control import ABORT as ABORT_MARKER, control_keys, control_type
 from kafka_remote_client.records.faults import BatchFault, fault_error
 from kafka_remote_client.records.message_layout import message_layout
 from kafka_remote_client.records.payload import copy_records
@@ -71,13 +72,14 @@ cdef enum:
     BODY_SIZE = 17
     TRAILING_BYTES = 18
     TOO_LARGE = 20
+    CONTROL_RECORD = 21
 
 FAULTS = {
     "NONE": NONE, "BATCH_SIZE": BATCH_SIZE, "MAGIC": MAGIC, "BEYOND_SEGMENT": BEYOND_SEGMENT, "CRC": CRC, "CHAIN": CHAIN,
     "OUTSIDE_SEGMENT": OUTSIDE_SEGMENT, "LEADER_EPOCH": LEADER_EPOCH, "RECORD_COUNT": RECORD_COUNT, "LAST_OFFSET": LAST_OFFSET,
     "VARINT": VARINT, "RECORD_SIZE": RECORD_SIZE, "OFFSET_DELTA": OFFSET_DELTA, "KEY_SIZE": KEY_SIZE, "VALUE_SIZE": VALUE_SIZE,
     "HEADERS": HEADERS, "BODY_SIZE": BODY_SIZE, "TRAILING_BYTES": TRAILING_BYTES,
-    "TOO_LARGE": TOO_LARGE,
+    "TOO_LARGE": TOO_LARGE, "CONTROL_RECORD": CONTROL_RECORD,
 }
 
 cdef enum:
@@ -87,8 +89,9 @@ cdef enum:
     MINIMAL_RECORD = 7
     CODEC_MASK = 0x07
     LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
     CONTROL = 0x20
-    NEEDS_PYTHON = -1  # a batch of an old format was met while the lock was released
+    NEEDS_PYTHON = -1  # a batch that only the Python functions read was met while the lock was released
     NEEDS_ROOM = -2  # for one batch more
 
 cdef struct Batch:
@@ -105,6 +108,13 @@ cdef struct Batch:
     int32_t record_count
     int16_t attributes
     int8_t magic
+    int8_t marker  # of a control batch: NOT_READ, ABORTS or ANOTHER; set by the builder
+    bint taken  # whether the application gets its records; set by the builder
+
+cdef enum:
+    NOT_READ = 0
+    ABORTS = 1
+    ANOTHER = 2
 
 cdef struct Epoch:
     int64_t start_offset
@@ -135,6 +145,7 @@ def crc32c(const uint8_t[::1] data, bint hardware=True):
 
 include "_kernel_memory.pxi"
 include "_kernel_batches.pxi"
+include "_kernel_aborted.pxi"
 include "_kernel_records.pxi"
 include "_kernel_messages.pxi"
 include "_kernel_columns.pxi"

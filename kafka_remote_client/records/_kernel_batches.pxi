@@ -93,17 +93,6 @@ cdef class BatchList:
             count -= 1
         return count
 
-    def ordinary_until(self, int64_t index, int64_t stop, int64_t fetch_offset, int64_t filter_from):
-        """The first batch of ``[index, stop)`` whose records are not simply taken."""
-        cdef Batch *b
-        while index < stop:
-            b = &self.batches[index]
-            if (b.attributes & CONTROL or b.last_offset < fetch_offset
-                    or (b.producer_id >= 0 and b.last_offset >= filter_from)):
-                break
-            index += 1
-        return index
-
     cdef bint full(self) noexcept nogil:
         return (self.count + 1) * <int64_t>sizeof(Batch) > self.memory.capacity
 
@@ -131,6 +120,7 @@ cdef class BatchList:
             batch.position = self.position
             batch.size = size
             batch.magic = magic
+            batch.marker = NOT_READ
             if end - self.position < size:
                 return NONE
             if magic < 2:

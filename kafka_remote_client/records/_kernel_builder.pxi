@@ -106,10 +106,11 @@ cdef class ColumnBuilder:
     cdef int64_t block_bytes
     cdef int64_t records
     cdef int64_t compressed
+    cdef AbortedTransactionFilter aborted
     cdef Columns columns
 
     def __cinit__(self, data, BatchList batches, *, bint arena, int64_t fetch_offset, int64_t end_offset,
-                  int64_t max_decompressed_bytes, int64_t block_bytes):
+                  int64_t max_decompressed_bytes, int64_t block_bytes, AbortedTransactionFilter aborted):
         cdef const uint8_t[::1] view = data
         self.data = data
         self.start = &view[0] if view.shape[0] else NULL
@@ -119,25 +120,101 @@ cdef class ColumnBuilder:
         self.end_offset = end_offset
         self.limit = max_decompressed_bytes
         self.block_bytes = block_bytes
+        self.aborted = aborted
         self.records = self.compressed = 0
         self.columns = Columns()
 
     def append(self, int64_t start, int64_t stop):
-        """Adds the records of the batches ``[start, stop)``; the first batch not added and its fault."""
-        cdef int64_t reached
-        cdef int fault = NONE, damage = NONE
+        """Adds the records of the batches ``[start, stop)``; the first batch not done and its fault."""
+        cdef int64_t selected, reached
+        cdef int fault = NONE, damage = NONE, unread = NONE
         if self.arena is not None:
             self.expect(start, stop)
-        while start < stop and not fault and not self.full():
-            reached, fault = self.fetch_some(start, stop)
-            self.columns.reserve(self.count(start, reached))
+        while start < stop and not unread:
+            self.columns.reserve(1)  # for a marker, which is forgotten again
             with nogil:
-                while start < reached and not damage:
-                    damage = read_records(self.origin(), &self.batches.batches[start], self.fetch_offset, self.end_offset,
-                                          &self.columns.cells, &self.columns.length)
-                    start += damage == NONE
-            fault = damage or fault
-        return start, fault
+                selected = self.select(start, stop, &unread)
+            if unread == NEEDS_PYTHON:
+                unread = self.read_any_marker(selected)
+            while start < selected:
+                reached, fault = self.fetch_some(start, selected)
+                self.columns.reserve(self.count(start, reached))
+                with nogil:
+                    while start < reached and not damage:
+                        if self.batches.batches[start].taken:
+                            damage = read_records(self.origin(), &self.batches.batches[start], self.fetch_offset,
+                                                  self.end_offset, &self.columns.cells, &self.columns.length)
+                        start += damage == NONE
+                fault = damage or fault
+                if fault or (start < selected and self.full()):
+                    return start, fault
+        return start, unread
+
+    cdef int64_t select(self, int64_t start, int64_t stop, int *fault) noexcept nogil:
+        """Decides for batches from ``start`` on whether the application gets them; the first one that is not decided.
+
+        That is a control batch that does not parse, or has to be read by Python, or a batch that changes the filter's state,
+        unless it is the first. So all that is decided can be decided again, where the block is full or a batch is damaged
+        before its end.
+        """
+        cdef Batch *batch
+        cdef bint is_control, aborts
+        cdef int64_t first = start
+        while start < stop:
+            batch = &self.batches.batches[start]
+            is_control = (batch.attributes & CONTROL) != 0
+            batch.taken = False
+            if batch.last_offset >= self.fetch_offset:
+                if is_control:
+                    fault[0] = self.read_marker(batch)
+                    if fault[0]:
+                        return start
+                batch.taken = not is_control
+                if self.aborted is not None and batch.producer_id >= 0:
+                    aborts = is_control and batch.marker == ABORTS
+                    if start > first and self.aborted.changes(batch, aborts):
+                        return start
+                    batch.taken = not self.aborted.dropped(batch, aborts) and not is_control
+            start += 1
+        return start
+
+    cdef int read_marker(self, Batch *batch) noexcept nogil:
+        """Parses a control batch, and notes what its first record marks where the filter wants to know."""
+        cdef const uint8_t *key
+        cdef int64_t none = 9223372036854775807, n = self.columns.length
+        cdef int fault
+        if batch.marker != NOT_READ:
+            return NONE
+        if batch.record_count > 1 or batch.attributes & CODEC_MASK:
+            return NEEDS_PYTHON
+        batch.records_start, batch.records_stop = batch.position + BATCH_OVERHEAD, batch.position + batch.size
+        if <int64_t>batch.record_count * MINIMAL_RECORD > batch.records_stop - batch.records_start:
+            return RECORD_COUNT
+        fault = read_records(self.start, batch, none, none, &self.columns.cells, &n)
+        if fault:
+            return fault
+        batch.marker = ANOTHER
+        if batch.record_count and self.aborted is not None and batch.producer_id >= 0:
+            key = self.start + self.columns.cells.keys[n]
+            if self.columns.cells.key_sizes[n] < 4 or key[0] & 0x80:
+                batch.marker = NOT_READ
+                return CONTROL_RECORD
+            if key[2] == 0 and key[3] == 0:
+                batch.marker = ABORTS
+        return NONE
+
+    cdef int read_any_marker(self, int64_t index) except -2:
+        """The same for a control batch as brokers do not write it: compressed, or of several records."""
+        cdef Batch *batch = &self.batches.batches[index]
+        header = self.batches[index]
+        try:
+            keys = control_keys(self.data, header, self.limit)
+            aborts = bool(keys and self.aborted is not None and header.producer_id >= 0
+                          and control_type(keys[0]) == ABORT_MARKER)
+        except BatchFault as caught:
+            return caught.fault
+        batch.marker = ABORTS if aborts else ANOTHER
+        return NONE
 
     cdef bint full(self) noexcept:
         return (self.arena.memory.size if self.arena is not None else 0) + self.records * COLUMN_BYTES >= self.block_bytes
@@ -146,21 +223,24 @@ cdef class ColumnBuilder:
         return self.start if self.arena is None else self.arena.memory.data
 
     cdef int64_t count(self, int64_t start, int64_t stop) noexcept:
+        """Records of those batches that the application gets."""
         cdef int64_t index, total = 0
         for index in range(start, stop):
-            total += self.batches.batches[index].record_count
+            if self.batches.batches[index].taken:
+                total += self.batches.batches[index].record_count
         return total
 
     cdef int expect(self, int64_t start, int64_t stop) except -1:
         """Makes room for what the block before needed of so many bytes, and a quarter more: so memory seldom moves, and its
         pieces fit the next block.
         """
-        cdef int64_t index, compressed = 0, bytes
+        cdef int64_t index, compressed = 0, records = 0, bytes
         for index in range(start, stop):
             compressed += self.batches.batches[index].size
+            records += self.batches.batches[index].record_count
         bytes = min(<int64_t>(1.25 * compressed * usual_ratio) + 65536, self.block_bytes)
         self.arena.require(bytes)
-        return self.columns.reserve(min(self.count(start, stop), bytes // MINIMAL_RECORD, self.block_bytes // COLUMN_BYTES))
+        return self.columns.reserve(min(records, bytes // MINIMAL_RECORD, self.block_bytes // COLUMN_BYTES))
 
     cdef tuple fetch_some(self, int64_t start, int64_t stop):
         """Makes the records of some of the batches ``[start, stop)`` readable, but not yet counted as kept: where they lie, and
@@ -170,8 +250,13 @@ cdef class ColumnBuilder:
         cdef Batch *batch
         if self.arena is not None:
             until = self.arena.memory.size + CACHED
-        while index < stop and not self.full():
+        while index < stop:
             batch = &self.batches.batches[index]
+            if not batch.taken:
+                index += 1
+                continue
+            if self.full():
+                break
             if self.arena is None:
                 batch.records_start, batch.records_stop = batch.position + BATCH_OVERHEAD, batch.position + batch.size
             elif self.arena.memory.size >= until:

@@ -8,11 +8,22 @@ from __future__ import annotations
 import logging
 import os
 
+from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BatchList, scan_batches
 from kafka_remote_client.records.columns import ColumnBuilder, Columns, Row
 from kafka_remote_client.records.message_slice import MessageSlice, poll
 
-__all__ = ["KERNEL", "BatchList", "ColumnBuilder", "Columns", "MessageSlice", "Row", "poll", "scan_batches"]
+__all__ = [
+    "KERNEL",
+    "AbortedTransactionFilter",
+    "BatchList",
+    "ColumnBuilder",
+    "Columns",
+    "MessageSlice",
+    "Row",
+    "poll",
+    "scan_batches",
+]
 
 KERNEL = "pure"
 """``compiled`` or ``pure``: which of the two this process uses."""
@@ -25,6 +36,7 @@ if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
             "the compiled record kernel is not installed; records are decoded in pure Python, with the same results but slower"
         )
     else:
+        AbortedTransactionFilter = _kernel.AbortedTransactionFilter  # type: ignore[misc,assignment] # the twin, as all below
         BatchList = _kernel.BatchList  # type: ignore[misc,assignment] # the twin: same methods, other memory
         ColumnBuilder = _kernel.ColumnBuilder  # type: ignore[misc,assignment] # as above
         Columns = _kernel.Columns  # type: ignore[misc,assignment] # as above

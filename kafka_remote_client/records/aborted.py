@@ -17,27 +17,25 @@ from collections.abc import Iterable
 from heapq import heapify, heappop
 
 from kafka_remote_client.model import AbortedTransaction
-from kafka_remote_client.records.batch import MAX_OFFSET, BatchHeader
+from kafka_remote_client.records.batch import BatchHeader
 
 __all__ = ["AbortedTransactionFilter"]
 
 
 class AbortedTransactionFilter:
-    """State of one read, fed with batches in offset order. The list may come unsorted and with duplicates."""
+    """State of one read, fed with batches in offset order. The list may come unsorted and with duplicates.
 
-    __slots__ = ("_active", "_pending")
+    A batch of records may be fed again, as long as no other one came in between: that changes nothing.
+    """
+
+    __slots__ = ("_active", "_pending", "entries")
 
     def __init__(self, aborted_transactions: Iterable[AbortedTransaction]) -> None:
-        self._pending = [(entry.first_offset, entry.producer_id) for entry in aborted_transactions]
+        self.entries = tuple(aborted_transactions)
+        """The list as it came."""
+        self._pending = [(entry.first_offset, entry.producer_id) for entry in self.entries]
         heapify(self._pending)
         self._active: set[int] = set()
-
-    @property
-    def matters_from(self) -> int:
-        """Batches whose last offset is below this one cannot be touched by the filter."""
-        if self._active:
-            return -1
-        return self._pending[0][0] if self._pending else MAX_OFFSET
 
     def drops(self, header: BatchHeader, *, is_abort_marker: bool) -> bool:
         """Advances the state by one batch of a producer; True = it belongs to an aborted transaction."""

@@ -177,23 +177,6 @@ class BatchList(Sequence[BatchHeader]):
             count -= 1
         return count
 
-    def ordinary_until(self, index: int, stop: int, fetch_offset: int, filter_from: int) -> int:
-        """The first batch of ``[index, stop)`` whose records are not simply taken; ``stop`` when there is none.
-
-        Such are control batches, batches that end before ``fetch_offset``, and producers' batches that reach
-        ``filter_from``, where the aborted-transaction filter begins to matter.
-        """
-        while index < stop:
-            header = self._headers[index]
-            if (
-                header.attributes & _CONTROL
-                or header.last_offset < fetch_offset
-                or (header.producer_id >= 0 and header.last_offset >= filter_from)
-            ):
-                break
-            index += 1
-        return index
-
 
 def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> BatchList:
     """Walks the headers of ``data`` from its front and verifies each batch: size, checksum, chain, bounds, leader epoch.

@@ -13,8 +13,10 @@ from typing import TypeAlias, cast
 
 from confluent_kafka import Message
 
+from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader, BatchList
 from kafka_remote_client.records.compression import ByteArena
+from kafka_remote_client.records.control import ABORT, control_keys, control_type
 from kafka_remote_client.records.faults import BatchFault, Fault
 from kafka_remote_client.records.payload import copy_records
 from kafka_remote_client.records.record import (
@@ -231,6 +233,9 @@ def _gather(parts: list[bytes | None]) -> BinaryColumn | None:
 class ColumnBuilder:
     """Turns verified batches of one buffer into columns, batch by batch; a damaged batch leaves no record behind.
 
+    Passed over are control batches, which are parsed all the same, batches that end before ``fetch_offset``, and what
+    ``aborted`` drops (``None``: read_uncommitted). The filter sees each batch in its turn, but none before ``fetch_offset``.
+
     ``arena`` = all records go through an arena, because at least one batch is compressed or of an old format, or because the
     buffer will not live on. Records outside ``[fetch_offset, end_offset)`` are left out. No batch is begun once arena and
     columns together need ``block_bytes``. ``max_decompressed_bytes`` bounds what a batch decompresses to and, apart from that,
@@ -247,6 +252,7 @@ class ColumnBuilder:
         end_offset: int,
         max_decompressed_bytes: int,
         block_bytes: int,
+        aborted: AbortedTransactionFilter | None,
     ) -> None:
         self._data = data
         self._batches = batches
@@ -255,15 +261,22 @@ class ColumnBuilder:
         self._end_offset = end_offset
         self._limit = max_decompressed_bytes
         self._block_bytes = block_bytes
+        self._aborted = aborted
         self._records = 0
         self._columns = Columns()
 
     def append(self, start: int, stop: int) -> tuple[int, int]:
         """Adds the records of the batches ``[start, stop)``.
 
-        Returns the first batch not added and its fault: ``stop`` and NONE, a damaged one, or NONE where the block is full.
+        Returns the first batch not done and its fault: ``stop`` and NONE, a damaged one, or NONE where the block is full.
         """
         for index in range(start, stop):
+            try:
+                takes = self._takes(self._batches[index])
+            except BatchFault as caught:
+                return index, caught.fault
+            if not takes:
+                continue
             if (self._arena.size if self._arena is not None else 0) + self._records * COLUMN_BYTES >= self._block_bytes:
                 return index, Fault.NONE
             before = len(self._columns)
@@ -273,6 +286,18 @@ class ColumnBuilder:
                 self._columns.truncate(before)
                 return index, caught.fault
         return stop, Fault.NONE
+
+    def _takes(self, header: BatchHeader) -> bool:
+        """Whether the application gets the records of a batch. Raises BatchFault for a control batch that does not parse."""
+        if header.last_offset < self._fetch_offset:
+            return False
+        keys = control_keys(self._data, header, self._limit) if header.is_control else []
+        if self._aborted is not None and header.producer_id >= 0:
+            # an empty control batch, which compaction leaves behind, marks nothing
+            is_abort_marker = bool(keys) and control_type(keys[0]) == ABORT
+            if self._aborted.drops(header, is_abort_marker=is_abort_marker):
+                return False
+        return not header.is_control
 
     def _append(self, header: BatchHeader) -> None:
         start, end, data = header.position + BATCH_OVERHEAD, header.end, self._data

@@ -16,12 +16,10 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
-from kafka_remote_client.records._select import BatchList, ColumnBuilder, scan_batches
-from kafka_remote_client.records.aborted import AbortedTransactionFilter
+from kafka_remote_client.records._select import AbortedTransactionFilter, BatchList, ColumnBuilder, scan_batches
 from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
-from kafka_remote_client.records.control import ABORT, control_keys, control_type
-from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
+from kafka_remote_client.records.faults import Fault, fault_error
 
 __all__ = ["MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
 
@@ -67,9 +65,14 @@ class FetchState:
             end_offset=self.end_offset,
             max_decompressed_bytes=self.rules.max_decompressed_bytes,
             block_bytes=self.block_bytes,
+            aborted=self.aborted,
         )
         before = self._bytes_before(batches)
-        done, fault = self._decode(data, batches, builder)
+        wanted = batches.count_below(self.end_offset)
+        reached, fault = builder.append(0, wanted)
+        if reached:
+            self._advance(batches[reached - 1])
+        done = len(batches) if reached == wanted else reached
         if done == 0 and fault:
             raise fault_error(fault, batches[0].position, batches[0].base_offset)
         consumed = 0
@@ -89,47 +92,10 @@ class FetchState:
                 return batches[index].position
         return batches[len(batches) - 1].end if len(batches) else 0
 
-    def _decode(self, data: memoryview, batches: BatchList, builder: ColumnBuilder) -> tuple[int, int]:
-        """Returns how many batches are done, and what is wrong with the next one (NONE also where the block is full)."""
-        index, wanted = 0, batches.count_below(self.end_offset)
-        while index < wanted:
-            matters_from = self.aborted.matters_from if self.aborted is not None else MAX_OFFSET
-            stop = batches.ordinary_until(index, wanted, self.next_fetch_offset, matters_from)
-            if stop == index:
-                stop = index + 1
-                header = batches[index]
-                takes, fault = self._takes(data, header)
-                if fault:
-                    return index, fault
-                if not takes:
-                    if header.last_offset >= self.next_fetch_offset:
-                        self._advance(header)
-                    index = stop
-                    continue
-            reached, fault = builder.append(index, stop)
-            if reached > index:
-                self._advance(batches[reached - 1])
-            if reached < stop:
-                return reached, fault
-            index = stop
-        return len(batches), Fault.NONE
-
-    def _takes(self, data: memoryview, header: BatchHeader) -> tuple[bool, int]:
-        """Whether the application gets the records of a batch that is not an ordinary one."""
-        if header.last_offset < self.next_fetch_offset:
-            return False, Fault.NONE
-        try:
-            keys = control_keys(data, header, self.rules.max_decompressed_bytes) if header.is_control else []
-            if self.aborted is not None and header.producer_id >= 0:
-                # an empty control batch, which compaction leaves behind, marks nothing
-                is_abort_marker = bool(keys) and control_type(keys[0]) == ABORT
-                if self.aborted.drops(header, is_abort_marker=is_abort_marker):
-                    return False, Fault.NONE
-        except BatchFault as caught:
-            return False, caught.fault
-        return not header.is_control, Fault.NONE
-
     def _advance(self, header: BatchHeader) -> None:
+        """``header`` is the last batch that is done, records or none."""
+        if header.last_offset < self.next_fetch_offset:
+            return
         self.next_fetch_offset = min(header.last_offset + 1, self.end_offset)
         self.last_leader_epoch = header.leader_epoch
 

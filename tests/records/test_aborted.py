@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records import read_batches
-from kafka_remote_client.records.aborted import AbortedTransactionFilter
-from kafka_remote_client.records.batch import MAX_OFFSET
+from kafka_remote_client.records import RemoteLogInputStream, read_batches
 from tests.support.batches import Rec, abort_marker, batch, commit_marker
+from tests.support.decoders import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -108,20 +107,23 @@ def test_markers_before_the_fetch_offset_never_reach_the_filter() -> None:
     assert committed(early, [(1, 0)], fetch_offset=1) == ([], 4)
 
 
-def test_batches_that_end_before_the_fetch_offset_do_not_start_transactions() -> None:
-    state = AbortedTransactionFilter([AbortedTransaction(1, 5)])
-    assert state.matters_from == 5
-    header = next(iter(_headers(txn(2, 1))))
-    assert not state.drops(header, is_abort_marker=False)
-    assert state.matters_from == 5
-    header = next(iter(_headers(txn(4, 1))))
-    assert state.drops(header, is_abort_marker=False)
-    assert state.matters_from == -1
-    assert not state.drops(header, is_abort_marker=True)
-    assert state.matters_from == MAX_OFFSET
+def test_the_filter_by_itself_follows_its_three_rules(kernel: str) -> None:
+    entries = [AbortedTransaction(1, 5), AbortedTransaction(1, 5), AbortedTransaction(7, 9)]
+    state = IMPLEMENTATIONS[kernel].AbortedTransactionFilter(iter(entries))
+    assert state.entries == tuple(entries)
 
+    def dropped(data: bytes, *, is_abort_marker: bool = False) -> bool:
+        (header,) = RemoteLogInputStream(data)
+        return bool(state.drops(header, is_abort_marker=is_abort_marker))
 
-def _headers(data: bytes) -> Iterable[object]:
-    from kafka_remote_client.records import RemoteLogInputStream
-
-    return RemoteLogInputStream(data)
+    assert not dropped(txn(2, 1))
+    assert dropped(txn(4, 1))
+    assert dropped(txn(4, 1)), "a batch may be fed again"
+    assert not dropped(txn(6, 1, transactional=False))
+    assert not dropped(txn(6, 8))
+    assert not dropped(txn(6, 7))
+    assert not dropped(abort_marker(8, 8), is_abort_marker=True)
+    assert not dropped(abort_marker(8, 1), is_abort_marker=True)
+    assert not dropped(txn(8, 1, 1))
+    assert dropped(txn(9, 7, 1))
+    assert not dropped(txn(10, 0, 1))

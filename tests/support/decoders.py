@@ -9,6 +9,7 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.records import (
     CompletedFetch,
+    aborted,
     batch,
     columns,
     completed_fetch,
@@ -26,6 +27,7 @@ def _implementations() -> dict[str, Any]:
         "pure": SimpleNamespace(
             scan_batches=batch.scan_batches,
             ColumnBuilder=columns.ColumnBuilder,
+            AbortedTransactionFilter=aborted.AbortedTransactionFilter,
             MessageSlice=message_slice.MessageSlice,
             poll=message_slice.poll,
         )
@@ -40,7 +42,12 @@ def _implementations() -> dict[str, Any]:
 IMPLEMENTATIONS = _implementations()
 """By name; the last one is the fastest there is."""
 
-SEAM = [(completed_fetch, "scan_batches"), (completed_fetch, "ColumnBuilder"), (input_stream, "scan_batches")]
+SEAM = [
+    (completed_fetch, "scan_batches"),
+    (completed_fetch, "ColumnBuilder"),
+    (completed_fetch, "AbortedTransactionFilter"),
+    (input_stream, "scan_batches"),
+]
 """Every (module, name) that has to be replaced to read with another implementation."""
 
 
