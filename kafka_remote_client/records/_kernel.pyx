@@ -23,7 +23,7 @@ import cramjam
 from confluent_kafka import Message
 
 from kafka_remote_client.records.batch import BatchHeader, read_legacy_header
-from kafka_remote_client.records.control import ABORT as ABORT_MARKER, control_keys, control_type
+from kafka_remote_client.records.control import is_abort_marker
 from kafka_remote_client.records.faults import BatchFault, fault_error
 from kafka_remote_client.records.message_layout import message_layout
 from kafka_remote_client.records.payload import copy_records
@@ -109,7 +109,7 @@ cdef struct Batch:
     int16_t attributes
     int8_t magic
     int8_t marker  # of a control batch: NOT_READ, ABORTS or ANOTHER; set by the builder
-    bint taken  # whether the application gets its records; set by the builder
+    int8_t taken  # whether the application gets its records; set by the builder
 
 cdef enum:
     NOT_READ = 0

@@ -89,6 +89,7 @@ cdef double usual_ratio = 4.0  # of decompressed to compressed bytes
 
 cdef enum:
     CACHED = 1 << 18  # bytes that are decompressed before they are read
+    RUN = 1024  # batches that are looked at together, while their headers lie in the processor's cache
 
 
 cdef class ColumnBuilder:
@@ -133,7 +134,7 @@ cdef class ColumnBuilder:
         while start < stop and not unread:
             self.columns.reserve(1)  # for a marker, which is forgotten again
             with nogil:
-                selected = self.select(start, stop, &unread)
+                selected = self.select(start, min(stop, start + RUN), &unread)
             if unread == NEEDS_PYTHON:
                 unread = self.read_any_marker(selected)
             while start < selected:
@@ -206,11 +207,9 @@ cdef class ColumnBuilder:
     cdef int read_any_marker(self, int64_t index) except -2:
         """The same for a control batch as brokers do not write it: compressed, or of several records."""
         cdef Batch *batch = &self.batches.batches[index]
-        header = self.batches[index]
+        cdef bint filtered = self.aborted is not None and batch.producer_id >= 0
         try:
-            keys = control_keys(self.data, header, self.limit)
-            aborts = bool(keys and self.aborted is not None and header.producer_id >= 0
-                          and control_type(keys[0]) == ABORT_MARKER)
+            aborts = is_abort_marker(self.data, self.batches[index], self.limit, filtered=filtered)
         except BatchFault as caught:
             return caught.fault
         batch.marker = ABORTS if aborts else ANOTHER

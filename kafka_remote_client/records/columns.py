@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader, BatchList
 from kafka_remote_client.records.compression import ByteArena
-from kafka_remote_client.records.control import ABORT, control_keys, control_type
+from kafka_remote_client.records.control import is_abort_marker
 from kafka_remote_client.records.faults import BatchFault, Fault
 from kafka_remote_client.records.payload import copy_records
 from kafka_remote_client.records.record import (
@@ -291,12 +291,10 @@ class ColumnBuilder:
         """Whether the application gets the records of a batch. Raises BatchFault for a control batch that does not parse."""
         if header.last_offset < self._fetch_offset:
             return False
-        keys = control_keys(self._data, header, self._limit) if header.is_control else []
-        if self._aborted is not None and header.producer_id >= 0:
-            # an empty control batch, which compaction leaves behind, marks nothing
-            is_abort_marker = bool(keys) and control_type(keys[0]) == ABORT
-            if self._aborted.drops(header, is_abort_marker=is_abort_marker):
-                return False
+        filtered = self._aborted is not None and header.producer_id >= 0
+        aborts = header.is_control and is_abort_marker(self._data, header, self._limit, filtered=filtered)
+        if self._aborted is not None and filtered and self._aborted.drops(header, is_abort_marker=aborts):
+            return False
         return not header.is_control
 
     def _append(self, header: BatchHeader) -> None:

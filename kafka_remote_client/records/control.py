@@ -19,7 +19,7 @@ from kafka_remote_client.records.faults import BatchFault, Fault
 from kafka_remote_client.records.payload import copy_records
 from kafka_remote_client.records.record import read_records
 
-__all__ = ["ABORT", "COMMIT", "control_keys", "control_type"]
+__all__ = ["ABORT", "COMMIT", "control_keys", "control_type", "is_abort_marker"]
 
 ABORT, COMMIT = 0, 1
 """The types of control records that end a transaction."""
@@ -44,3 +44,13 @@ def control_keys(data: memoryview, header: BatchHeader, limit: int) -> list[byte
     view = arena.view()
     records = read_records(view, 0, size, header.record_count, header.last_offset - header.base_offset)
     return [None if key_size < 0 else bytes(view[key : key + key_size]) for _, _, key, key_size, *_ in records]
+
+
+def is_abort_marker(data: memoryview, header: BatchHeader, limit: int, *, filtered: bool) -> bool:
+    """Whether a control batch ends an aborted transaction. Raises BatchFault where it does not parse.
+
+    Its first record tells. An empty one, which compaction leaves behind, marks nothing. Without ``filtered`` nobody wants to
+    know: it is parsed to its end all the same, but its key may hold anything.
+    """
+    keys = control_keys(data, header, limit)
+    return filtered and bool(keys) and control_type(keys[0]) == ABORT

@@ -1,6 +1,6 @@
 """How fast records are decoded, against aiokafka's compiled decoder and kafka-python, side by side in one run.
 
-    python tests/benchmarks/decode.py [--json] [--mib 16] [--rounds 5] [--only none,lz4]
+    python tests/benchmarks/decode.py [--json] [--mib 16] [--rounds 5] [--only none,lz4,transactions]
 
 Each cell is the best of the rounds; within a round all readers take turns over the same segment, on one core.
 
@@ -13,6 +13,9 @@ Each cell is the best of the rounds; within a round all readers take turns over 
   side by side and segments have not.
 * ``threads`` = what two threads get together, over one, for columns; beside it the same for SHA-256 of memory (``control``),
   because the other core of a shared machine may not be there.
+* ``transactions``: small transactions without compression, each ended by a marker, read as ``read_committed``, and the same
+  batches without markers (``plain``); ``over plain`` is the share of its speed that is left. ``aborted``: one of four is
+  aborted, so that the filter looks at every batch. ``aiokafka`` reads the same bytes and does not filter.
 * ``MiB``: by how much a process of its own grows at most when it reads the segment once and keeps the result (Linux only).
 """
 
@@ -24,6 +27,7 @@ import json
 import os
 import platform
 import random
+import struct
 import subprocess
 import sys
 import threading
@@ -34,10 +38,12 @@ from pathlib import Path
 from typing import Any
 
 import cramjam
+import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
+from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.records import read_batches
 from kafka_remote_client.records._select import KERNEL
 
@@ -269,6 +275,71 @@ def cells(codecs: list[str], total: int, rounds: int) -> Iterator[dict[str, Any]
         yield cell
 
 
+def marker(offset: int, producer: int, kind: int) -> bytes:
+    """A control batch: ``kind`` 0 aborts, 1 commits."""
+    record = b"\0\0\0\x08" + kind.to_bytes(4, "big") + b"\x0c\0\0\0\0\0\0\0"
+    return v2_batch(offset, 1, producer, 0x30, bytes([2 * len(record)]) + record)
+
+
+def v2_batch(offset: int, count: int, producer: int, attributes: int, records: bytes) -> bytes:
+    tail = (
+        struct.pack(">hiqqqhii", attributes, count - 1, 1_700_000_000_000, 1_700_000_000_000, producer, 0, 0, count) + records
+    )
+    return struct.pack(">qiibI", offset, 9 + len(tail), 0, 2, crc32c.crc32c(tail)) + tail
+
+
+def transactions(per_transaction: int, total: int) -> tuple[bytes, bytes, int, list[AbortedTransaction]]:
+    """Batches with a marker after each, the same without, their records, and those that are aborted: one of four."""
+    value = b"v" * 100
+    marked, plain, aborted = bytearray(), bytearray(), []
+    offset = at = 0
+    for number in range(total // (per_transaction * 100)):
+        records = b"".join(
+            varint(107) + b"\0\0" + varint(n)[:1] + b"\1" + varint(100) + value + b"\0" for n in range(per_transaction)
+        )
+        producer = number % 50
+        marked += v2_batch(offset, per_transaction, producer, 0x10, records)
+        plain += v2_batch(at, per_transaction, producer, 0x10, records)
+        marked += marker(offset + per_transaction, producer, 0 if number % 4 == 3 else 1)
+        if number % 4 == 3:
+            aborted.append(AbortedTransaction(producer, offset))
+        offset += per_transaction + 1
+        at += per_transaction
+    return bytes(marked), bytes(plain), at, aborted
+
+
+def varint(value: int) -> bytes:
+    raw, out = value << 1, bytearray()
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes([*out, raw])
+
+
+def transaction_cells(total: int, rounds: int) -> Iterator[dict[str, Any]]:
+    committed = IsolationLevel.READ_COMMITTED
+    for per_transaction in (1, 10, 50):
+        marked, plain, count, aborted = transactions(per_transaction, total)
+        jobs: dict[str, Callable[[], object]] = {
+            "plain": lambda plain=plain: read_batches(plain, isolation_level=committed),
+            "committed": lambda marked=marked: read_batches(marked, isolation_level=committed),
+            "aborted": lambda marked=marked, aborted=aborted: read_batches(
+                marked, isolation_level=committed, aborted_transactions=aborted
+            ),
+            "read_uncommitted": lambda marked=marked: read_batches(marked),
+            "aiokafka": lambda marked=marked: rival(AiokafkaRecords, marked),
+        }
+        best = in_turns(jobs, rounds)
+        yield {
+            "codec": "none",
+            "records per transaction": per_transaction,
+            "records": count,
+            "M records/s": {name: round(count / seconds / 1e6, 3) for name, seconds in best.items()},
+            "over plain": {name: round(best["plain"] / best[name], 2) for name in ("committed", "aborted", "read_uncommitted")},
+            "columns over aiokafka": round(best["aiokafka"] / best["committed"], 2),
+        }
+
+
 COLUMNS = ("columns", "arrow", "message", "aiokafka", "kafka-python")
 BYTES = ("columns", "memcpy", "codec")
 PEAKS: dict[str, Callable[[bytes], object]] = {
@@ -309,7 +380,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--mib", type=int, default=16, help="values in each segment")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default=",".join(CODECS), help="codecs, comma separated")
+    parser.add_argument("--only", default=",".join([*CODECS, "transactions"]), help="parts, comma separated")
     parser.add_argument("--peak", choices=PEAKS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:
@@ -320,10 +391,15 @@ def main() -> None:
     if not options.json:
         print(about, "M records/s, GB/s of values, ratios, peak")
         print(heading())
-    for cell in cells(options.only.split(","), options.mib << 20, options.rounds):
+    parts = options.only.split(",")
+    for cell in cells([part for part in parts if part in CODECS], options.mib << 20, options.rounds):
         results.append(cell)
         if not options.json:
             print(line(cell), flush=True)
+    for cell in transaction_cells(options.mib << 20, options.rounds) if "transactions" in parts else ():
+        results.append(cell)
+        if not options.json:
+            print(json.dumps(cell), flush=True)
     if options.json:
         print(json.dumps({**about, "cells": results}, indent=1))
 

@@ -16,7 +16,10 @@ from confluent_kafka import Message, TopicPartition
 
 from fetchers._allow_list import StoreTarget
 from kafka_remote_client.errors import Action
-from kafka_remote_client.records.faults import Fault
+from kafka_remote_client.model import AbortedTransaction
+from kafka_remote_client.records import columns
+from kafka_remote_client.records.aborted import AbortedTransactionFilter
+from kafka_remote_client.records.batch import BatchHeader
 
 __all__ = ["BUGS", "Bug"]
 
@@ -24,6 +27,7 @@ Make = Callable[[Any], Callable[..., Any]]
 
 _SHORT_SECONDS = 2.0
 _RECORDS = "kafka_remote_client.records."
+_BUILDER = _RECORDS + "completed_fetch:ColumnBuilder"
 _FETCH = "kafka_remote_client.fetch."
 _CONSUMER = "kafka_remote_client.consumer."
 _ANY_OFFSET = -1
@@ -75,21 +79,49 @@ def _scans_batch_by_batch(scan: Any) -> Callable[..., Any]:
     return scans
 
 
-def _takes_control_batches(takes: Any) -> Callable[..., Any]:
-    def taking(self: Any, data: memoryview, header: Any) -> Any:
-        return (True, Fault.NONE) if header.is_control else takes(self, data, header)
+def _built_in_python(
+    builder: type[columns.ColumnBuilder] = columns.ColumnBuilder,
+    filter_class: type[AbortedTransactionFilter] = AbortedTransactionFilter,
+) -> Make:
+    """A wrong ColumnBuilder or filter. Both are in Python, because inside of the kernel nothing can be replaced."""
+    filters: dict[int, tuple[Any, AbortedTransactionFilter]] = {}
 
-    return taking
+    def build(*args: Any, aborted: Any, **options: Any) -> columns.ColumnBuilder:
+        if aborted is not None:
+            # The filter is one for all blocks of a grant; the right one is kept, so that its id stays its own.
+            aborted = filters.setdefault(id(aborted), (aborted, filter_class(aborted.entries)))[1]
+        return builder(*args, aborted=aborted, **options)
+
+    return lambda _: build
 
 
-def _ends_transactions_first(drops: Any) -> Callable[..., Any]:
-    def dropping(self: Any, header: Any, *, is_abort_marker: bool) -> bool:
+class _TakesControlBatches(columns.ColumnBuilder):
+    def _takes(self, header: BatchHeader) -> bool:
+        return header.is_control or super()._takes(header)
+
+
+class _DropsNothing(AbortedTransactionFilter):
+    def drops(self, header: BatchHeader, *, is_abort_marker: bool) -> bool:
+        return False
+
+
+class _TakesTheListAsItComes(AbortedTransactionFilter):
+    def __init__(self, aborted_transactions: Iterable[AbortedTransaction]) -> None:
+        super().__init__(aborted_transactions)
+        self._pending = [(entry.first_offset, entry.producer_id) for entry in self.entries]
+
+
+class _DropsAllTransactions(AbortedTransactionFilter):
+    def drops(self, header: BatchHeader, *, is_abort_marker: bool) -> bool:
+        return header.is_transactional
+
+
+class _EndsTransactionsFirst(AbortedTransactionFilter):
+    def drops(self, header: BatchHeader, *, is_abort_marker: bool) -> bool:
         if is_abort_marker:
             self._active.discard(header.producer_id)
             return False
-        return bool(drops(self, header, is_abort_marker=False))
-
-    return dropping
+        return super().drops(header, is_abort_marker=False)
 
 
 def _shifted(**shifts: int) -> Make:
@@ -263,29 +295,33 @@ BUGS = (
         {"I1", "I4"},
     ),
     Bug("any leader epoch will do", _RECORDS + "batch:BatchRules.of_segment", _of_any_epoch, "other-epoch", {"I5"}),
-    Bug(
-        "control batches are delivered", _RECORDS + "completed_fetch:FetchState._takes", _takes_control_batches, "read", {"I6"}
-    ),
+    Bug("control batches are delivered", _BUILDER, _built_in_python(_TakesControlBatches), "read", {"I6"}),
     Bug(
         "control batches are delivered to who reads all",
-        _RECORDS + "completed_fetch:FetchState._takes",
-        _takes_control_batches,
+        _BUILDER,
+        _built_in_python(_TakesControlBatches),
         "read-uncommitted",
         {"I6"},
     ),
-    Bug("aborted records are delivered", _RECORDS + "aborted:AbortedTransactionFilter.drops", _constant(False), "read", {"I6"}),
-    Bug("the aborted list is taken as it comes", _RECORDS + "aborted:heapify", _constant(None), "unsorted", {"I6"}),
+    Bug("aborted records are delivered", _BUILDER, _built_in_python(filter_class=_DropsNothing), "read", {"I6"}),
+    Bug(
+        "the aborted list is taken as it comes",
+        _BUILDER,
+        _built_in_python(filter_class=_TakesTheListAsItComes),
+        "unsorted",
+        {"I6"},
+    ),
     Bug(
         "all of a transaction is dropped",
-        _RECORDS + "aborted:AbortedTransactionFilter.drops",
-        lambda _: lambda self, header, **_k: header.is_transactional,
+        _BUILDER,
+        _built_in_python(filter_class=_DropsAllTransactions),
         "read",
         {"I1", "I4"},
     ),
     Bug(
         "a marker ends its transaction before it has begun",
-        _RECORDS + "aborted:AbortedTransactionFilter.drops",
-        _ends_transactions_first,
+        _BUILDER,
+        _built_in_python(filter_class=_EndsTransactionsFirst),
         "starts",
         {"I1", "I4"},
     ),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records import RemoteLogInputStream, read_batches
-from tests.support.batches import Rec, abort_marker, batch, commit_marker
-from tests.support.decoders import IMPLEMENTATIONS
+from kafka_remote_client.records import CompletedFetch, RemoteLogInputStream, read_batches
+from tests.support.batches import Rec, abort_marker, batch, commit_marker, control_batch, metadata
+from tests.support.decoders import IMPLEMENTATIONS, SEAM, outcome
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -127,3 +131,120 @@ def test_the_filter_by_itself_follows_its_three_rules(kernel: str) -> None:
     assert not dropped(txn(8, 1, 1))
     assert dropped(txn(9, 7, 1))
     assert not dropped(txn(10, 0, 1))
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("count", [1, 2])
+def test_markers_as_brokers_do_not_write_them_count_too(codec: int, count: int) -> None:
+    """Compressed, or several in a batch: the first one counts."""
+
+    def markers(base: int, first: int) -> bytes:
+        keys = [struct.pack(">hh", 0, kind) for kind in (first, 1 - first)[:count]]
+        records = [Rec(n, key=key, value=b"\0" * 6) for n, key in enumerate(keys)]
+        return batch(base, records, attributes=0x30, producer=1, codec=codec)
+
+    ends = txn(0, 1) + markers(2, 0) + txn(4, 1) + commit_marker(6, 1)
+    assert committed(ends, [(1, 0)]) == ([4, 5], 7)
+    goes_on = txn(0, 1) + markers(2, 1) + txn(4, 1) + abort_marker(6, 1)
+    assert committed(goes_on, [(1, 0)]) == ([], 7)
+    assert [row[0] for row in read_batches(ends).rows()] == [0, 1, 4, 5]
+    of_nobody = batch(0, [Rec(n, key=b"\0\0\0\0") for n in range(count)], attributes=0x30, codec=codec)
+    assert committed(of_nobody + txn(2, 1), []) == ([2, 3], 4)
+
+
+def test_an_empty_control_batch_marks_nothing_compressed_or_not() -> None:
+    for codec in (0, 1):
+        data = txn(0, 1) + batch(2, [], attributes=0x30, producer=1, last_delta=0, codec=codec) + txn(3, 1)
+        assert committed(data, [(1, 0)]) == ([], 5)
+
+
+def test_thousands_of_transactions_in_one_buffer() -> None:
+    data, expected, aborted = [], [], []
+    for n in range(0, 9_000, 3):
+        ends = n % 7 == 0
+        data += [txn(n, n % 5), abort_marker(n + 2, n % 5) if ends else commit_marker(n + 2, n % 5)]
+        if ends:
+            aborted.append((n % 5, n))
+        else:
+            expected += [n, n + 1]
+    assert committed(b"".join(data), aborted) == (expected, 9_000)
+
+
+@pytest.mark.parametrize("kind", [256, 255, -1, 2])
+def test_no_other_type_ends_a_transaction(kind: int) -> None:
+    assert committed(txn(0, 1) + control_batch(2, 1, kind) + txn(3, 1), [(1, 0)]) == ([], 5)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        batch(2, b"", attributes=0x30, producer=1, count=1),
+        batch(2, b"", attributes=0x30, producer=1, count=2, last_delta=1),
+        batch(2, b"x", attributes=0x30, producer=1, count=0),
+        batch(2, b"\x0e\0\0", attributes=0x30, producer=1, count=1),
+        batch(2, b"", attributes=0x30, producer=1, count=1, codec=1, payload=b"no gzip"),
+        control_batch(2, 1, 0, key=b"\0\0\0"),
+        control_batch(2, 1, 0, key=b"\x80\0\0\0"),
+        control_batch(2, 1, 0, key=b"\0\0\0", codec=1),
+    ],
+)
+def test_raises_for_a_control_batch_that_does_not_parse(broken: bytes) -> None:
+    data = txn(0, 1) + broken
+    completed = CompletedFetch(metadata(), 0, IsolationLevel.READ_COMMITTED, [], at_segment_start=True)
+    block, used = completed.feed(data)
+    assert ([row[0] for row in block.rows()], used) == ([0, 1], len(txn(0, 1)))
+    with pytest.raises(CorruptRecordError, match="base offset 2"):
+        completed.feed(data[used:])
+
+
+KINDS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.sampled_from([0, 0, 1])), max_size=40)
+
+
+@settings(deadline=None)
+@given(kinds=KINDS, aborted=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60)), max_size=8), cap=st.integers(40, 400))
+def test_runs_damage_and_full_blocks_are_the_same_in_all_implementations(
+    kinds: list[tuple[int, int, int]], aborted: list[tuple[int, int]], cap: int
+) -> None:
+    parts, offset = [], 0
+    for kind, producer, codec in kinds:
+        if kind < 3:
+            records = [Rec(0, value=b"v" * 30), Rec(1)]
+            parts.append(batch(offset, records, producer=producer, attributes=0x10, codec=codec))
+        elif kind == 3:
+            parts.append(batch(offset, b"\x02\0", producer=producer, attributes=0x10, last_delta=1))
+        elif kind < 6:
+            parts.append(control_batch(offset, producer, kind - 4, codec=codec))
+        else:
+            parts.append(batch(offset, [Rec(0)], producer=-1 if kind == 6 else producer))
+        offset += 2 if kind < 4 else 1
+    entries = [AbortedTransaction(producer, first) for producer, first in aborted]
+    seen = []
+    for implementation in IMPLEMENTATIONS.values():
+        with pytest.MonkeyPatch.context() as patch:
+            for module, name in SEAM:
+                patch.setattr(module, name, getattr(implementation, name))
+            found = outcome(
+                b"".join(parts), IsolationLevel.READ_COMMITTED, entries, max_decompressed_bytes=cap, at_segment_start=True
+            )
+        seen.append(found)
+    assert all(found == seen[0] for found in seen)
+
+
+def test_a_filter_is_as_after_the_last_delivered_batch_when_damage_follows() -> None:
+    """The marker behind the damage must not have ended anything, nor the transaction behind it have begun."""
+    damaged = batch(2, b"\x02\0", producer=1, attributes=0x10, last_delta=1)
+    sound = txn(2, 1)
+    completed = CompletedFetch(
+        metadata(),
+        0,
+        IsolationLevel.READ_COMMITTED,
+        [AbortedTransaction(2, 5), AbortedTransaction(1, 6)],
+        at_segment_start=True,
+    )
+    after = commit_marker(4, 1) + txn(5, 2, 1) + txn(6, 1, 1) + abort_marker(7, 1) + abort_marker(8, 2) + txn(9, 2, 1)
+    block, used = completed.feed(txn(0, 1) + damaged + after)
+    assert ([row[0] for row in block.rows()], used) == ([0, 1], len(txn(0, 1)))
+    with pytest.raises(CorruptRecordError):
+        completed.feed(damaged + after)
+    block, _ = completed.feed(sound + after)
+    assert [row[0] for row in block.rows()] == [2, 3, 9]

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.records import read_batches
-from tests.support.batches import Rec, batch
+from tests.support.batches import Rec, batch, control_batch
 from tests.support.decoders import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.skipif("compiled" not in IMPLEMENTATIONS, reason="the kernel is not built")
@@ -59,3 +59,12 @@ def test_only_the_codecs_own_error_sends_a_batch_to_python(monkeypatch: pytest.M
     monkeypatch.setattr(kernel, "decompression_error", KeyError)
     with pytest.raises(Exception, match=r"invalid|corrupt|literal"):
         read_batches(batch(0, [Rec()], codec=2, payload=b"\x40" + b"\xff" * 20))
+
+
+def test_an_error_while_python_reads_a_marker_is_not_taken_for_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernel, "is_abort_marker", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_batches(control_batch(0, 1, 0, codec=1))

@@ -39,6 +39,15 @@ def test_header_name_that_is_not_utf8_reads_as_in_java() -> None:
     assert block.to_arrow("t", 0).to_pydict()["headers"] == [[{"key": "a�b", "value": b"x"}, {"key": "nul\0", "value": None}]]
 
 
+def test_header_names_of_messages_end_at_nul() -> None:
+    names = [b"a\0b", b"\0", b"", b"a\0\xff", b"\xe2\x82\0", b"whole"]
+    block = read_batches(batch(0, [Rec(n, headers=[(name, b"x")]) for n, name in enumerate(names)]))
+    for found in (block.messages("t", 0), block.messages("t", 0, 1, 4)):
+        for message in found:
+            assert message.headers() == [(names[message.offset()].split(b"\0")[0].decode("utf-8", "replace"), b"x")]
+    assert [block.headers(n)[0][0] for n in range(len(names))] == [name.decode("utf-8", "replace") for name in names]
+
+
 def test_create_time_is_base_plus_delta_and_wraps_like_a_java_long() -> None:
     top = 2**63 - 1
     records = [Rec(0, timestamp=-5), Rec(1, timestamp=2**40), Rec(2, timestamp=0)]
