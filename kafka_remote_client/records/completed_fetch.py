@@ -78,8 +78,7 @@ class FetchState:
         consumed = 0
         if done:
             consumed = batches[done - 1].end
-            in_bounds = batches.count_below(self.end_offset)
-            after = consumed - batches[in_bounds].position if done > in_bounds else 0
+            after = consumed - batches[wanted].position if done > wanted else 0
             self.unneeded_bytes += min(before + after, consumed)
             self.expected_offset = batches[done - 1].last_offset + 1
             self.must_cover = False
