@@ -61,6 +61,7 @@ _SCENARIOS = {
     "state_machine",
 }
 _WITHOUT_SOURCE = {
+    "tests/spark/test_drifting_records.py": "plans, splits and batches of one log, from questions to figures",
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
     "tests/consumer/test_interrupts.py": "Ctrl-C, on the embedded cluster",
