@@ -1,4 +1,4 @@
-"""Every byte received is of a batch whose records the owner took, or counts as over-read. Sizes are those of the golden files."""
+"""Each byte received is of a batch whose records the owner took, or counts as over-read. Sizes: the golden tier's files."""
 
 from __future__ import annotations
 

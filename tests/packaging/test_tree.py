@@ -78,6 +78,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_waking.py": "what ends a wait, on the embedded cluster",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
     "tests/fetch/test_look_ahead.py": "what readers ask for, step by step, without the engine's threads",
+    "tests/fetch/test_over_read.py": "bytes received for nothing, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/protocol/test_messages.py": "every message, in every version",
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
