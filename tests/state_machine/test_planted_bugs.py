@@ -19,5 +19,5 @@ COMMIT_SECONDS = 2.0
 def test_a_planted_bug_is_found(world: World, bug: Bug) -> None:
     machine = type("Machine", (ConsumerMachine,), {"world": world, "commit_seconds": COMMIT_SECONDS})
     with planted(bug.place, bug.make) as plant, pytest.raises(AssertionError):
-        run(machine, examples=MOST_EXAMPLES, number=1)
+        run(machine, examples=MOST_EXAMPLES, number=bug.seed)
     assert plant.ran
