@@ -48,6 +48,7 @@ METRICS: dict[str, str] = {
     "remote-fetch-latency-max": "Longest time of a range in milliseconds.",
     "remote-fetch-errors-total": "Ranges that failed, by cause.",
     "remote-fetch-fallbacks-total": "Times the broker took over a partition whose data is tiered, or may be, by reason.",
+    "remote-fetch-internal-errors-total": "Unexpected exceptions in direct fetch; the log has each with its traceback.",
     "remote-fetch-handovers-total": "Times a partition went to the broker because its tiered data was read.",
     "remote-fetch-records-total": "Records delivered from the store.",
     "remote-fetch-record-bytes-total": "Bytes of keys, values and headers decoded from the store.",

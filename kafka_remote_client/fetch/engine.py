@@ -17,22 +17,17 @@ from contextlib import contextmanager
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import (
-    Action,
-    CorruptRecordError,
-    DirectFetchError,
-    RemoteStorageError,
-    RemoteStorageTimeoutError,
-    UnsupportedFormatError,
-)
+from kafka_remote_client.errors import Action, DirectFetchError, RemoteStorageError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.admission import Admission
+from kafka_remote_client.fetch.decode import decode_range
+from kafka_remote_client.fetch.flights import Flights
 from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
 from kafka_remote_client.fetch.locate import locate
 from kafka_remote_client.fetch.memory import BufferPool, Lease
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
-from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range
+from kafka_remote_client.fetch.range_io import Transfer, attempt
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
 from kafka_remote_client.fetch.room import Room
 from kafka_remote_client.fetch.turns import Turns
@@ -50,7 +45,6 @@ __all__ = ["DEFAULT_FORMATS", "FetchEngine"]
 _log = logging.getLogger(__name__)
 
 DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
-_GRACE_SECONDS = 0.5
 _TICK_SECONDS = 0.25
 _LOCATION_THREADS = 2
 
@@ -85,12 +79,11 @@ class FetchEngine:
         self._readers: set[RemoteReader] = set()
         self._turns: Turns[RemoteReader] = Turns()
         self._have_ready: set[RemoteReader] = set()
-        self._flying: dict[RangeTask, float] = {}
+        self._flying = Flights(config)
         self._admission = Admission(config, self.room)
         self.preference = self._admission.preference
         self._buffers = BufferPool(config.max_in_flight, self.room.sizer.maximum)
         self._threads: list[threading.Thread] = []
-        self._stuck = 0
         self._closed = False
 
     # -- owners ----------------------------------------------------------------------------------------------------------
@@ -234,40 +227,55 @@ class FetchEngine:
     # -- workers -----------------------------------------------------------------------------------------------------------
 
     def _start_threads(self) -> None:
-        wanted = self.config.max_in_flight + _LOCATION_THREADS + min(self._stuck, self.config.max_in_flight)
+        wanted = self.config.max_in_flight + _LOCATION_THREADS + min(self._flying.stuck, self.config.max_in_flight)
         alive = [thread for thread in self._threads if thread.is_alive()]
         started = (start_thread(f"kafka-remote-fetch-{number}", self._run) for number in range(len(alive), wanted))
         self._threads = alive + [thread for thread in started if thread is not None]
 
     def _run(self) -> None:
+        task: LocateTask | RangeTask | None
         while True:
-            with self.lock:
-                task = self._next_task()
-                while task is None:
-                    if self._closed:
-                        return
-                    now = self.now()
-                    patience = self._turns.patience(now, self.room.patience(now, _TICK_SECONDS))
-                    self._work.wait(patience if self._readers else None)
-                    task = self._next_task()
-                if self._turns:
-                    self._work.notify()  # there may be more to do than this thread does
+            task = None
             try:
+                task = self._wait_for_task()
+                if task is None:
+                    return
                 if isinstance(task, LocateTask):
                     self._locate(task)
                 else:
                     self._read(task)
             except Exception:  # noqa: BLE001 - a defect of ours must cost speed, never a partition or a thread
-                _log.exception("reading %s-%d failed; the broker takes over", task.reader.topic, task.reader.partition)
-                self._failed(task)
+                self._broken(None if task is None else task.reader, task)
 
-    def _failed(self, task: LocateTask | RangeTask) -> None:
+    def _wait_for_task(self) -> LocateTask | RangeTask | None:
+        """The next task, as soon as there is one; ``None`` once the engine is closed."""
+        with self.lock:
+            while (task := self._next_task()) is None:
+                if self._closed:
+                    return None
+                now = self.now()
+                patience = self._turns.patience(now, self.room.patience(now, _TICK_SECONDS))
+                self._work.wait(patience if self._readers else None)
+            if self._turns:
+                self._work.notify()  # there may be more to do than this thread does
+            return task
+
+    def _broken(self, reader: RemoteReader | None, task: LocateTask | RangeTask | None) -> None:
+        """Handles an unexpected exception: its reader goes to the broker, or all do where none is known. Raises nothing."""
+        self.metrics.add("remote-fetch-internal-errors-total")
+        _log.exception("reading %s failed; the broker takes over", "all partitions" if reader is None else reader.name)
         with self.lock:
             if isinstance(task, RangeTask):
-                self._flying.pop(task, None)
+                self._flying.discard(task)
                 task.read.drop()
-            task.reader.fail(DirectFetchError("reading failed"))
+            for failed in list(self._readers) if reader is None else [reader]:
+                try:
+                    failed.fail(DirectFetchError("reading failed"))
+                except Exception:  # noqa: BLE001 - the others are to end all the same
+                    _log.exception("ending the read of %s failed; restart the consumer to read it again", failed.name)
             self._ready.notify_all()
+            if reader is None:
+                self._work.wait(_TICK_SECONDS)  # the next attempt may fail as well
 
     @contextmanager
     def _locked_for(self, reader: RemoteReader) -> Iterator[None]:
@@ -288,17 +296,21 @@ class FetchEngine:
         self._turns.wake(now)
         room = True
         while (reader := self._turns.take(room=room)) is not None:
-            task = reader.next_task(now)
-            if isinstance(task, RangeTask):
-                if not self.room.has_for(self.room.needs(task.read), len(self._flying), now):
-                    self._turns.hold(reader, first=room)
-                    room = False
-                    continue
-                task = reader.with_fresh_url(task, now)
-            if task is not None and self._admits(task, now):
-                reader.started(task)
-                self._turns.add(reader)
-                return task
+            task: LocateTask | RangeTask | None = None
+            try:
+                task = reader.next_task(now)
+                if isinstance(task, RangeTask):
+                    if not self.room.has_for(self.room.needs(task.read), len(self._flying), now):
+                        self._turns.hold(reader, first=room)
+                        room = False
+                        continue
+                    task = reader.with_fresh_url(task, now)
+                if task is not None and self._admits(task, now):
+                    reader.started(task)
+                    self._turns.add(reader)
+                    return task
+            except Exception:  # noqa: BLE001 - a defect ends this reader, and all others get their turns
+                self._broken(reader, task)
         return None
 
     def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
@@ -314,8 +326,7 @@ class FetchEngine:
             read = task.read
             self.metrics.add("remote-fetch-rate-limit-time-total", self.room.take(read, now))
             read.lease = Lease(read.needs, self._release)
-            timeouts = self.config.read_timeout_ms + self.config.connect_timeout_ms
-            self._flying[task] = now + timeouts / 1000 + _GRACE_SECONDS
+            self._flying.begin(task, now)
         return True
 
     def _locate(self, task: LocateTask) -> None:
@@ -357,8 +368,7 @@ class FetchEngine:
         seconds = self._clock.monotonic() - started
         self.metrics.range_done(transfer.filled, seconds, error.cause if error else None)
         with self._locked_for(task.reader):
-            if self._flying.pop(task, None) is None:  # given up meanwhile: nobody waits for these bytes
-                self._stuck -= 1
+            if not self._flying.end(task):  # given up meanwhile: nobody waits for these bytes
                 self.metrics.over_read(transfer.filled)
                 return
             self._landed(task, transfer, seconds, error)
@@ -374,17 +384,21 @@ class FetchEngine:
 
     def _give_up_overdue(self, now: float) -> None:
         """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
-        for task in [task for task, overdue_at in self._flying.items() if overdue_at < now]:
-            del self._flying[task]
-            self._stuck += 1
-            if task.read.lease is not None:
-                task.read.lease.buffer = None  # the hanging thread may still write to it
-            error = RemoteStorageTimeoutError(f"the fetcher did not return for bytes {task.read.granted.range}")
-            self.metrics.error(error.cause)
-            self._landed(task, None, 0.0, error)
-            self._start_threads()
-            if start_thread("kafka-remote-fetch-decode", self._decode, task.reader) is None:
-                self._decode(task.reader)
+        for task, error in self._flying.give_up(now):
+            try:
+                self.metrics.error(error.cause)
+                self._landed(task, None, 0.0, error)
+                self._start_threads()
+                if start_thread("kafka-remote-fetch-decode", self._decode_alone, task.reader) is None:
+                    self._decode(task.reader)
+            except Exception:  # noqa: BLE001 - a defect ends this reader, and the other ranges are given up all the same
+                self._broken(task.reader, task)
+
+    def _decode_alone(self, reader: RemoteReader) -> None:
+        try:
+            self._decode(reader)
+        except Exception:  # noqa: BLE001 - a defect must not leave the partition without an end
+            self._broken(reader, None)
 
     def _decode(self, reader: RemoteReader) -> None:
         """Decodes what has landed, in order, until the next range is missing or another thread is at it."""
@@ -394,17 +408,8 @@ class FetchEngine:
             if work is None:
                 return
             grant, read = work
-            blocks: list[RecordBlock] = []
-            error: DirectFetchError | None = None
             started = self._clock.monotonic()
-            try:
-                blocks.extend(grant.decode(read, borrow=reader.borrow))
-            except (CorruptRecordError, UnsupportedFormatError) as failure:
-                error = failure
-                discard_range(self._fetcher, grant.location, read.granted)
-            except Exception:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
-                _log.exception("decoding %s-%d failed; the broker takes over", reader.topic, reader.partition)
-                error = DirectFetchError("decoding failed")
+            blocks, error = decode_range(self._fetcher, grant, read, self.metrics, borrow=reader.borrow)
             with self._locked_for(reader):
                 self.room.decoded(read.size, sum(block.nbytes for block in blocks), started, self.now())
                 reader.end_decode(grant, read, blocks, error)

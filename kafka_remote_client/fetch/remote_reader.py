@@ -59,6 +59,7 @@ class RemoteReader(RecordForms):
     ) -> None:
         self.topic = topic
         self.partition = partition
+        self.name = f"{topic}-{partition}"
         self.isolation_level = isolation_level
         self.end_offset = end_offset
         self.stop_at_local = stop_at_local

@@ -12,16 +12,20 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import LocationError, LocationExpiredError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch import engine as engines
+from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
+from kafka_remote_client.fetch.room import Room
+from kafka_remote_client.fetch.turns import Turns
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import ReadableStream, WritableBuffer
 from kafka_remote_client.records import read_batches
 from tests.support.golden_tier import STORE_ROOT, GoldenTierSource, ScriptedFetcher, golden_path
 from tests.support.reading import PATIENT_ENGINE
+from tests.support.waiting import wait_until
 
 TOPIC, TIERED_END = "codec-none-rdk", 4200
 
@@ -245,9 +249,79 @@ def test_the_buffer_of_a_hung_fetch_is_not_used_again(monkeypatch: pytest.Monkey
         _, end = read(made)
         assert (end.reason, len(stream.buffers)) == ("timeout", 1)
         assert not any(buffer is stream.buffers[0] for buffer in pooled)
-        assert made._stuck == 1
+        assert made._flying.stuck == 1
     finally:
         released.set()
         made.close(60.0)
     assert not any(buffer is stream.buffers[0] for buffer in pooled), "nor once the fetch has returned"
-    assert made._stuck == 0
+    assert made._flying.stuck == 0
+
+
+TASK_STEPS = [
+    (RemoteReader, "next_task"),
+    (RemoteReader, "with_fresh_url"),
+    (RemoteReader, "started"),
+    (Room, "has_for"),
+    (Room, "take"),
+    (Admission, "refusal"),
+]
+
+
+class BreaksOnce:
+    """In a method's place: raises in its first call for a topic (any, where no reader is known), else does what it did."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.raised = 0
+        method, breaks = getattr(owner, name), self
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not breaks.raised:
+                breaks.raised += 1
+                raise KeyError("defect")
+            return method(self, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+
+def alive(engine: FetchEngine) -> int:
+    return sum(thread.is_alive() for thread in engine._threads)
+
+
+@pytest.mark.parametrize(("owner", "name"), TASK_STEPS, ids=[name for _, name in TASK_STEPS])
+def test_a_defect_in_choosing_a_task_ends_one_reader_only(
+    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, owner: type, name: str
+) -> None:
+    broken = BreaksOnce(monkeypatch, owner, name)
+    readers = [engine.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED) for _ in range(3)]
+    ends = [next(item for item in reader.blocks(60.0) if isinstance(item, ReadEnd)) for reader in readers]
+    assert broken.raised == 1
+    assert sorted(end.reason == "error" for end in ends) == [False, False, True]
+    assert sorted(end.next_offset for end in ends)[1:] == [TIERED_END, TIERED_END]
+    assert "the broker takes over" in caplog.text
+    assert engine.metrics.snapshot()["remote-fetch-internal-errors-total"] == 1
+    assert alive(engine) == len(engine._threads)
+    assert not engine._flying
+
+
+def test_a_defect_outside_of_any_reader_sends_all_to_the_broker(
+    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = BreaksOnce(monkeypatch, Turns, "wake")
+    count, end = read(engine)
+    wait_until(lambda: "reading all partitions failed; the broker takes over" in caplog.text, "the log line")
+    assert (broken.raised, count) == (1, end.next_offset)  # other workers may have come some way by then
+    assert engine.metrics.snapshot()["remote-fetch-internal-errors-total"] == 1
+    count, end = read(engine)
+    assert (count, end.next_offset) == (TIERED_END, TIERED_END)
+    assert alive(engine) == len(engine._threads)
+
+
+def test_a_reader_that_cannot_even_fail_ends_no_worker(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    BreaksOnce(monkeypatch, RemoteReader, "next_task")
+    failing = BreaksOnce(monkeypatch, RemoteReader, "fail")
+    lost = engine.reader(TOPIC, 0, 0)
+    wait_until(lambda: failing.raised, "the second defect")
+    count, end = read(engine)
+    assert (count, end.next_offset) == (TIERED_END, TIERED_END)
+    assert alive(engine) == len(engine._threads)
+    lost.stop()
