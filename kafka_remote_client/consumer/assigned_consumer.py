@@ -68,8 +68,17 @@ class AssignedConsumer(Consumer):
         self._passed_markers = PassedMarkers(
             self._flows, self._handed_out, super().position, self._commits.store_passed if self._stores_offsets else None
         )
+        inner_store = super().store_offsets
         self._routing = Routing(
-            InnerConsumer(super().pause, super().resume, super().seek, super().position),
+            InnerConsumer(
+                super().pause,
+                super().resume,
+                super().seek,
+                super().position,
+                super().incremental_unassign,
+                super().incremental_assign,
+                lambda offsets: inner_store(offsets=offsets),
+            ),
             engine,
             self._flows,
             remote,

@@ -80,6 +80,8 @@ class PartitionFlow:
         self.paused = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
+        self.refused_at: float | None = None
+        """Since when librdkafka refuses to seek the partition because it has not started it."""
         self.damage: Damage | None = None
         """What was found damaged in the tier and has not been got past since."""
         self.halted = False

@@ -38,6 +38,8 @@ TURNED_OFF = "turned-off"
 _log = logging.getLogger(__name__)
 
 _RECHECK_TICK_SECONDS = 0.1
+_START_SECONDS = 1.0
+"""How long librdkafka may take to start an assigned partition before it is assigned again."""
 _NEVER = math.inf
 
 
@@ -49,6 +51,9 @@ class InnerConsumer:
     resume: Callable[[list[TopicPartition]], None]
     seek: Callable[[TopicPartition], None]
     position: Callable[[list[TopicPartition]], list[TopicPartition]]
+    incremental_unassign: Callable[[list[TopicPartition]], None]
+    incremental_assign: Callable[[list[TopicPartition]], None]
+    store_offsets: Callable[[list[TopicPartition]], None]
 
 
 class Routing:
@@ -172,8 +177,37 @@ class Routing:
             self._flows.parked.add(flow.key)
             flow.moved = True
             flow.recheck_at = 0.0
+            self._start_again(flow)
         else:
             self._flows.parked.discard(flow.key)
+            flow.moved = False
+            flow.refused_at = None
+
+    def _start_again(self, flow: PartitionFlow) -> None:
+        """Assigns a partition again whose start librdkafka has lost: it would be refused forever and deliver nothing.
+
+        A start is a message to librdkafka's main thread. A pause or seek that another thread makes while that message is being
+        sent has a newer version and arrives first. The start then counts as outdated, and nothing sends it again.
+
+        References: ``rd_kafka_toppar_op_fetch_start``, ``rd_kafka_toppar_op_serve`` ("outdated op FETCH_START").
+        """
+        now = self._clock.monotonic()
+        if flow.refused_at is None:
+            flow.refused_at = now
+        if now - flow.refused_at < _START_SECONDS:
+            return
+        flow.refused_at = now
+        _log.warning("librdkafka has not started %s-%d after %g s: assigning it again", *flow.key, _START_SECONDS)
+        try:
+            self._inner.resume([flow.bare])  # not after the start, which it could outdate again
+            self._flows.parked.discard(flow.key)
+            self._inner.incremental_unassign([flow.bare])
+            self._inner.incremental_assign([flow.here])
+            if flow.stored is not None:
+                self._inner.store_offsets([flow.stores(flow.stored)])
+        except KafkaException as error:
+            _log.warning("assigning %s-%d again failed: %s", *flow.key, error)
+        else:
             flow.moved = False
 
     def switched(self, take_back: Callable[[PartitionFlow], None]) -> None:

@@ -356,3 +356,30 @@ def test_a_configuration_that_confluent_kafka_refuses_leaves_nothing_open(cluste
         Consumer(direct_settings(cluster) | {"no.such.setting": 1})
     with pytest.raises(ValueError, match=r"group\.id must be set"):
         Consumer({k: v for k, v in direct_settings(cluster).items() if k != "group.id"})
+
+
+def test_partition_whose_start_librdkafka_lost_still_delivers_everything(
+    cluster: EmbeddedCluster, expected: list[Row], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As librdkafka answers then: it refuses to seek the partition until that is assigned anew, however long that takes."""
+    with consumer_of(cluster) as consumer:
+        inner = consumer._routing._inner
+        started: list[TopicPartition] = []
+
+        def seek(partition: TopicPartition) -> None:
+            if not started:
+                raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._STATE))
+            inner.seek(partition)
+
+        def incremental_assign(partitions: list[TopicPartition]) -> None:
+            started.extend(partitions)
+            inner.incremental_assign(partitions)
+
+        consumer._routing._inner = attrs.evolve(inner, seek=seek, incremental_assign=incremental_assign)
+        assert rest(consumer) == expected
+        consumer.commit(asynchronous=False)
+        (committed,) = consumer.committed([TopicPartition(TOPIC, 0)], 60.0)
+        assert committed.offset == COUNT
+    assert len(started) == 1
+    assert 0 < started[0].offset < COUNT
+    assert "librdkafka has not started orders-0 after 1 s: assigning it again" in caplog.text

@@ -74,6 +74,7 @@ class Rig:
     def __init__(self, topics: str | None = None) -> None:
         self.calls: list[tuple[str, int]] = []
         self.refuse: list[int] = []
+        self.refuses_to_assign = False
         self.inner_position = OFFSET_INVALID
         self.engine = FakeEngine()
         self.flows = SubscriptionState()
@@ -85,6 +86,9 @@ class Rig:
                 lambda parts: self.calls.append(("resume", parts[0].offset)),
                 self._seek,
                 lambda parts: [TopicPartition("t", 0, self.inner_position)],
+                lambda parts: self._assigns("incremental_unassign", parts),
+                lambda parts: self._assigns("incremental_assign", parts),
+                lambda parts: self.calls.append(("store_offsets", parts[0].offset)),
             ),
             self.engine,
             self.flows,
@@ -98,6 +102,13 @@ class Rig:
         if self.refuse:
             raise KafkaException(KafkaError(self.refuse.pop()))
         self.calls.append(("seek", partition.offset))
+
+    def _assigns(self, call: str, partitions: list[TopicPartition]) -> None:
+        self.calls.append((call, partitions[0].offset))
+        if self.refuses_to_assign:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        if call == "incremental_assign":
+            self.refuse = []
 
     def adopted(self, offset: int) -> PartitionFlow:
         flow = PartitionFlow("t", 0, offset)
@@ -456,3 +467,42 @@ def test_a_reader_begins_with_the_epoch_of_the_last_record(rig: Rig) -> None:
     rig.routing.go_remote(flow)
     _, _, offset, options = rig.engine.readers[-1]
     assert (offset, options["leader_epoch"]) == (30, 4)
+
+
+def rechecked(rig: Rig, seconds: float) -> None:
+    """Lets so much time pass as poll() and consume() see it: a tick at a time."""
+    for _ in range(round(seconds * 10)):
+        rig.clock.now += 0.1
+        rig.routing.recheck()
+
+
+def test_partition_whose_start_was_lost_is_assigned_again(rig: Rig) -> None:
+    flow = rig.adopted(20)
+    flow.stores(TopicPartition("t", 0, 20))
+    rig.refuse = [KafkaError._STATE] * 100
+    rig.routing.go_broker(flow)
+    rechecked(rig, 0.8)
+    assert "incremental_assign" not in {call for call, _ in rig.calls}, "a start may take a moment"
+    assert flow.moved
+    rechecked(rig, 0.5)
+    assert rig.calls[-4:] == [
+        ("resume", OFFSET_INVALID),
+        ("incremental_unassign", OFFSET_INVALID),
+        ("incremental_assign", 20),
+        ("store_offsets", 20),
+    ]
+    assert not flow.moved
+    assert flow.key not in rig.flows.parked
+
+
+def test_partition_that_cannot_be_assigned_again_is_tried_once_a_second(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    flow = rig.adopted(20)
+    rig.refuse, rig.refuses_to_assign = [KafkaError._STATE] * 1000, True
+    rig.routing.go_broker(flow)
+    rechecked(rig, 3.5)
+    assert [call for call, _ in rig.calls].count("incremental_unassign") == 3
+    assert flow.moved
+    assert caplog.text.count("assigning t-0 again failed") == 3
+    rig.refuses_to_assign = False
+    rechecked(rig, 1.2)
+    assert not flow.moved
