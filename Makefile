@@ -19,7 +19,7 @@ CELLS ?= all
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz kernel-coverage docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz kernel-coverage pure-python confluent-versions docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -27,7 +27,11 @@ help: ## this list
 demo: $(VENV)/.demo ## the whole system on this machine: broker, tier and consumer (FAULT=store-down|slow-store|expired-urls)
 	$(BIN)/kafka-remote demo $(if $(FAULT),--fault $(FAULT))
 
-test: ## all tests, the real Kafka broker included (SUITES="unit shim" picks some)
+test: ## the selection of tests that touches everything, on a fresh machine too; says at the end what it had to skip
+	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
+	@$(PYTHON) .ci/suites.py --python $(PYTHON) --selection
+
+test-all: ## all tests and the coverage gates, as CI runs them (SUITES="unit shim" picks some)
 	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
 	@$(PYTHON) .ci/suites.py --python $(PYTHON) $(SUITES)
 
@@ -83,6 +87,12 @@ mutants: $(VENV)/.test ## plants bugs of one line, each of which a test must not
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage
+
+pure-python: $(VENV)/.test ## the record decoder's tests once more without the compiled one
+	$(PYTEST) --suite pure-python $(ARGS)
+
+confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluent-kafka that is admitted, and on the newest
+	$(PYTEST) --suite confluent-versions $(ARGS)
 
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py

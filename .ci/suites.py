@@ -1,12 +1,14 @@
-"""Installs what the tests need and runs them, suite by suite, each under a ceiling of minutes; then the coverage gates.
+"""Installs what the tests need and runs them: ``make test``, ``make test-all``. Needs nothing but Python.
 
-Needs nothing but Python: it makes the virtual environment itself (through make). Each test belongs to exactly one suite
-(tests/suites.py says which). All suites share one real broker. Exit status 0 only if everything passed in its time.
+Without ``--selection``: suite by suite (tests/suites.py), each under a ceiling of minutes; then the coverage gates.
+With it: the tests of tests/selection.py, those that need no part while the parts are fetched; then a table of what was skipped.
+All suites share one real broker. Exit status 0 only if everything passed in its time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -15,32 +17,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 DATA = ROOT / ".cache" / "coverage"
+PYTEST = [str(BIN / "python"), "-X", "dev", "-m", "pytest"]
 
-SUITES = {
-    # suite: (ceiling in minutes, xdist workers, how tests are given to them). Wait-bound suites have more workers than
-    # cores; where a module's fixtures write topics, a module stays with one worker.
-    "unit": (8, 2, "loadgroup"),
-    "shim": (5, 4, "loadfile"),
-    "consumer": (7, 4, "loadfile"),
-    "faults": (10, 8, "load"),  # a thousand cells that mostly wait
-    "state-machine": (5, 7, "load"),  # programs that wait for two consumers, or for a group
-    "broker": (8, 4, "loadfile"),
-    "parity": (6, 4, "loadfile"),
-    "groups": (5, 1, "loadfile"),  # one fixture runs all groups at the same time
-    "stores": (4, 6, "load"),  # one long table of cells, which no worker should read alone
-    # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first (suites.py).
-    "spark": (10, 2, "loadfile --no-loadscope-reorder"),
-    "packaging-docs": (6, 2, "loadgroup"),
-    "fuzz": (6, 2, "load"),
-}
+sys.path.insert(0, str(ROOT))
+from tests.suites import SUITES  # noqa: E402 - where it lies is known only now
+
+ALL = [name for name, suite in SUITES.items() if not suite.campaign]
 INSTALL_CEILING = 10
-UNCOUNTED = {"state-machine"}
-"""Suites that coverage is not taken of: it would cost a third of their minutes, and the others reach the same."""
+BUDGET = 39
+"""Minutes of everything where CI=true. What is left of them bounds each step."""
+SELECTION_CEILING = 9
+FETCHED_BY = 9
+"""Minutes after its start when a run of the selection stops waiting for parts."""
+NEED_PARTS = {"state-machine", "broker", "parity", "groups", "stores", "spark"}
 
 GATES = (
     # files (None = all), percent of lines and branches
@@ -59,18 +55,21 @@ class Report:
     """Minutes per step against its ceiling, and what went wrong."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[str, float, int, str]] = []
+        self.rows: list[tuple[str, float, float, str]] = []
         self.failed = False
+        self._started = time.monotonic()
 
     def run(
-        self, name: str, ceiling: int, commands: list[list[str]], environment: dict[str, str], *, fatal: bool = True
+        self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str], *, fatal: bool = True
     ) -> str:
         """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last.
 
         ``fatal``: a failure fails the whole run.
         """
-        print(f"\n== {name} (ceiling {ceiling} minutes)", flush=True)
         started = time.monotonic()
+        if os.environ.get("CI") == "true":
+            ceiling = min(ceiling, BUDGET - (started - self._started) / 60)
+        print(f"\n== {name} (ceiling {ceiling:.0f} minutes)", flush=True)
         text, complaint = "", ""
         for command in commands:
             left = ceiling * 60 - (time.monotonic() - started)
@@ -88,7 +87,7 @@ class Report:
     def print(self, passed: int) -> None:
         print("\nsuite            minutes  ceiling")
         for name, minutes, ceiling, outcome in self.rows:
-            print(f"{name:<16} {minutes:7.1f} {ceiling:8d}  {outcome}")
+            print(f"{name:<16} {minutes:7.1f} {ceiling:8.0f}  {outcome}")
         print(f"in all suites: {passed} passed{', with failures' if self.failed else ''}")
 
 
@@ -136,19 +135,44 @@ def _passed(text: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], default=[])
+    parser.add_argument("--selection", action="store_true")
+    parser.add_argument("suites", nargs="*", choices=[[], *ALL], default=[])
     arguments = parser.parse_args()
-    chosen = arguments.suites or list(SUITES)
 
     subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
     report = Report()
     environment = dict(os.environ)
-    report.run("install", INSTALL_CEILING, [["make", f"PYTHON={arguments.python}", "install"]], environment)
-    if report.failed:
-        report.print(0)
-        return 1
+    make = ["make", f"PYTHON={arguments.python}"]
+    report.run("install", INSTALL_CEILING, [[*make, "install"]], environment)
+    passed = 0
+    if not report.failed:
+        with _run_directory(environment) as run:
+            if arguments.selection:
+                passed = _selection(report, environment, run)
+            else:
+                passed = _suites(report, environment, make, arguments.suites or ALL)
+    report.print(passed)
+    return int(report.failed)
+
+
+@contextlib.contextmanager
+def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
+    """What all suites of a run share: above all the real broker, which is stopped at the end."""
+    run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
+    (run / "owner.pid").write_text(str(os.getpid()))
+    environment["KAFKA_REMOTE_TEST_RUN"] = str(run)
+    try:
+        yield run
+    finally:
+        stop = [str(BIN / "python"), "-m", "tests.support.kafka_broker", str(run / "broker")]
+        subprocess.run(stop, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+        shutil.rmtree(run, ignore_errors=True)
+
+
+def _suites(report: Report, environment: dict[str, str], make: list[str], chosen: list[str]) -> int:
+    """Runs suites with coverage, and the gates after all of them. Returns how many tests passed."""
     parts = []
-    if {"state-machine", "broker", "parity", "groups", "stores", "spark"} & set(chosen):
+    if NEED_PARTS & set(chosen):
         parts.append("store-servers")
         if shutil.which("mvn"):
             parts.append("artifacts")
@@ -156,31 +180,57 @@ def main() -> int:
         parts.append("spark-parts")
     for part in parts:
         # A part that cannot be made skips its own tests, which fail where CI=true. It must not keep the others from running.
-        report.run(part, INSTALL_CEILING, [["make", f"PYTHON={arguments.python}", part]], environment, fatal=False)
-
+        report.run(part, INSTALL_CEILING, [[*make, part]], environment, fatal=False)
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir(parents=True)
-    run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
-    (run / "owner.pid").write_text(str(os.getpid()))
-    environment["KAFKA_REMOTE_TEST_RUN"] = str(run)
     passed = 0
-    try:
-        for name in chosen:
-            ceiling, workers, dist = SUITES[name]
-            environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
-            coverage = [] if name in UNCOUNTED else ["--cov", "--cov-report="]
-            command = [str(BIN / "python"), "-X", "dev", "-m", "pytest", "--suite", name, *coverage]
-            parallel = ["--numprocesses", str(workers), "--dist", *dist.split()]
-            passed += _passed(report.run(name, ceiling, [command + parallel], environment))
-    finally:
-        stop = [str(BIN / "python"), "-m", "tests.support.kafka_broker", str(run / "broker")]
-        subprocess.run(stop, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
-        shutil.rmtree(run, ignore_errors=True)
-
-    if chosen == list(SUITES):
+    for name in chosen:
+        suite = SUITES[name]
+        environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
+        coverage = ["--cov", "--cov-report="] if suite.counted else []
+        command = [*PYTEST, "--suite", name, *coverage]
+        parallel = ["--numprocesses", str(suite.workers), "--dist", *suite.dist.split()]
+        passed += _passed(report.run(name, suite.ceiling, [command + parallel], environment))
+    if chosen == ALL:
         _check_coverage(report, environment)
-    report.print(passed)
-    return int(report.failed)
+    return passed
+
+
+def _selection(report: Report, environment: dict[str, str], run: Path) -> int:
+    """Runs the selection in two phases while the parts are fetched. Returns how many tests passed."""
+    started = time.monotonic()
+    skips = run / "skips.jsonl"
+    environment["KAFKA_REMOTE_TEST_SKIPS"] = str(skips)
+    parts = [str(BIN / "python"), "-m", "tests.support.parts"]
+    log = ROOT / ".cache" / "fetch.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as told, _background([*parts, "fetch"], told) as fetching:
+        command = [*PYTEST, "--selection", "without-parts", "--numprocesses", "3", "--dist", "loadgroup"]
+        passed = _passed(report.run("without parts", SELECTION_CEILING, [command], environment))
+        print("\n== waiting for the parts", flush=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            fetching.wait(max(1.0, FETCHED_BY * 60 - (time.monotonic() - started)))
+    print(log.read_text(errors="replace"), end="", flush=True)
+    environment["KAFKA_REMOTE_TEST_NO_FETCH"] = "1"
+    command = [*PYTEST, "--selection", "with-parts", "--s3-server", "seaweedfs", "--numprocesses", "3", "--dist", "loadfile"]
+    passed += _passed(report.run("with parts", SELECTION_CEILING, [command], environment))
+    print(flush=True)
+    subprocess.run([*parts, "table", str(skips)], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+    return passed
+
+
+@contextlib.contextmanager
+def _background(command: list[str], output: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed at the end, with all that it started, unless it has ended."""
+    started = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        yield started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
 
 
 def _check_coverage(report: Report, environment: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ whoever made the directory stops it. A test that restarts the broker excludes al
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.selection import PHASES, selected
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
@@ -32,8 +34,10 @@ from tests.support.once import once_per_run
 from tests.support.run_summary import summary
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
+from tests.support.seaweedfs_server import SeaweedServer
 from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
 
+S3_SERVERS = {"minio": S3Server, "seaweedfs": SeaweedServer}
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
@@ -57,6 +61,8 @@ _OUR_RUN = pytest.StashKey[Path]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suite", choices=SUITES, help="run the tests of one suite only (tests/suites.py)")
+    parser.addoption("--selection", choices=PHASES, help="run the selection of make test only (tests/selection.py)")
+    parser.addoption("--s3-server", choices=S3_SERVERS, default="minio", help="the S3 server of the tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -89,6 +95,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if suite and is_elsewhere(collection_path, suite) else None
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Writes down what was skipped, for the table at the end of ``make test`` (``tests/support/parts.py``)."""
+    file = os.environ.get("KAFKA_REMOTE_TEST_SKIPS")
+    if file and report.skipped and not hasattr(report, "wasxfail") and not os.environ.get("PYTEST_XDIST_WORKER"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        with Path(file).open("a") as skips:
+            skips.write(json.dumps({"test": report.nodeid, "reason": reason.removeprefix("Skipped: ")}) + "\n")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """What each test needs, and which are of the suite; then, when their order is random, the places of long ones."""
@@ -106,6 +122,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (own if suite_of(item) == wanted else others).append(item)
         config.hook.pytest_deselected(items=others)
         items[:] = own
+    if part := config.getoption("--selection"):
+        chosen = selected(items, part, suite_of)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     yield
     items.sort(key=place_of)
 
@@ -236,9 +256,10 @@ def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real S3 server. Tests take a bucket of their own from it."""
-    yield from _entered("S3 server", lambda: S3Server(tmp_path_factory.mktemp("s3")))
+def s3_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[S3Server]:
+    """A real S3 server, ``--s3-server``. Tests take a bucket of their own from it."""
+    server = S3_SERVERS[pytestconfig.getoption("--s3-server")]
+    yield from _entered("S3 server", lambda: server(tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture(scope="session")

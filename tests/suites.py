@@ -1,46 +1,70 @@
-"""Which suite a test belongs to: exactly one, by what it needs and where it lies. ``pytest --suite NAME`` runs one of them."""
+"""The suites, listed here and nowhere else, and which one a test belongs to. ``pytest --suite NAME`` runs one of them.
+
+``.ci/suites.py`` reads the list before anything is installed, so this module imports nothing that Python does not have.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
-__all__ = ["CAMPAIGNS", "SUITES", "is_elsewhere", "place_of", "suite_of"]
+__all__ = ["SUITES", "Suite", "is_elsewhere", "place_of", "suite_of"]
 
-SUITES = (
-    "unit",
-    "shim",
-    "consumer",
-    "faults",
-    "state-machine",
-    "broker",
-    "parity",
-    "groups",
-    "plain-groups",
-    "stores",
-    "spark",
-    "packaging-docs",
-    "fuzz",
-)
-CAMPAIGNS = frozenset({"plain-groups"})
-"""Those that are run for themselves, by a make target of the name."""
-_FOLDERS = {
-    "consumer": {"consumer"},
-    "faults": {"faults"},
-    "fuzz": {"fuzz"},
-    "groups": {"integration"},
-    "packaging-docs": {"docs", "packaging"},
-    "parity": {"integration", "parity"},
-    "plain-groups": {"state_machine"},
-    "spark": {"integration"},
-    "state-machine": {"state_machine"},
+
+@dataclass(frozen=True)
+class Suite:
+    """``ceiling``: minutes. ``workers``, ``dist``: of xdist; suites that wait have more workers than cores. ``dist`` is
+    ``loadfile`` where the fixtures of a module write topics. ``folders``: where all its tests lie; ``None`` = anywhere.
+
+    ``counted``: coverage is taken. ``campaign``: a command of its own (``make NAME``), no part of ``make test-all``.
+    """
+
+    ceiling: int
+    workers: int
+    dist: str
+    folders: frozenset[str] | None = None
+    counted: bool = True
+    campaign: bool = False
+
+
+def _in(*folders: str) -> frozenset[str]:
+    return frozenset(folders)
+
+
+SUITES = {
+    "unit": Suite(8, 2, "loadgroup"),
+    "shim": Suite(5, 4, "loadfile"),
+    "consumer": Suite(7, 4, "loadfile", _in("consumer")),
+    "faults": Suite(10, 8, "load", _in("faults")),  # hundreds of cells that mostly wait
+    # Programs that wait for two consumers, or for a group. Coverage would cost a third of the minutes and adds nothing.
+    "state-machine": Suite(5, 7, "load", _in("state_machine"), counted=False),
+    "broker": Suite(8, 4, "loadfile"),
+    "parity": Suite(6, 4, "loadfile", _in("integration", "parity")),
+    "groups": Suite(5, 1, "loadfile", _in("integration")),  # one fixture runs all groups at the same time
+    "stores": Suite(4, 6, "load"),  # one long table of cells, which no worker should read alone
+    # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first.
+    "spark": Suite(10, 2, "loadfile --no-loadscope-reorder", _in("integration")),
+    "packaging-docs": Suite(6, 2, "loadgroup", _in("docs", "packaging")),
+    "fuzz": Suite(6, 2, "load", _in("fuzz")),
+    "plain-groups": Suite(30, 4, "load", _in("state_machine"), counted=False, campaign=True),
+    "pure-python": Suite(10, 1, "no", _in("packaging"), counted=False, campaign=True),
+    "confluent-versions": Suite(15, 2, "load", _in("packaging"), counted=False, campaign=True),
+    "kernel-coverage": Suite(10, 1, "no", _in("fuzz"), counted=False, campaign=True),
 }
-"""Where all tests of a suite lie, so that a run of it need not import the others. Other suites have theirs anywhere."""
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
-_OF_THEIR_OWN = {"integration/test_group_rebalances.py": "groups", "state_machine/test_plain_groups.py": "plain-groups"}
+_OF_THEIR_OWN = {
+    "fuzz/test_kernel_coverage.py": "kernel-coverage",
+    "integration/test_group_rebalances.py": "groups",
+    "packaging/test_confluent_versions.py": "confluent-versions",
+    "packaging/test_pure_python.py": "pure-python",
+    "state_machine/test_plain_groups.py": "plain-groups",
+}
 _LONG_FIRST = ("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream")
 """Files ``test_spark_<name>`` that run long, by how long: one that a worker takes last leaves the other without work."""
 
@@ -53,7 +77,8 @@ def place_of(item: pytest.Item) -> int:
 
 def is_elsewhere(path: Path, suite: str) -> bool:
     """Whether no test of the suite is at this path."""
-    return suite in _FOLDERS and path.is_relative_to(_TESTS) and path != _TESTS and _folder(path) not in _FOLDERS[suite]
+    folders = SUITES[suite].folders
+    return folders is not None and path.is_relative_to(_TESTS) and path != _TESTS and _folder(path) not in folders
 
 
 def suite_of(item: pytest.Item) -> str:
@@ -74,7 +99,8 @@ def _suite_of(item: pytest.Item) -> str:
     ``plain-groups``: none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
     the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
     ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
-    ``unit``: all else.
+    ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again on other
+    versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all else.
     """
     path = item.path.relative_to(_TESTS)
     folder = _folder(item.path)

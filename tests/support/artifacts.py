@@ -24,6 +24,7 @@ from pathlib import Path
 
 __all__ = [
     "CACHE",
+    "NO_FETCH_VARIABLE",
     "MissingPartError",
     "class_path",
     "file_lock",
@@ -38,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 POM = ROOT / "tests" / "support" / "pom.xml"
 JAVA_SOURCES = ROOT / "tests" / "java"
+NO_FETCH_VARIABLE = "KAFKA_REMOTE_TEST_NO_FETCH"
 _OLDEST_JDK = 17
 
 
@@ -120,8 +122,11 @@ def run_or_missing(
 ) -> None:
     """Runs a command. Raises MissingPartError with the end of its output when it fails or takes longer than ``seconds``.
 
-    A command that is too slow is killed with everything that it started: a compiler must not go on beside the tests.
+    A command that is too slow is killed with everything that it started: a compiler must not go on beside the tests. Once the
+    run has stopped fetching parts (``NO_FETCH_VARIABLE``), a part that is not there is missing.
     """
+    if os.environ.get(NO_FETCH_VARIABLE):
+        raise MissingPartError(f"{complaint}: it was not there in time")
     with subprocess.Popen(
         command,
         env=environment,

@@ -68,11 +68,13 @@ class StoreServer(ABC):
         self._pid = int(started.stdout)
         wait_until(self._ready, f"{self.what} to be ready")
 
+    stop_signal = signal.SIGTERM
+
     def stop(self) -> None:
         """Ends the server; its keeper reaps it."""
         pid = self._pid
         if pid is not None:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, self.stop_signal)
             wait_until(lambda: not is_running(pid), f"{self.what} to end")
             self._pid = None
 

@@ -1,0 +1,128 @@
+"""What ``make test`` runs: a part of ``make test-all`` that touches everything and takes minutes.
+
+The rule:
+
+1. Each test function of the suites ``unit`` and ``packaging-docs`` is in, but for those in ``_LONG``. Of a function with more
+   than :data:`CASES` cases so many are in, spread evenly: a promise is told by its function, the cases make sure.
+2. Each real component, and what is made of several, is in with the tests that say most about it (``NAMED``).
+3. Each package has a test in it, each promise of security, and each component.
+   ``tests/packaging/test_selection.py`` checks that.
+
+``PHASES``: the tests that need no part run while parts are fetched, then the others; ``all`` is both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["CASES", "NAMED", "PHASES", "Component", "component_of", "selected", "spread"]
+
+_Case = TypeVar("_Case")
+
+CASES = 4
+PHASES = ("without-parts", "with-parts", "all")
+
+
+class Component(StrEnum):
+    """What is real in a test. Those of ``_PARTS`` have to be fetched."""
+
+    EMBEDDED = "the embedded cluster"
+    FAULTS = "the fault matrix"
+    BROKER = "a real Kafka broker"
+    PARITY = "the plain consumer beside ours, on the real broker"
+    S3 = "a real S3 server"
+    SPARK = "Spark, beside its own Kafka source"
+    SPARK_TIER = "PySpark with a tier on S3"
+
+
+NAMED = {
+    Component.EMBEDDED: (
+        "tests/cli/test_demo.py",
+        "tests/consumer/test_direct_consumer.py",
+        "tests/consumer/test_rebalance.py",
+        "tests/shim/",
+    ),
+    Component.FAULTS: (
+        "tests/faults/test_canary.py",
+        "tests/faults/test_hostile_shim.py",
+        "tests/faults/test_matrix.py",
+        "tests/faults/test_registry.py",
+        "tests/fuzz/test_corpus.py",
+    ),
+    Component.BROKER: (
+        "tests/integration/test_direct_fetch.py::test_equals_the_broker_and_everything_below_the_local_log_came_from_the_store",
+        "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_mid_read_costs_speed_only",
+        "tests/integration/test_direct_fetch.py::test_an_unmodified_consumer_works_through_the_shim",
+        "tests/integration/test_transactions.py",
+    ),
+    Component.PARITY: ("tests/parity/test_deliveries.py",),
+    Component.S3: (
+        "tests/fetchers/test_conformance.py",
+        "tests/fetchers/test_s3.py",
+        "tests/fetchers/test_s3_signer.py",
+        "tests/fetchers/test_s3_store.py",
+        "tests/integration/test_stores.py::test_s3",
+    ),
+    Component.SPARK: ("tests/integration/test_spark_rows.py::test_odd_records_are_those_of_spark_s_own_source",),
+    Component.SPARK_TIER: (
+        "tests/integration/test_spark_rows.py::test_rows_of_aiven_s_layout_on_s3_are_those_of_spark_s_own_source",
+    ),
+}
+_MORE_CASES = {Component.FAULTS: 24, Component.SPARK: 2, Component.SPARK_TIER: 2}
+_PARTS = {"broker", "parity", "groups", "stores", "spark"}
+"""Suites whose tests need something that is fetched."""
+_MINIO_ALONE = ("tests/fetchers/test_s3.py::test_takes_a_role_with_the_credentials_of_the_chain",)
+"""What SeaweedFS does not do: roles, listing in byte order, URLs that begin later."""
+_LONG = (
+    "tests/docs/test_examples.py",
+    "tests/packaging/test_distribution.py",
+    "tests/records/test_any_bytes.py",
+)
+"""Tests that take longer than what they add to a first look."""
+
+
+def selected(items: Sequence[pytest.Item], phase: str, suite_of: Callable[[pytest.Item], str]) -> set[pytest.Item]:
+    """Returns the tests of a phase among ``items``, which are in the order of their files."""
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        suite = suite_of(item)
+        its_phase = "with-parts" if suite in _PARTS else "without-parts"
+        if phase not in {its_phase, "all"} or not _is_in(item.nodeid, suite):
+            continue
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {item for name, cases in functions.items() for item in spread(cases, _cases_of(name))}
+
+
+def component_of(name: str) -> Component | None:
+    """Returns the component that a test is selected for; ``None`` where it needs none."""
+    for component, tests in NAMED.items():
+        if _begins(name, tests):
+            return component
+    return None
+
+
+def _is_in(name: str, suite: str) -> bool:
+    if _begins(name, (*_LONG, *_MINIO_ALONE)):
+        return False
+    return suite in {"unit", "packaging-docs"} or component_of(name) is not None
+
+
+def _begins(name: str, tests: Iterable[str]) -> bool:
+    return name.startswith(tuple(tests))
+
+
+def _cases_of(name: str) -> int:
+    component = component_of(name)
+    return CASES if component is None else _MORE_CASES.get(component, CASES)
+
+
+def spread(cases: Sequence[_Case], most: int) -> list[_Case]:
+    """Returns at most ``most`` of the cases, spread evenly from the first to the last."""
+    if len(cases) <= most:
+        return list(cases)
+    return [cases[number * (len(cases) - 1) // (most - 1)] for number in range(most)]

