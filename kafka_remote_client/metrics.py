@@ -62,6 +62,8 @@ METRICS: dict[str, str] = {
     "remote-fetch-location-request-total": "Locations asked for.",
     "remote-fetch-location-refresh-total": "Of these, asked again because the URLs were past half of their life.",
     "remote-fetch-location-throttle-time-total": "Milliseconds for which brokers, granting locations, asked to be left alone.",
+    "remote-fetch-metadata-restarts-total": "Times the metadata topic's follower failed and began anew with all partitions.",
+    "remote-fetch-metadata-rereads-total": "Times one partition of the metadata topic was distrusted and read anew.",
     "remote-fetch-rate-limit-time-total": "Milliseconds for which the consumer's own rate limits held back its ranges.",
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held at this moment.",
@@ -123,6 +125,7 @@ class FetchMetrics:
         self._fallbacks: Counter[str] = Counter()
         self._latency_sum = 0.0
         self._maxima = {"remote-fetch-latency-max": 0.0, "remote-fetch-location-latency-max": 0.0}
+        self._watched: dict[str, Callable[[], int]] = {}
         self._memories: list[Callable[[], int]] = []
         self._caches: dict[str, list[Callable[[], CacheStatistics]]] = {cache: [] for cache in CACHES}
 
@@ -135,6 +138,11 @@ class FetchMetrics:
         """Adds to a total of :data:`METRICS`."""
         with self._lock:
             self._totals[name] += amount
+
+    def watch_total(self, name: str, count: Callable[[], int]) -> None:
+        """Shows from now on what ``count`` says under the total ``name``."""
+        with self._lock:
+            self._watched[name] = count
 
     def set_total(self, name: str, value: int) -> None:
         """Sets a total that is counted elsewhere, where a lock would cost too much."""
@@ -205,6 +213,7 @@ class FetchMetrics:
                     "remote-fetch-fallbacks-total": dict(self._fallbacks),
                     **self._maxima,
                     **caches,
+                    **{name: count() for name, count in self._watched.items()},
                 }
             )
             return {name: out[name] for name in METRICS}

@@ -76,7 +76,9 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
                 fetcher = StoreFetcher(store)
             undone.callback(fetcher.close)
             cached = with_cache(fetcher, remote, clock, metrics)
-            source = build_source(remote, inner, clock, store, formats=formats, ssl_context=ssl_context, sasl=sasl)
+            source = build_source(
+                remote, inner, clock, store, metrics=metrics, formats=formats, ssl_context=ssl_context, sasl=sasl
+            )
         except MissingExtraError as error:
             raise DirectFetchOffError(str(error)) from error
         undone.pop_all()

@@ -29,6 +29,7 @@ from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location.tier_source import Tier, TierLocationSource
+from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.registry import load_store
@@ -80,6 +81,7 @@ def build_source(
     clock: Clock,
     store: RemoteObjectStore | None,
     *,
+    metrics: FetchMetrics,
     formats: Sequence[str],
     ssl_context: ssl.SSLContext | None,
     sasl: Authenticator | None,
@@ -106,7 +108,8 @@ def build_source(
     leaders = PartitionLeaders(str(bootstrap), **connection)
     layout = configured_layout(remote)
     try:
-        tier = _tier(remote, {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}, store, layout, clock)
+        connected = {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}
+        tier = _tier(remote, connected, store, layout, clock, metrics)
     except KafkaException as error:
         raise ConfigurationError(f"the metadata topic cannot be followed: {error.args[0]}") from None
     return TierLocationSource(leaders, tier, store, layout, clock=clock, range_bytes=remote.range_bytes)
@@ -118,9 +121,13 @@ def _tier(
     store: RemoteObjectStore,
     layout: ObjectLayout,
     clock: Clock,
+    metrics: FetchMetrics,
 ) -> Tier:
     resolver = RemoteSegmentResolver(store, layout)
     patience = remote.location_timeout_ms / 1000
     if remote.location_source == "listing":
         return ListedTier(store, layout, resolver, clock=clock, patience=patience)
-    return MetadataTopicTier(connection, resolver, clock=clock, patience=patience, topic=remote.metadata_topic)
+    followed = MetadataTopicTier(connection, resolver, clock=clock, patience=patience, topic=remote.metadata_topic)
+    metrics.watch_total("remote-fetch-metadata-restarts-total", lambda: followed.follower.restarts)
+    metrics.watch_total("remote-fetch-metadata-rereads-total", lambda: followed.follower.rereads)
+    return followed

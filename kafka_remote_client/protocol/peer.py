@@ -24,6 +24,7 @@ from importlib import metadata
 
 import attrs
 
+from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import LocationError, PeerUnreachableError, SaslAuthenticationError
 from kafka_remote_client.protocol import api_versions
@@ -34,7 +35,7 @@ from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.primitives import Reader
 from kafka_remote_client.protocol.throttle import Throttle, throttle_seconds
 
-__all__ = ["Backoff", "BrokerPeer", "PeerSession"]
+__all__ = ["BrokerPeer", "PeerSession"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,34 +45,6 @@ _ALWAYS_KNOWN = 0
 
 _RECONNECT_SECONDS = (0.5, 30.0)
 _REPROBE_SECONDS = (5.0, 300.0)
-_SPREAD = 0.25
-
-
-class Backoff:
-    """How long to leave something alone after it failed: doubles from ``first`` to ``maximum`` seconds until it succeeds."""
-
-    __slots__ = ("_clock", "_failures", "_first", "_maximum", "_until")
-
-    def __init__(self, clock: Clock, first: float, maximum: float) -> None:
-        self._clock = clock
-        self._first = first
-        self._maximum = maximum
-        self._failures = 0
-        self._until = 0.0
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it is still to be left alone."""
-        return self._failures > 0 and self._clock.monotonic() < self._until
-
-    def failed(self) -> None:
-        # Bounded, so that the power stays a float after years of failures.
-        seconds = min(self._maximum, self._first * 2.0 ** min(self._failures, 32))
-        self._failures += 1
-        self._until = self._clock.monotonic() + seconds * (1 - _SPREAD * self._clock.jitter())
-
-    def succeeded(self) -> None:
-        self._failures = 0
 
 
 @attrs.frozen(eq=False)

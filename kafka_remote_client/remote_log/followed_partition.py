@@ -3,11 +3,12 @@
 Theory of operation::
 
     REPLAYING ── reached the end as it was when reading began ──► READY
-        └──────────────── doubt ────────► DISTRUSTED ◄──── doubt ───┘
+      ▲   └──────────────── doubt ──────► DISTRUSTED ◄──── doubt ───┘
+      └───────────────── read anew ───────────┘
 
 Only a READY partition may be used: before, a segment that is already deleted can still look alive. A doubt is a record that
 does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
-what this metadata partition says is used no more. There is no way back but to read everything again.
+what this metadata partition says is used no more, until all of it was read again from its first offset.
 
 References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized); KIP-405.
 """
@@ -34,6 +35,7 @@ class FollowEvent(Enum):
 
     CAUGHT_UP = "caught up"
     DOUBT = "doubt"
+    READ_ANEW = "read anew"
 
 
 TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
@@ -43,6 +45,9 @@ TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
     (FollowState.READY, FollowEvent.DOUBT): FollowState.DISTRUSTED,
     (FollowState.DISTRUSTED, FollowEvent.CAUGHT_UP): FollowState.DISTRUSTED,
     (FollowState.DISTRUSTED, FollowEvent.DOUBT): FollowState.DISTRUSTED,
+    (FollowState.REPLAYING, FollowEvent.READ_ANEW): FollowState.REPLAYING,
+    (FollowState.READY, FollowEvent.READ_ANEW): FollowState.REPLAYING,
+    (FollowState.DISTRUSTED, FollowEvent.READ_ANEW): FollowState.REPLAYING,
 }
 
 
@@ -52,16 +57,21 @@ class FollowedPartition:
     __slots__ = ("_end", "next_offset", "state")
 
     def __init__(self, start: int, end: int) -> None:
+        self.state = FollowState.REPLAYING
+        self.read_anew(start, end)
+
+    def read_anew(self, start: int, end: int) -> None:
+        """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
         self._end = end
         self.next_offset = start
-        self.state = FollowState.REPLAYING
+        self.state = TRANSITIONS[self.state, FollowEvent.READ_ANEW]
         self._reached(start)
 
     def record(self, offset: int) -> None:
         """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
         expected, self.next_offset = self.next_offset, offset + 1
         if offset != expected:
-            raise RemoteLogMetadataError(f"offset {expected} was to come")
+            raise RemoteLogMetadataError(f"expected offset {expected}, got {offset}")
 
     def applied(self) -> None:
         """What arrived last has taken effect."""

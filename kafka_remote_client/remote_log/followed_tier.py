@@ -39,6 +39,9 @@ class FollowedTier:
         if not self._ready(tip):
             return NotRemote("metadata-not-ready")
         cache = self._store.cache(tip)
+        # Between the two questions the metadata partition may have begun to be read anew: then the cache has a part of it.
+        if not self._ready(tip):
+            return NotRemote("metadata-not-ready")
         if cache is None:
             return NotRemote("nothing-tiered")
         return self._resolver.resolve(

@@ -1,8 +1,13 @@
 """Follows ``__remote_log_metadata`` and keeps a :class:`RemoteLogMetadataStore` up to date.
 
 One thread with one consumer: no group, no commits, all partitions from the beginning. librdkafka reconnects and retries by
-itself; what is decided here is only when a partition's events are complete (``followed_partition``) and what to do with a
-record that makes no sense: say so, count it, and trust its metadata partition no more.
+itself; what is decided here is when a partition's events are complete (``followed_partition``), and what follows a failure::
+
+    what happens                                    | what is lost until it was read again     | pauses
+    a record that makes no sense, or lost records   | what its metadata partition says         | 1 s to 5 min
+    any other exception, in the thread or librdkafka| everything; a new consumer is made       | 1 s to 1 min
+
+Both are logged and counted. What is not ready is never used: its partitions are read through the broker meanwhile.
 
 References: Kafka's ConsumerTask, ConsumerManager; KIP-405.
 """
@@ -17,6 +22,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import TopicIdPartition
@@ -37,6 +43,8 @@ _POLL_SECONDS = 0.2
 _POLL_RECORDS = 1000
 _REQUEST_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
+_RESTART_SECONDS = (1.0, 60.0)
+_REREAD_SECONDS = (1.0, 300.0)
 _OUR_CONFIG: dict[str, str | int | float | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -54,11 +62,18 @@ class RemoteLogMetadataFollower:
     """``config`` is librdkafka's: ``bootstrap.servers`` and how to connect. Begins with :meth:`start`, ends with :meth:`close`.
 
     The principal needs READ and DESCRIBE on the metadata topic, and nothing else. ``bad_records`` counts records that made
-    their partition distrusted.
+    their partition distrusted, ``rereads`` partitions that were read anew for that, ``restarts`` failures of all of it.
+    ``recovers``: false for a caller that looks once, and must not lose what it sees; then a failure is for good.
     """
 
     def __init__(
-        self, config: ClientConfig, store: RemoteLogMetadataStore, *, topic: str = METADATA_TOPIC, clock: Clock | None = None
+        self,
+        config: ClientConfig,
+        store: RemoteLogMetadataStore,
+        *,
+        topic: str = METADATA_TOPIC,
+        clock: Clock | None = None,
+        recovers: bool = True,
     ) -> None:
         self._config = {**config, **_OUR_CONFIG, "group.id": f"kafka-remote-metadata-{uuid.uuid4()}"}
         self._store = store
@@ -69,7 +84,10 @@ class RemoteLogMetadataFollower:
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self.bad_records = 0
+        self._recovers = recovers
+        self._restart = Backoff(self._clock, *_RESTART_SECONDS)
+        self._pauses: dict[int, Backoff] = {}
+        self.bad_records = self.rereads = self.restarts = 0
 
     def start(self) -> None:
         """Begins to read, once. Raises KafkaException for a configuration that librdkafka refuses."""
@@ -100,7 +118,7 @@ class RemoteLogMetadataFollower:
             return self._changed.wait_for(self._settled, seconds)
 
     def distrusted(self) -> list[int]:
-        """The metadata partitions that are not trusted any more."""
+        """The metadata partitions that are not trusted until they were read anew."""
         with self._changed:
             return [n for n, partition in self._partitions.items() if partition.state is FollowState.DISTRUSTED]
 
@@ -113,19 +131,69 @@ class RemoteLogMetadataFollower:
         states = [partition.state for partition in self._partitions.values()]
         return self._stop.is_set() or (bool(states) and FollowState.REPLAYING not in states)
 
-    def _run(self, consumer: Consumer) -> None:
-        try:
-            if self._assign(consumer):
-                while not self._stop.is_set():
-                    for message in consumer.consume(_POLL_RECORDS, _POLL_SECONDS):
-                        self._take(message)
-        except KafkaException as error:
-            _log.error("following %s ended, no segment will be located: %s", self._topic, error)
-        finally:
-            with self._changed:
+    def _run(self, consumer: Consumer | None) -> None:
+        while not self._stop.is_set():
+            try:
+                consumer = consumer or Consumer(self._config)
+                self._follow(consumer)
+            except Exception:  # noqa: BLE001 - librdkafka's and ours: neither may end direct reads for good
+                self._failed()
+            finally:
+                if consumer is not None:
+                    _close(consumer)
+                consumer = None
+        with self._changed:
+            self._changed.notify_all()
+
+    def _follow(self, consumer: Consumer) -> None:
+        if not self._assign(consumer):
+            return
+        while not self._stop.is_set():
+            for message in consumer.consume(_POLL_RECORDS, _POLL_SECONDS):
+                self._take(message)
+            if self._recovers:
+                self._read_anew(consumer)
+
+    def _failed(self) -> None:
+        """Called while an exception is handled: nothing is ready from here on; then waits for the next attempt."""
+        with self._changed:
+            self._partitions = {}
+            self.restarts += 1
+            if not self._recovers:
                 self._stop.set()
-                self._changed.notify_all()
-            consumer.close()
+            self._changed.notify_all()
+        self._store.clear()
+        if not self._recovers:
+            _log.exception("following %s failed; no segment is located", self._topic)
+            return
+        pause = self._restart.failed()
+        _log.exception("following %s failed; it is read anew in %.1f s", self._topic, pause)
+        self._clock.wait(self._stop, pause)
+
+    def _read_anew(self, consumer: Consumer) -> None:
+        """Begins again with the distrusted partitions whose pause is over."""
+        for number in self.distrusted():
+            if not self._pauses[number].waiting:
+                self._begin_anew(consumer, number)
+
+    def _begin_anew(self, consumer: Consumer, number: int) -> None:
+        place = TopicPartition(self._topic, number)
+        try:
+            place.offset, high = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
+        except KafkaException as error:
+            pause = self._pauses[number].failed()
+            _log.warning("%s-%d cannot be read anew, trying again in %.1f s: %s", self._topic, number, pause, error)
+            return
+        # Not by a seek: librdkafka refuses it for a partition whose place it has lost.
+        consumer.incremental_unassign([place])
+        consumer.incremental_assign([place])
+        _log.warning("%s-%d is read anew from offset %d to %d", self._topic, number, place.offset, high)
+        count = len(self._partitions)
+        self._store.forget(lambda tip: metadata_partition(tip, count) == number)
+        with self._changed:
+            self.rereads += 1
+            self._partitions[number].read_anew(place.offset, high)
+            self._changed.notify_all()
 
     def _assign(self, consumer: Consumer) -> bool:
         """Waits for the topic and its offsets, then begins at the beginning; False when closed meanwhile."""
@@ -160,6 +228,10 @@ class RemoteLogMetadataFollower:
         partition = None if number is None else self._partitions.get(number)
         if number is None or offset is None or partition is None:
             _log.warning("reading %s: %s", self._topic, error)
+            if error is not None and error.fatal():
+                raise KafkaException(error)
+        elif partition.state is FollowState.DISTRUSTED:
+            return  # it is read from its first offset again
         elif error is None:
             self._take_record(number, partition, offset, message.value())
         elif error.code() == KafkaError._PARTITION_EOF:
@@ -178,6 +250,10 @@ class RemoteLogMetadataFollower:
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return
+        except Exception as error:  # noqa: BLE001 - a defect of ours: what the record says is unknown as well
+            _log.exception("applying the record at offset %d of %s-%d failed", offset, self._topic, number)
+            self._doubt(number, partition, f"the record at offset {offset}: {type(error).__name__}")
+            return
         with self._changed:
             partition.applied()
             self._changed.notify_all()
@@ -191,8 +267,17 @@ class RemoteLogMetadataFollower:
         self._store.apply(event)
 
     def _doubt(self, number: int, partition: FollowedPartition, why: str) -> None:
-        _log.error("%s-%d is not trusted any more: %s", self._topic, number, why)
+        pause = self._pauses.setdefault(number, Backoff(self._clock, *_REREAD_SECONDS)).failed()
+        again = f"it is read anew in {pause:.1f} s" if self._recovers else "no segment of it is located"
+        _log.error("%s-%d is not trusted, %s: %s", self._topic, number, again, why)
         with self._changed:
             self.bad_records += 1
             partition.doubt()
             self._changed.notify_all()
+
+
+def _close(consumer: Consumer) -> None:
+    try:
+        consumer.close()
+    except Exception:  # noqa: BLE001 - the next attempt has a consumer of its own
+        _log.exception("closing the consumer of the metadata topic failed")

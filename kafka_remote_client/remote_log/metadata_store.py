@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from uuid import UUID
 
 from kafka_remote_client.errors import RemoteLogMetadataError
@@ -70,8 +71,12 @@ class RemoteLogMetadataStore:
 
     def clear(self) -> None:
         """Forgets everything."""
+        self.forget(lambda _: True)
+
+    def forget(self, concerned: Callable[[TopicIdPartition], bool]) -> None:
+        """Drops the caches of the partitions for which ``concerned`` is true. Who holds one may go on with it."""
         with self._lock:
-            self._caches.clear()
+            self._caches = {tip: cache for tip, cache in self._caches.items() if not concerned(tip)}
 
     def _cache_for(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
         with self._lock:

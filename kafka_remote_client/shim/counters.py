@@ -29,6 +29,8 @@ class Counters:
     ``broker_tier_bytes``         | embedded cluster: bytes of these
     ``index_cache_<what>``        | indexes kept in memory: ``hits``, ``misses``, ``evictions``, ``bytes`` held now
     ``manifest_cache_<what>``     | manifests kept in memory, the same
+    ``metadata_restarts``         | times the metadata follower failed and began anew with all partitions
+    ``metadata_rereads``          | times one metadata partition was distrusted and read anew
     """
 
     def __init__(self) -> None:

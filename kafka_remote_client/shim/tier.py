@@ -99,8 +99,9 @@ class ShimTier:
         return self._follower.wait_settled(seconds)
 
     def metrics(self) -> dict[str, int]:
-        """What the object origin and the caches have done."""
+        """What the object origin, the caches and the metadata follower have done."""
         served = {} if self._origin is None else origin_metrics(self._origin)
+        served |= {"metadata_restarts": self._follower.restarts, "metadata_rereads": self._follower.rereads}
         return served | ({} if self._resolving is None else self._resolving.metrics())
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ class MetadataTopic(RememberingStore):
     def __init__(self, config: Mapping[str, str], topic: str = METADATA_TOPIC) -> None:
         super().__init__()
         self._topic = topic
-        self._follower = RemoteLogMetadataFollower(config, self, topic=topic)
+        self._follower = RemoteLogMetadataFollower(config, self, topic=topic, recovers=False)
 
     def read(self, seconds: float) -> None:
         """Reads what there is. Raises ConfigurationError for settings that librdkafka refuses, LocationError in time."""

@@ -43,12 +43,22 @@ class Built:
     def __init__(self) -> None:
         self.sources: list[LocationSource] = []
         self.store = MemoryStore()
+        self.metrics = FetchMetrics(SystemClock())
 
     def __call__(self, inner: dict[str, Any] | None = None, **settings: object) -> LocationSource:
         remote = remote_of(**settings)
         store = self.store if reads_the_store(remote) else None
         given = {"bootstrap.servers": "localhost:1", "log_level": 0} if inner is None else inner
-        source = build_source(remote, given, SystemClock(), store, formats=("ApacheKafkaV1",), ssl_context=None, sasl=None)
+        source = build_source(
+            remote,
+            given,
+            SystemClock(),
+            store,
+            metrics=self.metrics,
+            formats=("ApacheKafkaV1",),
+            ssl_context=None,
+            sasl=None,
+        )
         self.sources.append(source)
         return source
 
@@ -76,6 +86,9 @@ def test_the_metadata_topic_is_followed_over_the_consumers_connection(built: Bui
     assert (config["bootstrap.servers"], config["socket.timeout.ms"]) == ("localhost:1", 1234)
     assert config["group.id"] != "g"
     assert tier.follower._topic == "followed"
+    tier.follower.restarts, tier.follower.rereads = 2, 3
+    counted = built.metrics.snapshot()
+    assert (counted["remote-fetch-metadata-restarts-total"], counted["remote-fetch-metadata-rereads-total"]) == (2, 3)
     assert source._store is built.store
 
 

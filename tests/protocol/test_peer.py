@@ -15,7 +15,7 @@ from kafka_remote_client.protocol.api_keys import FETCH, METADATA, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.headers import RequestHeader
-from kafka_remote_client.protocol.peer import Backoff, BrokerPeer
+from kafka_remote_client.protocol.peer import BrokerPeer
 from tests.support.locations import ManualClock
 from tests.support.mock_cluster import mock_cluster
 from tests.support.scripted_peer import CERTIFICATE, Answer, PeerConnection, ScriptedPeer, broker_script
@@ -252,25 +252,3 @@ def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, cap
         (record,) = caplog.records
         assert "direct fetch disabled for partitions led by the shim: " in record.getMessage()
         peer.close()
-
-
-def test_backing_off_doubles_up_to_its_maximum_and_is_spread() -> None:
-    clock = ManualClock()
-    clock.fraction = 0.0
-    backoff = Backoff(clock, 1.0, 5.0)
-    assert not backoff.waiting
-    for seconds in (1.0, 2.0, 4.0, 5.0, 5.0):
-        backoff.failed()
-        clock.now += seconds * 0.99
-        assert backoff.waiting
-        clock.now += seconds * 0.02
-        assert not backoff.waiting
-    for _ in range(2000):
-        backoff.failed()
-    assert backoff.waiting
-    backoff.succeeded()
-    assert not backoff.waiting
-    clock.fraction = 0.999
-    backoff.failed()
-    clock.now += 0.76
-    assert not backoff.waiting

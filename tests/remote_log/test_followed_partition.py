@@ -37,12 +37,12 @@ def test_the_end_of_the_partition_makes_it_ready_only_at_or_after_that_record():
 @pytest.mark.parametrize("offset", [0, 2, 100])
 def test_a_hole_or_a_step_back_raises_and_is_not_raised_twice(offset):
     partition = FollowedPartition(1, 200)
-    with pytest.raises(RemoteLogMetadataError, match="offset 1 was to come"):
+    with pytest.raises(RemoteLogMetadataError, match=f"expected offset 1, got {offset}"):
         partition.record(offset)
     partition.record(offset + 1)
 
 
-def test_a_doubt_is_for_good():
+def test_what_comes_after_a_doubt_changes_nothing():
     partition = FollowedPartition(0, 1)
     partition.doubt()
     partition.record(0)
@@ -51,6 +51,20 @@ def test_a_doubt_is_for_good():
     ready = FollowedPartition(0, 0)
     ready.doubt()
     assert ready.state is DISTRUSTED
+
+
+def test_a_partition_read_anew_is_trusted_at_its_new_end_only():
+    partition = FollowedPartition(0, 1)
+    partition.doubt()
+    partition.read_anew(3, 5)
+    assert (partition.state, partition.next_offset) == (REPLAYING, 3)
+    partition.end_of_partition(4)
+    assert partition.state is REPLAYING
+    partition.end_of_partition(5)
+    assert partition.state is READY
+    partition.doubt()
+    partition.read_anew(5, 5)
+    assert partition.state is READY
 
 
 def test_the_table_is_complete():

@@ -18,6 +18,7 @@ from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.support.golden_metadata import golden_metadata, golden_records
 from tests.support.tier import TIP, metadata, update
+from tests.support.waiting import wait_until
 
 SECONDS = 60
 PARTITIONS = 4  # what librdkafka's mock broker gives a topic
@@ -54,6 +55,9 @@ class FakeConsumer:
         self.config = {}
         self.assigned = []
         self.metadata_calls = []
+        self.reassigned = []
+        self.failures = {}
+        self.built = 0
         self.closed = False
 
     def list_topics(self, topic, timeout):
@@ -65,7 +69,16 @@ class FakeConsumer:
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=found, error=None)})
 
     def get_watermark_offsets(self, partition, timeout):
+        self.fail("watermarks")
         return self.watermarks[partition.partition]
+
+    def incremental_unassign(self, partitions):
+        (self.unassigned,) = partitions
+
+    def incremental_assign(self, partitions):
+        (partition,) = partitions
+        assert self.unassigned == partition
+        self.reassigned.append((partition.topic, partition.partition, partition.offset))
 
     def poll(self, timeout):
         self.polled = True
@@ -85,6 +98,12 @@ class FakeConsumer:
 
     def close(self):
         self.closed = True
+        self.fail("close")
+
+    def fail(self, step):
+        failure = self.failures.pop(step, None)
+        if failure:
+            raise failure
 
 
 class PatientClock(SystemClock):
@@ -92,28 +111,44 @@ class PatientClock(SystemClock):
 
     def __init__(self):
         self.waits = 0
+        self.paused = []
 
     def wait(self, event, seconds):
         self.waits += 1
+        self.paused.append(seconds)
         return event.is_set()
+
+
+class HastyClock(PatientClock):
+    """An hour passes between any two looks at it."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+
+    def monotonic(self):
+        self.now += 3600
+        return self.now
 
 
 @pytest.fixture
 def start(monkeypatch):
     started = []
 
-    def begin(watermarks, *batches, clock=None):
+    def begin(watermarks, *batches, clock=None, recovers=True):
         consumer = FakeConsumer(watermarks)
 
         def build(config):
             consumer.config = config
+            consumer.built += 1
+            consumer.fail("build")
             return consumer
 
         monkeypatch.setattr(follower_module, "Consumer", build)
         for batch in batches:
             consumer.script.put(batch)
         follower = RemoteLogMetadataFollower(
-            {"bootstrap.servers": "b:1"}, RemoteLogMetadataStore(), clock=clock or PatientClock()
+            {"bootstrap.servers": "b:1"}, RemoteLogMetadataStore(), clock=clock or PatientClock(), recovers=recovers
         )
         started.append(follower)
         follower.start()
@@ -266,15 +301,114 @@ def test_can_be_closed_between_two_partitions(start):
     assert follower._watermarks(Closing({0: (0, 0), 1: (0, 0)})) == {}
 
 
-def test_a_failure_for_good_ends_the_readiness(start):
-    follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)))
+FATAL = KafkaException(KafkaError(KafkaError._FATAL))
+ALL_EMPTY = dict.fromkeys(range(PARTITIONS), (0, 0))
+
+
+@pytest.mark.parametrize("failure", [FATAL, RuntimeError("defect"), KeyError("defect"), MemoryError()], ids=repr)
+def test_any_failure_begins_anew_with_all_partitions(start, failure, caplog):
+    follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)}, [FakeMessage(HOME, 0, SEGMENT)])
+    assert follower.wait_ready(TIP, SECONDS)
+    assert follower._store.partitions() == [TIP]
+    consumer.script.put(failure)
+    wait_until(lambda: follower.restarts == 1 and consumer.built == 2, "the second consumer")
+    assert not follower.wait_ready(TIP, 0)
+    assert follower._store.partitions() == []
+    consumer.script.put([FakeMessage(HOME, 0, SEGMENT)])
+    assert follower.wait_ready(TIP, SECONDS)
+    assert follower._store.partitions() == [TIP]
+    assert f"following {METADATA_TOPIC} failed; it is read anew in" in caplog.text
+
+
+def test_pauses_between_failures_grow(start):
+    clock = PatientClock()
+    follower, consumer = start(ALL_EMPTY, clock=clock)
+    consumer.failures = {"build": FATAL, "close": FATAL}
+    consumer.script.put(FATAL)
+    consumer.script.put(FATAL)
+    wait_until(lambda: follower.restarts == 3 and consumer.built == 4, "the fourth attempt")
     assert follower.wait_settled(SECONDS)
-    assert follower.ready(TIP)
-    consumer.script.put(KafkaException(KafkaError(KafkaError._FATAL)))
+    assert [longest * 0.75 <= pause <= longest for pause, longest in zip(clock.paused, (1, 2, 4), strict=True)] == [True] * 3
+
+
+def test_a_fatal_error_of_librdkafka_begins_anew(start):
+    class FatalError:
+        def fatal(self):
+            return True
+
+    class FatalMessage(FakeMessage):
+        def error(self):
+            return FatalError()
+
+    follower, consumer = start(ALL_EMPTY, [FatalMessage(None, None)])
+    wait_until(lambda: follower.restarts == 1 and consumer.built == 2, "the second consumer")
+
+
+def test_a_follower_that_does_not_recover_ends_with_its_first_failure(start, caplog):
+    follower, consumer = start(ALL_EMPTY, [FakeMessage(HOME, 0, b"?")], recovers=False, clock=HastyClock())
+    consumer.script.put([])
+    consumer.taken.acquire()
+    consumer.taken.acquire()
+    assert (follower.distrusted(), follower.rereads) == ([HOME], 0)
+    assert "no segment of it is located" in caplog.text
+    consumer.script.put(FATAL)
     follower._thread.join(SECONDS)
     assert not follower.ready(TIP)
-    assert consumer.closed
+    assert (consumer.closed, consumer.built) == (True, 1)
     assert follower.wait_settled(0)
+
+
+def test_a_distrusted_partition_is_read_anew_and_trusted_again(start):
+    marks = {n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)}
+    follower, consumer = start(marks, [FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 7, FINISHED)])
+    wait_until(lambda: follower.distrusted() == [HOME], "the doubt")
+    assert (follower.rereads, consumer.reassigned) == (0, [])  # it has a pause
+    consumer.watermarks[HOME] = (6, 8)
+    follower._pauses[HOME]._until = 0.0
+    wait_until(lambda: follower.rereads == 1, "the second reading")
+    assert consumer.reassigned == [(METADATA_TOPIC, HOME, 6)]
+    assert follower._store.partitions() == []
+    assert not follower.ready(TIP)
+    consumer.script.put([FakeMessage(HOME, 6, SEGMENT), FakeMessage(HOME, 7, FINISHED)])
+    assert follower.wait_ready(TIP, SECONDS)
+    assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+    assert follower.restarts == 0
+
+
+def test_reading_anew_keeps_what_other_metadata_partitions_said(start):
+    follower, consumer = start(ALL_EMPTY, [FakeMessage(HOME, 0, SEGMENT)])
+    wait_until(lambda: follower._store.partitions() == [TIP], "the segment")
+    other = (HOME + 1) % PARTITIONS
+    consumer.script.put([FakeMessage(other, 0, None)])
+    wait_until(lambda: follower.distrusted() == [other], "the doubt")
+    follower._pauses[other]._until = 0.0
+    wait_until(lambda: follower.rereads == 1, "the second reading")
+    assert follower._store.partitions() == [TIP]
+    assert follower.ready(TIP)
+
+
+def test_a_partition_that_cannot_be_read_anew_is_tried_again(start, caplog):
+    follower, consumer = start(ALL_EMPTY, clock=HastyClock())
+    assert follower.wait_settled(SECONDS)
+    consumer.failures = {"watermarks": FATAL}
+    consumer.script.put([FakeMessage(HOME, 0, None)])
+    wait_until(lambda: follower.rereads >= 1, "the second reading")
+    assert follower.wait_ready(TIP, SECONDS)
+    assert f"{METADATA_TOPIC}-{HOME} cannot be read anew, trying again in" in caplog.text
+    assert follower.restarts == 0
+
+
+def test_a_defect_in_applying_a_record_costs_its_partition_only(start, monkeypatch, caplog):
+    def defective(self, event):
+        raise IndexError("defect")
+
+    monkeypatch.setattr(RemoteLogMetadataStore, "apply", defective)
+    follower, consumer = start(ALL_EMPTY, [FakeMessage(HOME, 0, SEGMENT)], [])
+    consumer.taken.acquire()
+    consumer.taken.acquire()
+    assert follower.distrusted() == [HOME]
+    assert follower.restarts == 0
+    assert f"applying the record at offset 0 of {METADATA_TOPIC}-{HOME} failed" in caplog.text
 
 
 def test_closing_twice_or_before_the_start_does_no_harm(start):
@@ -328,6 +462,42 @@ def follow(cluster):
     yield begin
     for follower in started:
         follower.close()
+
+
+def test_librdkafka_reads_a_partition_again_after_a_doubt(cluster, follow, monkeypatch):
+    monkeypatch.setattr(follower_module, "_REREAD_SECONDS", (0.01, 1.0))
+    cluster.produce(SEGMENT, FINISHED)
+
+    class Store(RemoteLogMetadataStore):
+        failed = False
+
+        def apply(self, event):
+            if not self.failed:
+                self.failed = True
+                raise IndexError("defect")
+            return super().apply(event)
+
+    store = Store()
+    follower = follow(store)
+    wait_until(lambda: follower.ready(TIP), "the second reading")
+    assert (follower.rereads, follower.restarts) == (1, 0)
+    assert store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+
+
+def test_librdkafka_reads_again_what_it_lost_the_place_of(cluster, follow, monkeypatch):
+    monkeypatch.setattr(follower_module, "_REREAD_SECONDS", (0.01, 1.0))
+    cluster.produce(SEGMENT, FINISHED)
+    watermarks = RemoteLogMetadataFollower._watermarks
+
+    def beyond(self, consumer):
+        return {number: (1000, 1001) if number == HOME else marks for number, marks in watermarks(self, consumer).items()}
+
+    monkeypatch.setattr(RemoteLogMetadataFollower, "_watermarks", beyond)
+    store = RemoteLogMetadataStore()
+    follower = follow(store)
+    wait_until(lambda: follower.ready(TIP), "the second reading")
+    assert (follower.rereads, follower.restarts) == (1, 0)
+    assert store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
 
 
 def test_reads_golden_events_from_a_broker(cluster, follow):
