@@ -8,9 +8,9 @@ librdkafka refuses ``store_offsets`` otherwise; where the application left it on
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +24,7 @@ from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
 from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.dropped import close_when_dropped, inner_call, weak_method
 from kafka_remote_client.consumer.forked import refuse_after_fork
 from kafka_remote_client.consumer.handed_out import HandedOut
 from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
@@ -58,8 +59,9 @@ class AssignedConsumer(Consumer):
         self._flows = SubscriptionState()
         self._tiers = TierLogs()
         self._gathered: list[Message] = []
+        inner_calls = partial(inner_call, self, AssignedConsumer)
         self._commits = CommittedOffsets(
-            InnerOffsets(super().committed, super().commit, super().store_offsets),
+            InnerOffsets(*map(inner_calls, ("committed", "commit", "store_offsets"))),
             self._flows,
             stores=self._stores_offsets,
             commits=behaviour.commits,
@@ -68,17 +70,9 @@ class AssignedConsumer(Consumer):
         self._passed_markers = PassedMarkers(
             self._flows, self._handed_out, super().position, self._commits.store_passed if self._stores_offsets else None
         )
-        inner_store = super().store_offsets
+        placing = ("pause", "resume", "seek", "position", "incremental_unassign", "incremental_assign", "store_offsets")
         self._routing = Routing(
-            InnerConsumer(
-                super().pause,
-                super().resume,
-                super().seek,
-                super().position,
-                super().incremental_unassign,
-                super().incremental_assign,
-                lambda offsets: inner_store(offsets=offsets),
-            ),
+            InnerConsumer(*map(inner_calls, placing)),
             engine,
             self._flows,
             remote,
@@ -88,8 +82,7 @@ class AssignedConsumer(Consumer):
         )
         stores = {} if behaviour.stores_offsets is None else {"enable.auto.offset.store": False}
         super(Consumer, self).__init__({**inner, **stores})
-        finalizer = weakref.finalize(self, engine.close)  # for an application that drops its consumer without closing it
-        refuse_after_fork(self, finalizer.detach)
+        refuse_after_fork(self, close_when_dropped(self, engine).detach)
 
     # -- subscription and assignment ---------------------------------------------------------------------------------------
 
@@ -117,34 +110,36 @@ class AssignedConsumer(Consumer):
         self._in_group = False
 
     def _assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
-        def on_assign(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
-            self._assigned_by_user = False
-            try:
-                if callback is not None:
-                    callback(self, partitions)
-            finally:
-                if not self._assigned_by_user:
-                    assign = AssignedConsumer.incremental_assign if self._behaviour.incremental else AssignedConsumer.assign
-                    assign(self, partitions)
+        return partial(weak_method(self._on_assign), callback)
 
-        return on_assign
+    def _on_assign(self, callback: RebalanceCallback | None, _: object, partitions: list[TopicPartition]) -> None:
+        self._assigned_by_user = False
+        try:
+            if callback is not None:
+                callback(self, partitions)
+        finally:
+            if not self._assigned_by_user:
+                assign = AssignedConsumer.incremental_assign if self._behaviour.incremental else AssignedConsumer.assign
+                assign(self, partitions)
 
     def _revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
-        def on_revoke(_: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
-            # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
-            revoked = self._flows.of(partitions)
-            self._seal(revoked)
-            for flow in revoked:
-                flow.detach()
-                self._take_back(flow)
-            try:
-                if callback is not None:
-                    callback(self, partitions)
-            finally:
-                self._commits.give_up([] if lost else revoked)
-                self._forget((tp.topic, tp.partition) for tp in partitions)
+        return partial(weak_method(self._on_revoke), callback, lost=lost)
 
-        return on_revoke
+    def _on_revoke(
+        self, callback: RebalanceCallback | None, _: object, partitions: list[TopicPartition], *, lost: bool
+    ) -> None:
+        # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
+        revoked = self._flows.of(partitions)
+        self._seal(revoked)
+        for flow in revoked:
+            flow.detach()
+            self._take_back(flow)
+        try:
+            if callback is not None:
+                callback(self, partitions)
+        finally:
+            self._commits.give_up([] if lost else revoked)
+            self._forget((tp.topic, tp.partition) for tp in partitions)
 
     @gated
     def assign(self, partitions: list[TopicPartition]) -> None:

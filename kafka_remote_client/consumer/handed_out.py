@@ -82,7 +82,8 @@ class HandedOut(MessageSlice):
             self._lasts |= lasts
             if self._store is not None:
                 for last in lasts.values():
-                    with suppress(KafkaException):  # its partition was lost meanwhile, and lost partitions store nothing
+                    # Its partition was lost meanwhile, and lost partitions store nothing; or the consumer was dropped.
+                    with suppress(KafkaException, RuntimeError):
                         self._store(last)
             return True
 

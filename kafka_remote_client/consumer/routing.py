@@ -53,7 +53,7 @@ class InnerConsumer:
     position: Callable[[list[TopicPartition]], list[TopicPartition]]
     incremental_unassign: Callable[[list[TopicPartition]], None]
     incremental_assign: Callable[[list[TopicPartition]], None]
-    store_offsets: Callable[[list[TopicPartition]], None]
+    store_offsets: Callable[..., None]
 
 
 class Routing:
@@ -204,7 +204,7 @@ class Routing:
             self._inner.incremental_unassign([flow.bare])
             self._inner.incremental_assign([flow.here])
             if flow.stored is not None:
-                self._inner.store_offsets([flow.stores(flow.stored)])
+                self._inner.store_offsets(offsets=[flow.stores(flow.stored)])
         except KafkaException as error:
             _log.warning("assigning %s-%d again failed: %s", *flow.key, error)
         else:

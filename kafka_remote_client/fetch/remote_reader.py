@@ -141,6 +141,7 @@ class RemoteReader(RecordForms):
                 self._give_back(self._ready.popleft())
             self._engine.announce(self)
             self._engine.forget(self)
+            self.on_ready = None  # it refers to the owner, which refers to this
 
     # -- the engine's side: under its lock -------------------------------------------------------------------------------
 

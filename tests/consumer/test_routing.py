@@ -88,7 +88,7 @@ class Rig:
                 lambda parts: [TopicPartition("t", 0, self.inner_position)],
                 lambda parts: self._assigns("incremental_unassign", parts),
                 lambda parts: self._assigns("incremental_assign", parts),
-                lambda parts: self.calls.append(("store_offsets", parts[0].offset)),
+                lambda offsets: self.calls.append(("store_offsets", offsets[0].offset)),
             ),
             self.engine,
             self.flows,

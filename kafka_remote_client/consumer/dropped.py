@@ -1,0 +1,123 @@
+"""What becomes of a consumer that is dropped without close(): it is freed at once, and its engine is closed soon after.
+
+Freed at once: what the consumer owns refers to it weakly, if at all. A cycle would keep it, with its connections and its place
+in the group, until a cyclic collection.
+
+Closed soon after: a finalizer runs wherever the last reference goes, or wherever a cyclic collection happens to run. That may
+be a worker that holds the engine's lock, or any thread in the middle of ``threading`` itself. So it takes no lock and starts no
+thread. It puts the engine into a queue made for that (``SimpleQueue.put`` is reentrant), and one daemon thread for all
+consumers of the process closes it. Engines of consumers that live to the end of the process are closed at its exit.
+
+References: ``queue.SimpleQueue``, ``weakref.finalize``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, ParamSpec, Protocol
+
+from kafka_remote_client.threads import start_thread
+
+__all__ = ["Closeable", "close_when_dropped", "inner_call", "weak_method"]
+
+_log = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+
+
+class Closeable(Protocol):
+    """An engine."""
+
+    def close(self) -> None:
+        """Ends its threads. May be called twice."""
+
+
+def inner_call(consumer: Any, after: type, name: str) -> Callable[..., Any]:
+    """``super(after, consumer).name``, looked up with each call, and without keeping the consumer.
+
+    Raises RuntimeError, as a closed consumer does, once the consumer is gone.
+    """
+    reference = weakref.ref(consumer)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        alive = reference()
+        if alive is None:
+            raise RuntimeError("Consumer closed")
+        return getattr(super(after, alive), name)(*args, **kwargs)
+
+    return call
+
+
+def weak_method(method: Callable[_P, None]) -> Callable[_P, None]:
+    """``method``, a bound one, without keeping its object. Does nothing once that is gone."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        bound = reference()
+        if bound is not None:
+            bound(*args, **kwargs)
+
+    return call
+
+
+class _Closer:
+    """The queue and the thread of one process."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """As new; also in a forked child, whose copy of the queue belongs to a thread that it does not have."""
+        self._dropped: SimpleQueue[Closeable] = SimpleQueue()
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._at_exit = self._exiting = False
+
+    def start(self) -> None:
+        """Starts the thread where there is none. Where that is refused, the next consumer tries again."""
+        with self._guard:
+            if self._thread is None:
+                self._thread = start_thread("kafka-remote-closer", self._run, self._dropped)
+            if not self._at_exit:
+                self._at_exit = True
+                # After weakref's own, which was registered by the first finalizer: so this one runs before it.
+                atexit.register(self._exit)
+
+    def drop(self, engine: Closeable) -> None:
+        """The finalizer. At the end of the process it closes the engine itself: nobody would wait for the thread."""
+        if self._exiting:
+            engine.close()
+        else:
+            self._dropped.put(engine)
+
+    def _exit(self) -> None:
+        self._exiting = True
+
+    @staticmethod
+    def _run(dropped: SimpleQueue[Closeable]) -> None:
+        while True:
+            engine = dropped.get()
+            try:
+                engine.close()
+            except Exception:  # noqa: BLE001 - a defect; the next engine is to be closed all the same
+                _log.exception("closing the engine of a dropped consumer failed")
+            del engine
+
+
+_closer = _Closer()
+
+
+def close_when_dropped(owner: object, engine: Closeable) -> weakref.finalize[[Closeable], Any]:
+    """Has ``engine`` closed once ``owner`` is gone, or the process ends. The finalizer may be detached."""
+    finalizer = weakref.finalize(owner, _closer.drop, engine)
+    _closer.start()
+    return finalizer
+
+
+os.register_at_fork(after_in_child=_closer.begin)

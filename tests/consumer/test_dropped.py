@@ -1,0 +1,218 @@
+"""A consumer that is dropped without close() is gone at once, and its engine is closed by a thread that holds no lock."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+
+from kafka_remote_client import Consumer, DeserializingConsumer
+from kafka_remote_client.consumer import dropped
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster, take
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+TOPIC = "orders"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
+        fill_topic(made, TOPIC, 200)
+        yield made
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Reference counting alone frees objects."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.unfreeze()
+    gc.collect()
+
+
+class OwnConsumer(Consumer):
+    """An application's subclass."""
+
+
+def built(consumer: Any) -> None:
+    """Nothing is done with it."""
+
+
+def assigned(consumer: Any) -> None:
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+
+
+def consumed(consumer: Any) -> None:
+    assigned(consumer)
+    take(consumer, 5)
+
+
+def polled(consumer: Any) -> None:
+    assigned(consumer)
+    message: Message | None = None
+    while message is None:
+        message = consumer.poll(PATIENCE_SECONDS)
+
+
+def subscribed(consumer: Any) -> None:
+    seen = threading.Event()
+    consumer.subscribe([TOPIC], on_assign=lambda *_: seen.set(), on_revoke=lambda *_: None, on_lost=lambda *_: None)
+    while not seen.is_set():
+        consumer.poll(0.1)
+
+
+def sought(consumer: Any) -> None:
+    consumed(consumer)
+    consumer.seek(TopicPartition(TOPIC, 0, 3))
+    consumer.pause([TopicPartition(TOPIC, 0)])
+    consumer.resume([TopicPartition(TOPIC, 0)])
+    take(consumer, 5)
+
+
+def is_closed(engine: FetchEngine) -> bool:
+    return engine._closed and not any(thread.is_alive() for thread in engine._threads)
+
+
+@pytest.mark.usefixtures("no_collection")
+@pytest.mark.parametrize(
+    ("kind", "use"),
+    [
+        *((kind, use) for kind in (Consumer, OwnConsumer) for use in (built, assigned, polled, consumed, subscribed, sought)),
+        *((DeserializingConsumer, use) for use in (built, assigned, polled)),  # it has poll() only
+    ],
+)
+def test_reference_counting_alone_frees_a_dropped_consumer(
+    cluster: EmbeddedCluster, kind: type[Consumer], use: Callable[[Any], None]
+) -> None:
+    callbacks = {"stats_cb": lambda _: None, "statistics.interval.ms": 10, "error_cb": lambda _: None}
+    consumer = kind({**direct_settings(cluster), **callbacks, "enable.auto.offset.store": use is not consumed})
+    use(consumer)
+    engine, reference = consumer._engine, weakref.ref(consumer)
+    del consumer
+    # Its watching threads may hold a part of it for a moment, and it with that.
+    wait_until(lambda: reference() is None, "the consumer to be freed")
+    wait_until(lambda: is_closed(engine), "its engine to be closed")
+    assert engine.memory.held == 0
+
+
+def test_dropping_a_consumer_waits_for_no_lock_of_its_engine(cluster: EmbeddedCluster) -> None:
+    consumers = [Consumer(direct_settings(cluster))]
+    consumed(consumers[0])
+    engine = consumers[0]._engine
+    dropping = threading.Thread(target=consumers.clear, daemon=True)
+    with engine.lock:
+        dropping.start()
+        dropping.join(PATIENCE_SECONDS)
+        assert not dropping.is_alive()
+        assert not engine._closed
+    wait_until(lambda: is_closed(engine), "the engine to be closed")
+
+
+def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumers: list[Consumer] = []
+    dropped_in: list[str] = []
+    choose = FetchEngine._next_task
+
+    def choosing(self: FetchEngine) -> Any:
+        if consumers and consumers[0]._engine is self and self._have_ready:
+            dropped_in.append(threading.current_thread().name)
+            with self.metrics._lock:
+                consumers.clear()
+        return choose(self)
+
+    consumer = Consumer(direct_settings(cluster))
+    engine = consumer._engine
+    monkeypatch.setattr(FetchEngine, "_next_task", choosing)
+    assigned(consumer)
+    consumers.append(consumer)
+    del consumer
+    wait_until(lambda: is_closed(engine), "the engine to be closed")
+    assert dropped_in[0].startswith("kafka-remote-fetch-")
+    assert len(dropped_in) == 1
+    assert engine.memory.held == 0
+
+
+def test_a_callback_of_a_dropped_consumer_does_nothing() -> None:
+    class Owner:
+        def __init__(self) -> None:
+            self.called: list[str] = called
+
+        def call(self, told: str) -> None:
+            self.called.append(told)
+
+    called: list[str] = []
+    owner = Owner()
+    call = dropped.weak_method(owner.call)
+    call("alive")
+    del owner
+    call("gone")
+    assert called == ["alive"]
+
+
+def test_an_inner_call_of_a_dropped_consumer_raises_as_a_closed_one_does(cluster: EmbeddedCluster) -> None:
+    consumer = Consumer(direct_settings(cluster))
+    inner = consumer._routing._inner
+    del consumer
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        inner.pause([])
+
+
+def test_a_failure_to_close_is_logged_and_the_next_engine_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    class Owner:
+        """What is dropped."""
+
+    class Engine:
+        def __init__(self, failure: Exception | None = None) -> None:
+            self.closed = threading.Event()
+            self._failure = failure
+
+        def close(self) -> None:
+            self.closed.set()
+            if self._failure:
+                raise self._failure
+
+    for engine in (Engine(RuntimeError("defect")), Engine()):
+        owner = Owner()
+        dropped.close_when_dropped(owner, engine)
+        del owner
+        assert engine.closed.wait(PATIENCE_SECONDS)
+    assert "closing the engine of a dropped consumer failed" in caplog.text
+
+
+_PROGRAM = """
+import sys
+from kafka_remote_client.consumer import dropped
+
+class Engine:
+    def close(self):
+        print("closed", flush=True)
+
+class Owner:
+    pass
+
+owner = Owner()
+dropped.close_when_dropped(owner, Engine())
+"""
+
+
+def test_the_engine_of_a_consumer_that_lives_to_the_end_is_closed_at_exit(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
+    assert done.stdout == "closed\n"
