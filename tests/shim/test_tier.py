@@ -34,7 +34,8 @@ def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Pat
         assert tier.strategy.api_versions == {}
         assert not tier.wait_ready(0.1)
         caches = {f"{one}_cache_{what}" for one in ("index", "manifest") for what in ("hits", "misses", "evictions", "bytes")}
-        assert tier.metrics() == {"origin_requests": 0, "origin_bytes": 0, **dict.fromkeys(caches, 0)}
+        named = {"origin_requests", "origin_bytes", "metadata_restarts", "metadata_rereads", *caches}
+        assert tier.metrics() == dict.fromkeys(named, 0)
     finally:
         tier.close()
         tier.close()
