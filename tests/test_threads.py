@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 
 import pytest
 
-from kafka_remote_client.threads import start_thread
+from kafka_remote_client.threads import side_by_side, start_thread
 
 
 def refuse(_: threading.Thread) -> None:
@@ -40,3 +41,34 @@ def test_a_refused_thread_is_none_and_the_log_says_so_once(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert start_thread("refused", print) is None
     assert warnings() == [said, said]
+
+
+def test_calls_run_at_once_and_give_their_results_in_order() -> None:
+    together = threading.Barrier(3)
+
+    def call(number: int) -> int:
+        together.wait(60.0)
+        return number
+
+    assert side_by_side("ours", [partial(call, number) for number in range(3)]) == [0, 1, 2]
+    assert side_by_side("ours", []) == []
+
+
+def test_calls_whose_threads_are_refused_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    ran_in = side_by_side("ours", [threading.current_thread] * 3)
+    assert ran_in == [threading.current_thread()] * 3
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_a_call_raises_is_raised_once_all_are_over(failing: int) -> None:
+    over: list[int] = []
+
+    def call(number: int) -> None:
+        if number == failing:
+            raise KeyError("defect")
+        over.append(number)
+
+    with pytest.raises(KeyError, match="defect"):
+        side_by_side("ours", [partial(call, number) for number in range(3)])
+    assert sorted(over) == [number for number in range(3) if number != failing]

@@ -306,6 +306,10 @@ class Routing:
         offsets = self._engine.watch.offsets(flow.topic, flow.partition)
         if offsets is None:
             return  # asked for in the background; a later tick sees the answer
+        if isinstance(offsets, DirectFetchError):
+            self._metrics.error(offsets.cause)
+            flow.recheck_at = now + self._config.fallback_backoff_ms / 1000
+            return  # what was known before still is: the local log's start never moves back
         flow.offsets = offsets
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         if flow.below_local and self._engine.preference.returns(flow.key, flow.next_offset, now):

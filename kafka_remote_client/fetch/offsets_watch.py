@@ -28,12 +28,12 @@ class OffsetsWatch:
         self._timeout = timeout
         self._changed = threading.Condition()
         self._asked: dict[tuple[str, int], None] = {}
-        self._answers: dict[tuple[str, int], PartitionOffsets] = {}
+        self._answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def offsets(self, topic: str, partition: int) -> PartitionOffsets | None:
-        """The answer to an earlier question, or ``None`` after having asked."""
+    def offsets(self, topic: str, partition: int) -> PartitionOffsets | DirectFetchError | None:
+        """The answer to an earlier question or why there is none, or ``None`` after having asked."""
         with self._changed:
             answer = self._answers.pop((topic, partition), None)
             if answer is None and not self._closed:
@@ -65,6 +65,5 @@ class OffsetsWatch:
                     answer = answers[key]
                     if isinstance(answer, DirectFetchError):
                         _log.debug("the tiers of %s-%d are unknown: %s", *key, answer.cause)
-                        answer = PartitionOffsets()
                     self._asked.pop(key, None)
                     self._answers[key] = answer

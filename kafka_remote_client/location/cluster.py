@@ -1,7 +1,8 @@
 """Who leads a partition: a cache of Metadata that is refreshed when it is old, or when a leader turned out to be none.
 
-A topic is asked for by its name and never created. Threads that miss the same topic share one request; a thread that was
-sent away by a leader passes what it believed as ``stale``, so that only the first of many such threads asks again.
+Topics are asked for by their names and never created, all that a caller misses in one request. One request is under way at a
+time; threads that miss the same topics share it. A thread that was sent away by a leader passes what it believed as ``stale``,
+so that only the first of many such threads asks again.
 
 References: Kafka's Metadata, KIP-320 (leader epochs), KIP-516 (topic ids).
 """
@@ -20,12 +21,15 @@ from kafka_remote_client.errors import BrokerResponseError, LocationError
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.metadata import MetadataResponse, MetadataTopic
 
-__all__ = ["DEFAULT_MAX_AGE_SECONDS", "Address", "ClusterMetadata", "PartitionLeader"]
+__all__ = ["DEFAULT_MAX_AGE_SECONDS", "Address", "ClusterMetadata", "Key", "PartitionLeader"]
 
 DEFAULT_MAX_AGE_SECONDS = 300.0
 """As ``metadata.max.age.ms`` of Kafka's clients."""
 
 Address: TypeAlias = tuple[str, int]
+
+Key: TypeAlias = tuple[str, int]
+"""Topic and partition."""
 
 
 @attrs.frozen
@@ -50,12 +54,12 @@ class _Topic:
 
 
 class ClusterMetadata:
-    """Leaders by topic and partition. ``ask`` sends a Metadata request for one topic to one address."""
+    """Leaders by topic and partition. ``ask`` sends a Metadata request for topics to one address."""
 
     def __init__(
         self,
         bootstrap: Sequence[Address],
-        ask: Callable[[Address, str, Deadline], MetadataResponse],
+        ask: Callable[[Address, Sequence[str], Deadline], MetadataResponse],
         clock: Clock,
         max_age: float = DEFAULT_MAX_AGE_SECONDS,
     ) -> None:
@@ -64,7 +68,7 @@ class ClusterMetadata:
         self._clock = clock
         self._max_age = max_age
         self._guard = threading.Lock()
-        self._refreshing: dict[str, threading.Lock] = {}
+        self._refreshing = threading.Lock()
         self._topics: dict[str, _Topic] = {}
         self._brokers: tuple[Address, ...] = ()
 
@@ -76,67 +80,86 @@ class ClusterMetadata:
         Raises BrokerResponseError when the partition does not exist, has no leader now, or may not be described; LocationError
         when no broker answers.
         """
-        known = self._fresh(topic, partition, stale)
-        if known is None:
-            with self._guard:
-                lock = self._refreshing.setdefault(topic, threading.Lock())
-            if not lock.acquire(timeout=deadline.remaining()):
-                raise LocationError(f"no metadata of {topic} before the deadline")
-            try:
-                known = self._fresh(topic, partition, stale) or self._refreshed(topic, deadline, stale)
-            finally:
-                lock.release()
-        leader = known.leaders.get(partition)
-        if leader is None:
-            absent = ErrorCode.LEADER_NOT_AVAILABLE if partition in known.leaderless else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise broker_error(absent, f"Metadata of {topic}-{partition}")
+        found = self.leaders([(topic, partition)], deadline, {} if stale is None else {(topic, partition): stale})
+        leader = found[topic, partition]
+        if isinstance(leader, LocationError):
+            raise leader
         return leader
 
-    def _fresh(self, topic: str, partition: int, stale: PartitionLeader | None) -> _Topic | None:
+    def leaders(
+        self, partitions: Sequence[Key], deadline: Deadline, stale: Mapping[Key, PartitionLeader] | None = None
+    ) -> dict[Key, PartitionLeader | LocationError]:
+        """:meth:`leader` of many partitions, with at most one request that is answered: for each its leader or the error."""
+        stale = stale or {}
+        failures: Mapping[str, LocationError] = {}
+        if missing := self._missing(partitions, stale):
+            if self._refreshing.acquire(timeout=deadline.remaining()):
+                try:
+                    if missing := self._missing(partitions, stale):  # another thread may have asked
+                        failures = self._refresh(missing, deadline)
+                finally:
+                    self._refreshing.release()
+            else:
+                failures = dict.fromkeys(missing, LocationError(f"no metadata of {len(missing)} topics before the deadline"))
+        return {key: self._leader(key, failures.get(key[0]), contradicted=key in stale) for key in partitions}
+
+    def _missing(self, partitions: Sequence[Key], stale: Mapping[Key, PartitionLeader]) -> list[str]:
+        """The topics of partitions of which nothing is known, nothing new enough, or only what was contradicted."""
+        now = self._clock.monotonic()
+        missing: dict[str, None] = {}
+        for topic, partition in partitions:
+            known = self._topics.get(topic)
+            leader = None if known is None or now - known.fetched_at > self._max_age else known.leaders.get(partition)
+            if leader is None or leader is stale.get((topic, partition)):
+                missing[topic] = None
+        return list(missing)
+
+    def _leader(self, key: Key, failure: LocationError | None, *, contradicted: bool) -> PartitionLeader | LocationError:
+        topic, partition = key
         known = self._topics.get(topic)
-        if known is None or self._clock.monotonic() - known.fetched_at > self._max_age:
-            return None
-        leader = known.leaders.get(partition)
-        return None if leader is None or leader is stale else known
+        # While nobody answers, old metadata that nobody has contradicted is better than none.
+        if failure is not None and (known is None or contradicted or isinstance(failure, BrokerResponseError)):
+            return failure
+        leader = None if known is None else known.leaders.get(partition)
+        if leader is not None:
+            return leader
+        leaderless = known is not None and partition in known.leaderless
+        absent = ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return broker_error(absent, f"Metadata of {topic}-{partition}")
 
-    def _refreshed(self, topic: str, deadline: Deadline, stale: PartitionLeader | None) -> _Topic:
-        try:
-            return self._refresh(topic, deadline)
-        except BrokerResponseError:
-            raise
-        except LocationError:
-            # Old metadata that nobody has contradicted is better than none.
-            if stale is None and topic in self._topics:
-                return self._topics[topic]
-            raise
-
-    def _refresh(self, topic: str, deadline: Deadline) -> _Topic:
+    def _refresh(self, topics: Sequence[str], deadline: Deadline) -> dict[str, LocationError]:
+        """Asks until somebody answers. What is learnt of some topics is kept; the errors of the others."""
         failure = LocationError("there is no broker to ask for metadata")
         for address in dict.fromkeys((*self._brokers, *self._bootstrap)):
             if deadline.expired():
                 break
             try:
-                response = self._ask(address, topic, deadline)
+                response = self._ask(address, topics, deadline)
             except LocationError as error:
                 failure = error
                 continue
-            return self._learn(topic, response)
-        raise failure
+            return self._learn(topics, response)
+        return dict.fromkeys(topics, failure)
 
-    def _learn(self, topic: str, response: MetadataResponse) -> _Topic:
+    def _learn(self, topics: Sequence[str], response: MetadataResponse) -> dict[str, LocationError]:
         if response.error_code != ErrorCode.NONE:
-            raise broker_error(response.error_code, f"Metadata of {topic}")
-        found = next((entry for entry in response.topics if entry.name == topic), None)
-        if found is None:
-            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Metadata of {topic}")
-        if found.error_code != ErrorCode.NONE:
-            raise broker_error(found.error_code, f"Metadata of {topic}")
+            return {topic: broker_error(response.error_code, f"Metadata of {topic}") for topic in topics}
         addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
-        known = _topic(found, addresses, self._clock.monotonic())
+        answered = {entry.name: entry for entry in response.topics}
+        now = self._clock.monotonic()
+        failures: dict[str, LocationError] = {}
+        learnt: dict[str, _Topic] = {}
+        for topic in topics:
+            entry = answered.get(topic)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if entry is None else entry.error_code
+            if entry is None or code != ErrorCode.NONE:
+                failures[topic] = broker_error(code, f"Metadata of {topic}")
+            else:
+                learnt[topic] = _topic(entry, addresses, now)
         with self._guard:
             self._brokers = tuple(addresses.values())
-            self._topics[topic] = known
-        return known
+            self._topics |= learnt
+        return failures
 
 
 def _topic(topic: MetadataTopic, addresses: Mapping[int, Address], now: float) -> _Topic:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -35,6 +37,7 @@ from kafka_remote_client.protocol.dialect import TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error, refreshes_metadata
 from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
 from kafka_remote_client.protocol.primitives import ZERO_UUID
+from kafka_remote_client.threads import side_by_side
 
 __all__ = ["PartitionLeaders", "fetch_version"]
 
@@ -92,34 +95,48 @@ class PartitionLeaders:
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
         """Where the tiers of partitions begin and end: for each the answer, or the error in its place.
 
-        Each leader is asked four questions about all of its partitions, one after the other, so the four offsets of a partition
-        are of slightly different moments. An offset that the peer's version of ListOffsets cannot name is -1.
+        One Metadata request for all topics, then four ListOffsets to each leader for all of its partitions, leaders side by
+        side. So the four offsets of a partition are of slightly different moments. An offset that the peer's version of
+        ListOffsets cannot name is -1.
+
+        Each of the two steps has the time that ``deadline`` leaves at the start, or a slow first one would leave none for the
+        second. Leaders are looked for anew only before ``deadline``.
         """
-        answers, leaders = self._ask_leaders(partitions, deadline, {})
+        seconds = deadline.remaining()
+        answers, leaders = self._ask_leaders(partitions, seconds, {})
         outdated = {key: leaders[key] for key in leaders if _may_be_outdated(answers[key])}
         if outdated and not self._closed and not deadline.expired():
-            again, _ = self._ask_leaders(list(outdated), deadline, outdated)
+            again, _ = self._ask_leaders(list(outdated), seconds, outdated)
             answers.update(again)
         return answers
 
     def _ask_leaders(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline, stale: Mapping[tuple[str, int], PartitionLeader]
+        self, partitions: Sequence[tuple[str, int]], seconds: float, stale: Mapping[tuple[str, int], PartitionLeader]
     ) -> tuple[dict[tuple[str, int], PartitionOffsets | DirectFetchError], dict[tuple[str, int], PartitionLeader]]:
         """The answers of all, and the leaders of those for which one was known."""
         answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
         leaders: dict[tuple[str, int], PartitionLeader] = {}
-        for key in partitions:
-            try:
-                leaders[key] = self._cluster.leader(*key, deadline, stale=stale.get(key))
-            except LocationError as error:
-                answers[key] = error
-        for address in {leader.address for leader in leaders.values()}:
-            led = {key: leader for key, leader in leaders.items() if leader.address == address}
-            try:
-                answers |= self._ask_peer(address, deadline, lambda session: self._offsets_led(session, led, deadline))  # noqa: B023 - called in this turn
-            except LocationError as error:
-                answers |= dict.fromkeys(led, error)
+        for key, found in self._cluster.leaders(partitions, Deadline(self._clock, seconds), stale).items():
+            if isinstance(found, LocationError):
+                answers[key] = found
+            else:
+                leaders[key] = found
+        by_address: dict[Address, dict[tuple[str, int], PartitionLeader]] = defaultdict(dict)
+        for key, leader in leaders.items():
+            by_address[leader.address][key] = leader
+        offsets = [partial(self._offsets_by, address, led, seconds) for address, led in by_address.items()]
+        for answered in side_by_side("kafka-remote-leaders", offsets):
+            answers |= answered
         return answers, leaders
+
+    def _offsets_by(
+        self, address: Address, led: Mapping[tuple[str, int], PartitionLeader], seconds: float
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        deadline = Deadline(self._clock, seconds)
+        try:
+            return self._ask_peer(address, deadline, lambda session: self._offsets_led(session, led, deadline))
+        except LocationError as error:
+            return dict.fromkeys(led, error)
 
     def _offsets_led(
         self, session: PeerSession, led: Mapping[tuple[str, int], PartitionLeader], deadline: Deadline
@@ -162,12 +179,13 @@ class PartitionLeaders:
         session, _ = peer.session(deadline)
         return _ask(session, ask)
 
-    def _ask_metadata(self, address: Address, topic: str, deadline: Deadline) -> metadata.MetadataResponse:
+    def _ask_metadata(self, address: Address, topics: Sequence[str], deadline: Deadline) -> metadata.MetadataResponse:
         def ask(session: PeerSession) -> metadata.MetadataResponse:
             version = session.best_version(METADATA, _NEVER_CREATES_TOPICS)
             if version is None:
                 raise broker_error(ErrorCode.UNSUPPORTED_VERSION, "Metadata")
-            body = metadata.encode_request(metadata.MetadataRequest((metadata.MetadataRequestTopic(topic),)), version)
+            request = metadata.MetadataRequest(tuple(metadata.MetadataRequestTopic(topic) for topic in topics))
+            body = metadata.encode_request(request, version)
             return metadata.decode_response(session.call(METADATA, version, body, deadline), version)
 
         return self._ask_peer(address, deadline, ask)

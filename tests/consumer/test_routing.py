@@ -52,7 +52,7 @@ class FakeEngine:
         self.readers: list[tuple[str, int, int, dict[str, Any]]] = []
         self.items: list[Any] = []
         self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
-        self.watched: PartitionOffsets | None = None
+        self.watched: PartitionOffsets | DirectFetchError | None = None
         self.times_watched = 0
         self.watch = self
         self.preference = BrokerPreference(1000, 10.0)
@@ -270,6 +270,23 @@ def test_a_partition_that_fell_behind_the_local_log_goes_to_the_tier_where_the_i
     rig.routing.recheck()
     assert rig.engine.readers[0][2] == 130
     assert (flow.route, flow.reached) == (Route.REMOTE, 130)
+
+
+def test_a_failed_watch_is_repeated_at_the_back_off_interval(rig: Rig) -> None:
+    flow = rig.adopted(120)
+    rig.inner_position = 130
+    rig.engine.watched = LocationError("gone")
+    rig.clock.now += 60
+    rig.routing.recheck()
+    assert flow.offsets == BOUNDS, "what is known stays known"
+    assert rig.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
+    rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=140, latest_tiered=139, high_watermark=150)
+    rig.clock.now += RemoteFetchConfig().fallback_backoff_ms / 1000 - 0.5
+    rig.routing.recheck()
+    assert flow.route is Route.BROKER
+    rig.clock.now += 0.6
+    rig.routing.recheck()
+    assert flow.route is Route.REMOTE
 
 
 def test_a_partition_that_keeps_up_is_left_alone(rig: Rig) -> None:

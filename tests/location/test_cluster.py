@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import BrokerResponseError, LocationError
-from kafka_remote_client.location.cluster import Address, ClusterMetadata
+from kafka_remote_client.location.cluster import Address, ClusterMetadata, Key, PartitionLeader
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.metadata import (
     NO_LEADER,
@@ -38,10 +38,12 @@ class Brokers:
     def __init__(self, answer: Callable[[Address], MetadataResponse]) -> None:
         self.answer = answer
         self.asked: list[Address] = []
+        self.topics: list[tuple[str, ...]] = []
 
-    def __call__(self, address: Address, topic: str, deadline: Deadline) -> MetadataResponse:
-        assert topic == "t"
+    def __call__(self, address: Address, topics: Sequence[str], deadline: Deadline) -> MetadataResponse:
+        assert set(topics) <= {"t", "u", "v"}
         self.asked.append(address)
+        self.topics.append(tuple(topics))
         return self.answer(address)
 
 
@@ -173,3 +175,49 @@ def test_threads_that_miss_the_same_topic_share_one_question() -> None:
         thread.join(30)
     assert found == [ONE] * 4
     assert brokers.asked == [BOOTSTRAP]
+
+
+def topics(*names: str, **errors: int) -> MetadataResponse:
+    """Each topic with one partition that broker 1 leads, or with an error."""
+    known = [MetadataTopic(name, (MetadataPartition(0, 1),), topic_id=TOPIC_ID) for name in names]
+    return response(topics=(*known, *(MetadataTopic(name, error_code=code) for name, code in errors.items())))
+
+
+def codes(found: Mapping[Key, PartitionLeader | LocationError]) -> dict[str, object]:
+    """By topic the leader's address, or the error's code."""
+    return {
+        topic: leader.address if isinstance(leader, PartitionLeader) else getattr(leader, "code", str(leader))
+        for (topic, _), leader in found.items()
+    }
+
+
+def test_all_topics_that_are_missing_are_asked_for_at_once(clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: topics("t", "u", "v"))
+    metadata = cluster(brokers, clock)
+    metadata.leader("u", 0, Deadline(clock, 1))
+    found = metadata.leaders([("t", 0), ("u", 0), ("v", 0), ("v", 1)], Deadline(clock, 1))
+    assert brokers.topics == [("u",), ("t", "v")]
+    assert codes(found) == {"t": ONE, "u": ONE, "v": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_an_error_of_one_topic_is_that_topics_alone(clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: topics("t", u=29))
+    found = cluster(brokers, clock).leaders([("t", 0), ("u", 0), ("v", 0)], Deadline(clock, 1))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(found) == {"t": ONE, "u": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "v": unknown}
+    assert len(brokers.asked) == 1
+
+
+def test_topics_already_known_are_answered_while_nobody_answers(clock: ManualClock) -> None:
+    def down(_: Address) -> MetadataResponse:
+        raise LocationError("down")
+
+    brokers = Brokers(lambda _: topics("t", "u"))
+    metadata = cluster(brokers, clock)
+    old = metadata.leaders([("t", 0), ("u", 0)], Deadline(clock, 1))
+    brokers.answer = down
+    contradicted = {key: leader for key, leader in old.items() if key[0] == "u" and isinstance(leader, PartitionLeader)}
+    found = metadata.leaders([("t", 0), ("u", 0), ("v", 0)], Deadline(clock, 1), contradicted)
+    assert codes(found) == {"t": ONE, "u": "down", "v": "down"}
+    clock.now += 301
+    assert codes(metadata.leaders([("t", 0), ("u", 0)], Deadline(clock, 1))) == {"t": ONE, "u": ONE}

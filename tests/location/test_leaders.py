@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -10,14 +11,17 @@ import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import BrokerResponseError, LocationError
+from kafka_remote_client.location import leaders as leaders_module
 from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
 from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.protocol import metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.peer import PeerSession
 from tests.support.fake_broker import TOPIC_ID, FakeBroker
+from tests.support.locations import ManualClock
 from tests.support.scripted_peer import ScriptedPeer
 
 
@@ -112,3 +116,70 @@ def test_a_new_connection_that_is_cut_is_not_tried_again(broker: FakeBroker) -> 
             leaders.ask("t", 0, deadline(), question)
         leaders.close()
     assert metadata_asked.count(1) == 1, "then fresh metadata come first"
+
+
+ONE, TWO = ("one", 9092), ("two", 9092)
+KNOWN = PartitionOffsets(10, 60, 80, 90)
+
+
+class SlowBrokers:
+    """Answers in the place of :class:`PartitionLeaders`' peers, each time after 0.9 s of the clock, and says who never does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock = ManualClock()
+        self.silent: set[tuple[str, int]] = set()
+        self.left: list[float] = []
+        self.metadata_requests = 0
+        self.asked: list[frozenset[tuple[str, int]]] = []
+        monkeypatch.setattr(PartitionLeaders, "_ask_peer", self._ask_peer)
+        monkeypatch.setattr(leaders_module, "partition_offsets", self._partition_offsets)
+        self.leaders = PartitionLeaders("one:9092", client_id="me", clock=self.clock)
+
+    def _ask_peer(self, address: tuple[str, int], deadline: Deadline, ask: Callable[[Any], Any]) -> Any:
+        self.left.append(round(deadline.remaining(), 3))
+        if address in self.silent:
+            self.clock.now += 1.0
+            raise LocationError(f"{address[0]} gave no answer")
+        return ask(self)
+
+    # -- as a session ------------------------------------------------------------------------------------------------------
+
+    def best_version(self, *_: object) -> int:
+        return 12
+
+    def call(self, _: object, version: int, body: bytes, deadline: Deadline) -> bytes:
+        self.metadata_requests += 1
+        request = metadata.decode_request(body, version)
+        partitions = (metadata.MetadataPartition(0, 1), metadata.MetadataPartition(1, 2))
+        topics = tuple(
+            metadata.MetadataTopic(asked.name, partitions, topic_id=TOPIC_ID) for asked in request.topics or () if asked.name
+        )
+        self.clock.now += 0.9
+        assert not deadline.expired()
+        brokers = (metadata.MetadataBroker(1, *ONE), metadata.MetadataBroker(2, *TWO))
+        return metadata.encode_response(metadata.MetadataResponse(brokers, topics), version)
+
+    def _partition_offsets(self, _: object, led: Mapping[tuple[str, int], object], deadline: Deadline) -> dict[Any, Any]:
+        self.asked.append(frozenset(led))
+        return dict.fromkeys(led, KNOWN)
+
+
+TOPICS = [f"topic-{number}" for number in range(600)]
+
+
+def test_metadata_of_many_topics_is_one_request_with_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = SlowBrokers(monkeypatch)
+    answers = brokers.leaders.offsets_of([(topic, 0) for topic in TOPICS], Deadline(brokers.clock, 1.0))
+    assert answers == {(topic, 0): KNOWN for topic in TOPICS}
+    assert brokers.metadata_requests == 1
+    assert brokers.left == [1.0, 1.0]  # though the first step took 0.9 s
+
+
+def test_a_leader_that_never_answers_costs_its_own_partitions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = SlowBrokers(monkeypatch)
+    brokers.silent = {TWO}
+    wanted = [(topic, number) for topic in TOPICS[:3] for number in (0, 1)]
+    answers = brokers.leaders.offsets_of(wanted, Deadline(brokers.clock, 1.0))
+    assert {key for key, answer in answers.items() if answer == KNOWN} == {key for key in wanted if key[1] == 0}
+    assert all(isinstance(answers[key], LocationError) for key in wanted if key[1] == 1)
+    assert brokers.asked == [frozenset(key for key in wanted if key[1] == 0)]

@@ -1,0 +1,60 @@
+"""Many topics beside a few tiered partitions, over connections on which each request takes a while."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.shim.embedded import EmbeddedCluster
+from tests.support.embedded_topics import direct_settings, fallbacks, fill_topic, from_broker, small_cluster, take
+
+pytestmark = pytest.mark.embedded
+
+TOPICS = 300
+TIERED = [("tiered-a", n) for n in range(4)] + [("tiered-b", n) for n in range(4)]
+COUNT = 40
+SECONDS_PER_REQUEST = 0.05
+TIMEOUT_MS = 6000  # one topic at a time would take 15 s
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=500) as made:
+        for topic in ("tiered-a", "tiered-b"):
+            fill_topic(made, topic, COUNT, partitions=range(4))
+        yield made
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """How often each API was asked, by which each answer comes late."""
+    counted: Counter[int] = Counter()
+    send_receive = BrokerConnection.send_receive
+
+    def late(self: BrokerConnection, api_key: int, *args: Any) -> memoryview:
+        counted[api_key] += 1
+        threading.Event().wait(SECONDS_PER_REQUEST)
+        return send_receive(self, api_key, *args)
+
+    monkeypatch.setattr(BrokerConnection, "send_receive", late)
+    return counted
+
+
+def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedCluster, asked: Counter[int]) -> None:
+    beside = [TopicPartition(f"beside-{number}", 0, 0) for number in range(TOPICS)]
+    with Consumer(direct_settings(cluster, fetch_remote_location_timeout_ms=TIMEOUT_MS)) as consumer:
+        consumer.assign([*beside, *(TopicPartition(topic, number, 0) for topic, number in TIERED)])
+        first = asked.copy()
+        assert {flow.key for flow in consumer._flows if flow.below_local} == set(TIERED)
+        take(consumer, len(TIERED))
+        assert (from_broker(consumer), fallbacks(consumer)) == (0, {})
+    assert first[ApiKey.METADATA] <= 2  # topics that are new have no leader at first
+    assert first[ApiKey.LIST_OFFSETS] <= 8
