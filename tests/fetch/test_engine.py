@@ -195,14 +195,15 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
         return result
 
     states: list[ReaderState] = []
-    failed = engine._failed
+    handle = engine._broken
 
-    def records_the_state(task: LocateTask | RangeTask) -> None:
-        states.append(task.reader.state)
-        failed(task)
+    def records_the_state(reader: RemoteReader | None, task: LocateTask | RangeTask | None) -> None:
+        assert reader is not None
+        states.append(reader.state)
+        handle(reader, task)
 
     monkeypatch.setattr(RemoteReader, broken, breaks)
-    monkeypatch.setattr(engine, "_failed", records_the_state)
+    monkeypatch.setattr(engine, "_broken", records_the_state)
     count, end = read(engine)
     assert (count, end.reason) == (end.next_offset, "error")
     # The worker that met the defect ends the reader before it lets go of the lock: no other thread may read on to another end.
