@@ -207,7 +207,7 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     count, end = read(engine)
     assert (count, end.reason) == (end.next_offset, "error")
     # The worker that met the defect ends the reader before it lets go of the lock: no other thread may read on to another end.
-    assert states
+    wait_until(lambda: states, "the worker that met the defect to go on", pause=0.01)
     assert set(states) <= {ReaderState.ENDING, ReaderState.ENDED, ReaderState.STOPPED}
     assert "the broker takes over" in caplog.text
     threads = [thread for thread in engine._threads if thread.is_alive()]
