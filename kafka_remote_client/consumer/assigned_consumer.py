@@ -67,9 +67,8 @@ class AssignedConsumer(Consumer):
             commits=behaviour.commits,
         )
         self._handed_out = HandedOut(self._commits.store_last if self._stores_offsets else None)
-        self._passed_markers = PassedMarkers(
-            self._flows, self._handed_out, super().position, self._commits.store_passed if self._stores_offsets else None
-        )
+        store_passed = self._commits.store_passed if self._stores_offsets else None
+        self._passed_markers = PassedMarkers(self._flows, self._handed_out, inner_calls("position"), store_passed)
         placing = ("pause", "resume", "seek", "position", "incremental_unassign", "incremental_assign", "store_offsets")
         self._routing = Routing(
             InnerConsumer(*map(inner_calls, placing)),
@@ -119,15 +118,13 @@ class AssignedConsumer(Consumer):
                 callback(self, partitions)
         finally:
             if not self._assigned_by_user:
-                assign = AssignedConsumer.incremental_assign if self._behaviour.incremental else AssignedConsumer.assign
-                assign(self, partitions)
+                incremental = self._behaviour.incremental
+                (AssignedConsumer.incremental_assign if incremental else AssignedConsumer.assign)(self, partitions)
 
     def _revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
         return partial(weak_method(self._on_revoke), callback, lost=lost)
 
-    def _on_revoke(
-        self, callback: RebalanceCallback | None, _: object, partitions: list[TopicPartition], *, lost: bool
-    ) -> None:
+    def _on_revoke(self, callback: RebalanceCallback | None, _: Any, partitions: list[TopicPartition], *, lost: bool) -> None:
         # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
         revoked = self._flows.of(partitions)
         self._seal(revoked)

@@ -74,8 +74,7 @@ class RemoteReader(RecordForms):
         self._locate_at = 0.0
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
-        self._ahead_failed = False
-        self._relocated = False
+        self._ahead_failed = self._relocated = False
         self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
         self._decoding_carried = 0

@@ -207,9 +207,9 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     count, end = read(engine)
     assert (count, end.reason) == (end.next_offset, "error")
     # The worker that met the defect ends the reader before it lets go of the lock: no other thread may read on to another end.
-    wait_until(lambda: states, "the worker that met the defect to go on", pause=0.01)
+    wait_until(lambda: states, "the defect to be handled", pause=0.01)
     assert set(states) <= {ReaderState.ENDING, ReaderState.ENDED, ReaderState.STOPPED}
-    assert "the broker takes over" in caplog.text
+    wait_until(lambda: "the broker takes over" in caplog.text, "the log line")  # it comes after the end
     threads = [thread for thread in engine._threads if thread.is_alive()]
     assert len(threads) == len(engine._threads)
     count, end = read(engine)
