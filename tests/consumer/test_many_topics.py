@@ -26,11 +26,11 @@ from tests.support.embedded_topics import (
 
 pytestmark = pytest.mark.embedded
 
-BESIDE = [f"beside-{number}" for number in range(300)]
+BESIDE = [f"beside-{number}" for number in range(120)]
 TIERED = [("tiered-a", n) for n in range(4)] + [("tiered-b", n) for n in range(4)]
 COUNT = 40
 SECONDS_PER_REQUEST = 0.05
-TIMEOUT_MS = 6000  # one topic at a time would take 15 s
+TIMEOUT_MS = 3000  # one topic at a time would take 6 s
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
     "tests/consumer/test_interrupts.py": "Ctrl-C, on the embedded cluster",
     "tests/consumer/test_many_partitions.py": "a thousand partitions, on the embedded cluster",
-    "tests/consumer/test_many_topics.py": "three hundred topics, on the embedded cluster",
+    "tests/consumer/test_many_topics.py": "many topics, on the embedded cluster",
     "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
     "tests/consumer/test_queue_limits.py": "librdkafka's queue, on the embedded cluster",
     "tests/consumer/test_throttling.py": "what an application is told of a broker that holds it back, on the embedded cluster",
