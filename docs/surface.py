@@ -70,7 +70,7 @@ SAID: dict[str, Said] = {
     "__enter__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
     "__exit__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
     "assign": _more(
-        "asks for committed offsets and where the tiers begin",
+        "asks for committed offsets and where the tiers begin, in the background",
         _DIRECT + "test_everything_below_the_local_log_comes_from_the_store_and_the_rest_from_the_broker",
     ),
     "assignment": _same(_DIRECT + "test_an_assignment_says_where_partitions_were_assigned"),
@@ -95,7 +95,10 @@ SAID: dict[str, Said] = {
     "poll": _more("from both tiers", "parity/test_calls.py::test_poll_keeps_its_contract"),
     "position": _same(_PLACES + "test_positions"),
     "resume": _more("reads again what was dropped", _PLACES + "test_pauses"),
-    "seek": _more("asks where the tiers begin, where that is not known", _PLACES + "test_seeks_between_and_within_tiers"),
+    "seek": _more(
+        "asks where the tiers begin, in the background, where that is not known",
+        _PLACES + "test_seeks_between_and_within_tiers",
+    ),
     "set_sasl_credentials": _more(
         "connections that ask for locations follow",
         "consumer/test_consumer.py::test_the_rest_of_the_surface_answers_as_confluent_kafka_does",

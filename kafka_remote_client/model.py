@@ -199,19 +199,26 @@ class GrantedRange:
 class PartitionOffsets:
     """Where the two tiers of a partition begin and end. -1 = not known (or, for ``latest_tiered``, nothing tiered).
 
-    ``earliest_local`` is the local log start (ListOffsets -4), ``latest_tiered`` inclusive (ListOffsets -5).
+    ``earliest_local`` is the local log start (ListOffsets -4), ``latest_tiered`` inclusive (ListOffsets -5). ``last_stable`` is
+    known once there was a grant.
     """
 
     log_start: int = UNKNOWN_OFFSET
     earliest_local: int = UNKNOWN_OFFSET
     latest_tiered: int = UNKNOWN_OFFSET
     high_watermark: int = UNKNOWN_OFFSET
+    last_stable: int = UNKNOWN_OFFSET
 
     def told_by(self, location: SegmentLocation) -> PartitionOffsets:
         """These with what a newer grant says of the log."""
         if UNKNOWN_OFFSET in (location.log_start_offset, location.high_watermark):
             return self
-        return attrs.evolve(self, log_start=location.log_start_offset, high_watermark=location.high_watermark)
+        return attrs.evolve(
+            self,
+            log_start=location.log_start_offset,
+            high_watermark=location.high_watermark,
+            last_stable=location.last_stable_offset,
+        )
 
 
 @attrs.frozen

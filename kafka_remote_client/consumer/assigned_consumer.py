@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
+from kafka_remote_client.consumer.arguments import are_partitions, both, invalid
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
@@ -63,6 +63,7 @@ class AssignedConsumer(Consumer):
         self._commits = CommittedOffsets(
             InnerOffsets(*map(inner_calls, ("committed", "commit", "store_offsets"))),
             self._flows,
+            clock,
             stores=self._stores_offsets,
             commits=behaviour.commits,
         )
@@ -144,7 +145,6 @@ class AssignedConsumer(Consumer):
         self._settle()
         if not are_partitions(partitions):
             super().assign(partitions)  # raises
-        self._commits.commit_taken_again([] if self._in_group else partitions)
         self._seal(self._flows)
         self._commits.give_up(self._flows)
         flows = self._resolve(partitions)
@@ -179,32 +179,27 @@ class AssignedConsumer(Consumer):
         self._forget(flow.key for flow in self._flows)
 
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
-        """Flows with their start: the offset given, else the committed one, else what ``auto.offset.reset`` says."""
-        committed = {} if self._closing else self._commits.starts(partitions)
-        starts = [self._start_of(tp, committed.get((tp.topic, tp.partition))) for tp in partitions]
+        """Flows with the offsets given. Waits for nobody: what is not known of a start is asked once it is assigned."""
         flows = [
-            PartitionFlow(start.topic, start.partition, start.offset, epoch_of(start.leader_epoch), self._tiers)
-            for start in starts
+            PartitionFlow(given.topic, given.partition, given.offset, epoch_of(given.leader_epoch), self._tiers)
+            for given in partitions
         ]
-        for flow, given in zip(flows, partitions, strict=True):
-            flow.assigned_at = OFFSET_STORED if given.offset == OFFSET_INVALID else given.offset  # as librdkafka's says it
+        for flow in flows:
+            if flow.next_offset == OFFSET_INVALID:
+                flow.assigned_at = OFFSET_STORED  # as librdkafka's says it
+            before = self._flows.get(*flow.key)
+            if before is not None:
+                flow.offsets = before.bounds
+        self._commits.begin_anew(partitions, in_group=self._in_group)
         if not self._closing:  # else no question is answered, nor is anything delivered
             self._make_known([] if self._serves_callbacks else flows)
-            self._routing.learn_offsets(flows)
+            self._routing.begin(flows, assigned=True)
         return flows
 
     def _adopt(self, flows: list[PartitionFlow]) -> None:
         for flow in flows:
             self._commits.adopt(flow)
             self._routing.adopt(flow)
-
-    def _start_of(self, given: TopicPartition, committed: TopicPartition | None) -> TopicPartition:
-        """Where nothing is committed and the policy is "earliest", the beginning; else the broker path applies the policy."""
-        if committed is None or not is_stored(given):
-            return given
-        if committed.offset >= 0:
-            return committed
-        return TopicPartition(given.topic, given.partition, OFFSET_BEGINNING) if self._behaviour.resets_to_earliest else given
 
     def _make_known(self, flows: list[PartitionFlow]) -> None:
         """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later.
@@ -262,7 +257,7 @@ class AssignedConsumer(Consumer):
     def _note_handed_out(self, message: Message) -> None:
         flow = self._flows.get(*key_of(message))
         if flow is not None and message.error() is None:
-            flow.position, flow.position_epoch = offset_of(message) + 1, epoch_of(message.leader_epoch())
+            flow.handed_out_to(message)
 
     # -- position and flow control -----------------------------------------------------------------------------------------
 
@@ -276,16 +271,15 @@ class AssignedConsumer(Consumer):
             raise invalid(f"Failed to seek to offset {OFFSET_STORED}: Local: Invalid argument or configuration")
         self._settle()
         target = PartitionFlow(partition.topic, partition.partition, partition.offset, epoch_of(partition.leader_epoch))
-        target.offsets = flow.bounds
-        if not target.below_local:  # the local log's start never moves back, so what was below it still is
-            self._routing.learn_offsets([target])
+        target.offsets, target.unknown_until = flow.bounds, flow.unknown_until
+        self._routing.begin([target], assigned=False)
         self._seal([flow])
         # A logical offset is looked up. A resume or another seek meanwhile makes librdkafka look it up once more, half a second
         # later, wherever the partition is by then: the records from there to the logical place would never come.
-        looked_up = target.next_offset < 0 and not flow.paused
+        looked_up = target.next_offset < 0 and not target.held and not flow.paused
         (super().resume if looked_up else super().pause)([partition])
         try:
-            super().seek(target.here)
+            super().seek(target.inner_start)
         except KafkaException:
             if flow.route is Route.BROKER and not flow.moved and not flow.paused:
                 super().resume([partition])
@@ -296,13 +290,14 @@ class AssignedConsumer(Consumer):
         self._take_back(flow)
         flow.sought(target)
         self._flows.advanced.discard(flow)
-        if flow.below_local:
+        if not flow.route.decided:
+            self._flows.parked.add(flow.key)
+        elif flow.below_local:
             self._routing.go_remote(flow)
         else:
             self._flows.parked.discard(flow.key)
             if not flow.paused and not looked_up:
-                super().resume([partition])
-                super().seek(flow.here)
+                self._routing.resume_inner(flow)
         self._flows.reroute()
 
     @gated
@@ -327,20 +322,23 @@ class AssignedConsumer(Consumer):
                 inner.append(tp)
             elif flow.route is Route.BROKER:
                 self._routing.go_broker(flow)
-            elif was_paused:
+            elif was_paused and flow.route is Route.REMOTE:
                 self._routing.go_remote(flow)
         super().resume(inner)
 
     @gated
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        self._settle()
         answered = super().position(partitions)
-        waiting = {key_of(message) for message in self._gathered if message.error() is None} | self._handed_out.unfollowed
+        gathered = {key_of(message) for message in self._gathered if message.error() is None} if self._gathered else ()
         for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is None or tp.error is not None:
                 continue
-            if not flow.delivered_by_broker or tp.offset < 0 or flow.key in waiting:
+            # Not settled: what poll() gathered ahead would be gathered anew for each position.
+            last, waits = self._handed_out.stand(flow.key)
+            if last is not None:
+                flow.handed_out_to(last)
+            if waits or not flow.delivered_by_broker or tp.offset < 0 or flow.key in gathered:
                 answered[index] = flow.handed
         return answered
 

@@ -15,8 +15,9 @@ from contextlib import suppress
 from typing import Any
 
 import attrs
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_remote_client.clock import Clock
 from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
 from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
@@ -26,7 +27,14 @@ __all__ = ["CommittedOffsets", "InnerOffsets"]
 
 _log = logging.getLogger(__name__)
 
-_COMMITTED_SECONDS = 5.0
+_FIRST_SECONDS = 0.02
+_LONGEST_SECONDS = 1.0
+_UNASKED_SECONDS = 0.25
+"""How long a coordinator is waited for: at first, at most, and at most longer than the application gave."""
+
+_SILENT = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._WAIT_COORD, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+)
 
 _Key = tuple[str, int]
 
@@ -43,9 +51,13 @@ class InnerOffsets:
 class CommittedOffsets:
     """See the module. ``stores`` and ``commits``: ``enable.auto.offset.store`` and ``enable.auto.commit``."""
 
-    def __init__(self, inner: InnerOffsets, flows: SubscriptionState, *, stores: bool, commits: bool) -> None:
+    def __init__(self, inner: InnerOffsets, flows: SubscriptionState, clock: Clock, *, stores: bool, commits: bool) -> None:
         self._inner = inner
         self._flows = flows
+        self._clock = clock
+        self._pause = _FIRST_SECONDS
+        self._ask_at = 0.0
+        self._uncommitted: list[TopicPartition] = []
         self._stores = stores
         self._commits = commits
         self._commits_stored = commits
@@ -54,19 +66,46 @@ class CommittedOffsets:
 
     # -- where partitions begin --------------------------------------------------------------------------------------------
 
-    def starts(self, partitions: Iterable[TopicPartition]) -> dict[_Key, TopicPartition]:
-        """What is committed of those that are to begin there; -1001 where nothing is. Empty when nobody answers."""
-        asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if is_stored(tp)]
-        for tp in asked:
+    def begin_anew(self, partitions: Iterable[TopicPartition], *, in_group: bool = False) -> None:
+        """Partitions are assigned anew: those that begin where they are committed are asked for soon, by :meth:`starts`.
+
+        What is stored of those that are taken again librdkafka would commit as it gives them up, and wait for. A member of a
+        group commits at a rebalance.
+        """
+        anew = list(filter(is_stored, partitions))
+        for tp in anew:
             self._floors.pop((tp.topic, tp.partition), None)
-        try:
-            answered = self._inner.committed(asked, timeout=_COMMITTED_SECONDS) if asked else []
-        except KafkaException as error:
-            _log.warning("committed offsets are unknown, so the broker path starts: %s", error)
+        places = [flow.stored for flow in self._flows.of(anew)] if self._commits and not in_group else []
+        self._uncommitted += [place for place in places if place is not None and place.offset >= 0]
+        self._pause = _FIRST_SECONDS
+        self._ask_at = 0.0
+
+    def starts(self, partitions: list[TopicPartition], seconds: float) -> dict[_Key, TopicPartition | None]:
+        """What is committed; -1001 where nothing is, ``None`` where the coordinator refuses to tell. Empty while it is silent.
+
+        A call of the inner consumer's keeps its others waiting, in any thread. So it is asked by those that deliver: briefly at
+        first, then longer, within about the ``seconds`` that the application gave, and with pauses as long.
+        """
+        now = self._clock.monotonic()
+        if now < self._ask_at:
             return {}
-        found = {(tp.topic, tp.partition): tp for tp in answered if tp.error is None}
+        patience = min(self._pause, max(seconds, _UNASKED_SECONDS))
+        try:
+            answered = self._inner.committed(partitions, timeout=patience)
+            if self._uncommitted:  # the coordinator answers, so it takes a commit at once
+                uncommitted, self._uncommitted = self._uncommitted, []
+                with suppress(KafkaException):
+                    self._inner.commit(offsets=uncommitted, asynchronous=False)
+                answered = self._inner.committed(partitions, timeout=patience)
+        except KafkaException as error:
+            silent = error.args[0].code() in _SILENT or error.args[0].retriable()
+            self._ask_at = self._clock.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_SECONDS)
+            _log.log(logging.DEBUG if silent else logging.WARNING, "the committed offsets are unknown: %s", error)
+            return {} if silent else {(tp.topic, tp.partition): None for tp in partitions}
+        found = {(tp.topic, tp.partition): tp if tp.error is None else None for tp in answered}
         for key, tp in found.items():
-            if tp.offset >= 0:
+            if tp is not None and tp.offset >= 0:
                 self._begin(key, tp)
         return found
 
@@ -86,16 +125,6 @@ class CommittedOffsets:
         floor = self._floors.get(flow.key)
         if floor is not None:
             flow.floor, flow.floor_epoch = floor.offset, epoch_of(floor.leader_epoch)
-
-    def commit_taken_again(self, partitions: Iterable[TopicPartition]) -> None:
-        """What librdkafka would commit as it gives partitions up, and wait for before it begins with one it takes again."""
-        again = self._flows.of(filter(is_stored, partitions))
-        stored = [flow.stored for flow in again if flow.stored is not None and flow.stored.offset >= 0]
-        if stored and self._commits:
-            # Asked first because a question to nobody ends after a time of ours, and a commit after a long one.
-            with suppress(KafkaException):  # nobody takes it
-                self._inner.committed(stored, timeout=_COMMITTED_SECONDS)
-                self._inner.commit(offsets=stored, asynchronous=False)
 
     # -- while they are read -----------------------------------------------------------------------------------------------
 

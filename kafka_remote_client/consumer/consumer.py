@@ -78,6 +78,10 @@ class Consumer(confluent_kafka.Consumer):
         if enabled:
             raise ConfigurationError("direct fetch was off, or could not work, when this consumer was built")
 
+    def _complete_statistics(self, statistics: dict[str, Any]) -> None:
+        """Overridden where direct fetch is on."""
+        raise NotImplementedError
+
     def _start_direct(self, *parts: Any) -> None:
         """Overridden where direct fetch is on."""
         raise NotImplementedError

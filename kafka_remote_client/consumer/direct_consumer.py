@@ -13,10 +13,11 @@ which are for the application.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_STORED, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.arguments import number, seconds
@@ -24,6 +25,7 @@ from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer, Reb
 from kafka_remote_client.consumer.call_gate import gated
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
 from kafka_remote_client.consumer.messages import key_of
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.tiered_consumer import TieredConsumer
 from kafka_remote_client.records import poll
 
@@ -72,6 +74,7 @@ class DirectConsumer(TieredConsumer):
             left = 0.0
             while True:
                 self._recheck()
+                self._decide_starts(_left(deadline) if left else 0.0)
                 self._gather_slice(left)
                 message = self._begin_slice() if self._gathered else None
                 if message is not None or self._ends(deadline):
@@ -133,6 +136,7 @@ class DirectConsumer(TieredConsumer):
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
             self._recheck()
+            self._decide_starts(_left(deadline))
             if self._flows.any_remote:
                 self._gather_both(num_messages)
             else:
@@ -142,6 +146,34 @@ class DirectConsumer(TieredConsumer):
             left = _patience(deadline)
             if self._flows.any_remote:
                 self._engine.wait(min(left, _WAKE_SECONDS))
+
+    def _decide_starts(self, seconds: float) -> None:
+        """Learns what is still asked about where partitions begin; waits for committed offsets, about ``seconds`` at most."""
+        undecided = self._flows.undecided
+        if not undecided or self._closing:
+            return
+        asked = [flow.bare for flow in undecided if flow.route is Route.AWAITS_COMMITTED]
+        for key, start in (self._commits.starts(asked, seconds) if asked else {}).items():
+            flow = self._flows.get(*key)
+            if flow is not None and start is None:
+                self._begin_inside(flow)
+            elif flow is not None and start is not None:
+                self._commits.adopt(flow)
+                self._routing.started_at(flow, self._start_of(start))
+        self._routing.decide()
+
+    def _start_of(self, committed: TopicPartition) -> TopicPartition:
+        """Where nothing is committed and the policy is "earliest", the beginning; else the broker path applies the policy."""
+        if committed.offset >= 0 or not self._behaviour.resets_to_earliest:
+            return committed
+        return TopicPartition(committed.topic, committed.partition, OFFSET_BEGINNING)
+
+    def _begin_inside(self, flow: PartitionFlow) -> None:
+        """The coordinator refuses to tell a committed offset: the inner consumer asks it as well, and tells the application."""
+        with suppress(KafkaException):  # increments are not for an eager group, which a refusal ends soon
+            super(AssignedConsumer, self).incremental_unassign([flow.bare])
+            super(AssignedConsumer, self).incremental_assign([TopicPartition(flow.topic, flow.partition, OFFSET_STORED)])
+            self._routing.begun_inside(flow)
 
     def _ends(self, deadline: Deadline | None) -> bool:
         """Whether a call that waits returns with what it has. Raises where it has no end but another thread closes."""
@@ -217,7 +249,7 @@ class DirectConsumer(TieredConsumer):
             reached = self._reached_in(batch)
         else:
             self._gathered = []
-            reached = self._reached() if batch else []
+            reached = self._reached(batch) if batch else []
         if self._tiers.unplaced:
             self._place(batch)
         if reached:
@@ -225,14 +257,14 @@ class DirectConsumer(TieredConsumer):
                 super(AssignedConsumer, self).store_offsets(offsets=reached)
         return batch
 
-    def _reached(self) -> list[TopicPartition]:
-        """Moves positions to where everything gathered is handed out; gives what is to be stored."""
+    def _reached(self, batch: list[Message]) -> list[TopicPartition]:
+        """Moves positions to where everything gathered, ``batch``, is handed out; gives what is to be stored."""
         flows, self._flows.advanced = self._flows.advanced, set()
         for flow in flows:
             flow.handed_out()
         stores = self._stores_offsets
         reached = [flow.stores(flow.handed) for flow in flows] if stores else []
-        for tp in super(AssignedConsumer, self).position(self._flows.by_broker):
+        for tp in super(AssignedConsumer, self).position(self._flows.delivered_in(batch)):
             known = self._flows.get(tp.topic, tp.partition)
             if known is not None and tp.offset >= 0:
                 known.stands_at(tp)
@@ -246,6 +278,10 @@ class DirectConsumer(TieredConsumer):
             self._note_handed_out(message)
         flows = {key: self._flows.get(*key) for key in map(key_of, batch)} if self._stores_offsets else {}
         return [flow.stores(flow.handed) for flow in flows.values() if flow is not None and flow.position >= 0]
+
+
+def _left(deadline: Deadline | None) -> float:
+    return math.inf if deadline is None else deadline.remaining()
 
 
 def _patience(deadline: Deadline | None) -> float:

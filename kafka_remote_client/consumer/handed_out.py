@@ -36,8 +36,9 @@ class HandedOut(MessageSlice):
         super().__init__()
         self._store = store
         self._of_one_partition = True
-        self._looked_at = 0
+        self._looked_at = self._stored_at = 0
         self._lasts: dict[tuple[str, int], Message] = {}
+        self._unstored: dict[tuple[str, int], Message] = {}
         self._ends: dict[tuple[str, int], int] | None = None
         self.unfollowed: set[tuple[str, int]] = set()
         """Partitions of which the last message handed out was a record, since :meth:`follow`."""
@@ -75,17 +76,39 @@ class HandedOut(MessageSlice):
         """Stores the offsets of the last records. False when they were stored before."""
         with self._lock:
             taken = self.taken
-            if taken == self._looked_at:
+            if taken == self._stored_at:
                 return False
-            lasts = self._last_of_each(self.messages[self._looked_at : taken])
-            self._looked_at = taken
-            self._lasts |= lasts
+            self._look(taken)
+            self._stored_at = taken
+            unstored, self._unstored = self._unstored, {}
             if self._store is not None:
-                for last in lasts.values():
+                for last in unstored.values():
                     # Its partition was lost meanwhile, and lost partitions store nothing; or the consumer was dropped.
                     with suppress(KafkaException, RuntimeError):
                         self._store(last)
             return True
+
+    def stand(self, key: tuple[str, int]) -> tuple[Message | None, bool]:
+        """The record of a partition handed out last from this slice, and whether the position is the offset after it.
+
+        It is while another one waits, or nobody asked for more. Stores nothing.
+
+        Cheap enough to be asked after each record: no message is looked at twice.
+        """
+        with self._lock:
+            taken = self.taken
+            if taken != self._looked_at:
+                self._look(taken)
+            if self._ends is None:
+                self._ends = {key_of(message): at for at, message in enumerate(self.messages, 1) if message.error() is None}
+            return self._lasts.get(key), key in self.unfollowed or self._ends.get(key, 0) > taken
+
+    def _look(self, taken: int) -> None:
+        """Notes the last record of each partition of what was handed out since the last look."""
+        lasts = self._last_of_each(self.messages[self._looked_at : taken])
+        self._looked_at = taken
+        self._lasts |= lasts
+        self._unstored |= lasts
 
     def _last_of_each(self, handed: list[Message]) -> dict[tuple[str, int], Message]:
         """The last record of each partition in ``handed``. Nobody asked for more of it yet, unless its end was told."""
@@ -118,7 +141,7 @@ class HandedOut(MessageSlice):
         self.store()
         with self._lock:
             lasts, self._lasts = list(self._lasts.values()), {}
-            self._looked_at = 0
+            self._looked_at = self._stored_at = 0
             self._ends = None
             self.begin([])
         return lasts, waiting

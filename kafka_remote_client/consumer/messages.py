@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 
-__all__ = ["epoch_of", "key_of", "offset_of"]
+__all__ = ["epoch_of", "key_of", "nothing_committed", "offset_of"]
 
 
 def key_of(message: Message) -> tuple[str, int]:
@@ -25,3 +25,9 @@ def offset_of(message: Message) -> int:
 def epoch_of(leader_epoch: int | None) -> int:
     """A leader epoch, UNKNOWN_EPOCH where there is none."""
     return UNKNOWN_EPOCH if leader_epoch is None else leader_epoch
+
+
+def nothing_committed(topic: str, partition: int) -> Message:
+    """What librdkafka says at the start of a partition where ``auto.offset.reset`` is "error"; after a seek it says less."""
+    text = "no previously committed offset available: Local: No offset stored"
+    return Message(topic=topic, partition=partition, error=KafkaError(KafkaError._AUTO_OFFSET_RESET, text))

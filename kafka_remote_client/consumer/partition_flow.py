@@ -1,8 +1,11 @@
 """One assigned partition as the consumer sees it: which path feeds it, what was handed out, and what comes next.
 
 A flow on the REMOTE route owns a reader and keeps the inner consumer's partition paused; on the BROKER route the inner consumer
-delivers. A record is first *gathered* from either tier and then *handed out*: stored and position speak of the second, and what
-was gathered and not handed out can be taken back.
+delivers. Before either, a flow may wait for the answer that decides its route. Nothing is delivered until then, and the inner
+consumer's partition is paused. :data:`ROUTES` has every change of a route.
+
+A record is first *gathered* from either tier and then *handed out*: stored and position speak of the second, and what was
+gathered and not handed out can be taken back.
 
 ======================  ================================================================================================
 ``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route where the
@@ -20,31 +23,61 @@ was gathered and not handed out can be taken back.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from enum import Enum, auto
+from types import MappingProxyType
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage
-from kafka_remote_client.consumer.messages import epoch_of
+from kafka_remote_client.consumer.messages import epoch_of, offset_of
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 
-__all__ = ["PartitionFlow", "Route", "topic_partition"]
+__all__ = ["ROUTES", "IllegalRouteError", "PartitionFlow", "Route", "topic_partition"]
 
 _LONGEST_BACKOFF_SECONDS = 15.0
 """With the breaker's ten seconds this is less than the thirty within which a store that is well is read again."""
 
 
 class Route(Enum):
-    """Who delivers a partition's next record."""
+    """Who delivers a partition's next record, or what is asked to decide it."""
 
+    AWAITS_COMMITTED = auto()
+    """The partition begins at its committed offset, and the group's coordinator is asked for it."""
+    AWAITS_BOUNDS = auto()
+    """The next offset is known, and where the tiers begin and end is asked."""
     BROKER = auto()
     REMOTE = auto()
 
+    @property
+    def decided(self) -> bool:
+        """Whether it is known who delivers."""
+        return self in _TIERS
+
+
+ROUTES: Mapping[Route, frozenset[Route]] = MappingProxyType(
+    {
+        # the committed offset came; it may be known not to lie in the tier, or the application seeks
+        Route.AWAITS_COMMITTED: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
+        # the bounds came, or did not in time: then the broker delivers; a seek asks anew
+        Route.AWAITS_BOUNDS: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
+        # a seek, or a look at a partition that fell behind the local log
+        Route.BROKER: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
+        # a seek, the end of the tier or a failure
+        Route.REMOTE: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
+    }
+)
+"""The routes that may follow each one. Only a partition that was just assigned awaits its committed offset."""
 
 _TIERS = {Route.BROKER: Tier.BROKER, Route.REMOTE: Tier.REMOTE}
+
+
+class IllegalRouteError(RuntimeError):
+    """A change of a route that has no place in :data:`ROUTES`: a defect of this package."""
 
 
 def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) -> TopicPartition:
@@ -77,6 +110,10 @@ class PartitionFlow:
         self._inner_position = OFFSET_INVALID
         self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.BROKER
+        self.decide_by = math.inf
+        """When the broker delivers though the tiers' bounds are unknown, on the monotonic clock."""
+        self.unknown_until = 0.0
+        """While the bounds are not asked for a seek, because nobody could tell them a moment ago."""
         self.paused = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
@@ -86,6 +123,8 @@ class PartitionFlow:
         """What was found damaged in the tier and has not been got past since."""
         self.halted = False
         """Whether it is damaged at the broker too, so that nothing is delivered."""
+        self.nothing_committed = False
+        """Whether ``auto.offset.reset`` decides where it begins, and nothing has come of it yet."""
         self.offsets = PartitionOffsets()
         self.recheck_at = 0.0
         self.failures = 0
@@ -120,16 +159,18 @@ class PartitionFlow:
 
     @property
     def inner_start(self) -> TopicPartition:
-        """Where the inner consumer is assigned the partition.
+        """Where the inner consumer is assigned the partition, or sought to.
 
-        One that lies in the tier is parked at the high watermark: it is paused a moment later, and until then librdkafka would
-        already ask the broker for a page of the tier. The place is a number, because a logical offset is looked up in the
-        background and would overtake a later seek.
+        One that it does not deliver yet is paused before that, so it asks the broker for nothing. The place is a number: a
+        logical offset is looked up in the background and would overtake a later seek.
         """
-        if not self.below_local:
-            return self.here
-        self.moved = True
-        return TopicPartition(self.topic, self.partition, self.offsets.high_watermark)
+        if self.route.decided and self.below_local:
+            self.moved = True
+            return TopicPartition(self.topic, self.partition, self.offsets.high_watermark)
+        if not self.route.decided and self.next_offset < 0:
+            self.moved = True
+            return TopicPartition(self.topic, self.partition, 0)
+        return self.here
 
     def learn(self, offsets: PartitionOffsets) -> None:
         """Takes the tiers' bounds; "the beginning" becomes the log's start."""
@@ -154,11 +195,19 @@ class PartitionFlow:
         known = self.offsets.high_watermark != UNKNOWN_OFFSET
         return known and 0 <= self.next_offset < self.offsets.earliest_local
 
+    @property
+    def held(self) -> bool:
+        """Whether the inner consumer is not to fetch: the tier delivers, or who does is not decided."""
+        return not self.route.decided or self.below_local
+
     def goes_by(self, route: Route) -> None:
-        """Takes a route: its tier delivers from the next offset on."""
+        """Takes a route: its tier delivers from the next offset on. Raises IllegalRouteError for one that is not in ROUTES."""
+        if route not in ROUTES[self.route]:
+            raise IllegalRouteError(f"{self.topic}-{self.partition}: {self.route.name} to {route.name}")
         self.route = route
         self._inner_position = OFFSET_INVALID
-        self.tiers.begin(self.key, _TIERS[route], self._first_offset)
+        if route.decided:
+            self.tiers.begin(self.key, _TIERS[route], self._first_offset)
 
     @property
     def _first_offset(self) -> int | None:
@@ -177,8 +226,9 @@ class PartitionFlow:
         self.reached = self.position = OFFSET_INVALID
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.tiers.leave(self.key)
-        self.goes_by(Route.BROKER)
-        self.moved = self.halted = False
+        self.goes_by(target.route)
+        self.decide_by, self.unknown_until = target.decide_by, target.unknown_until
+        self.moved, self.halted, self.nothing_committed = target.moved, False, False
         self.damage = None
 
     def detach(self) -> None:
@@ -262,6 +312,10 @@ class PartitionFlow:
             return False
         self.stands_at(place)
         return True
+
+    def handed_out_to(self, last: Message) -> None:
+        """Records up to ``last`` were given to the application."""
+        self.position, self.position_epoch = offset_of(last) + 1, epoch_of(last.leader_epoch())
 
     def stores(self, place: TopicPartition) -> TopicPartition:
         """Takes ``place`` for what is stored; gives what the inner consumer stores for it: this, or that nothing is stored."""

@@ -14,21 +14,23 @@ from collections.abc import Callable
 from functools import partial
 
 import attrs
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.consumer.arguments import is_stored
 from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
+from kafka_remote_client.consumer.messages import epoch_of, nothing_committed
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.topic_filter import TopicFilter
-from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.fallback import Fallback, FallbackLog
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.remote_reader import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets
 
 __all__ = ["TURNED_OFF", "InnerConsumer", "Routing"]
 
@@ -83,55 +85,128 @@ class Routing:
         self.on = True
         """Whether anything may be read directly. Any thread may change it; see :meth:`switched`."""
 
-    def learn_offsets(self, flows: list[PartitionFlow]) -> None:
-        """Asks where the tiers of newly assigned or sought partitions begin and end, all within one location time-out.
+    def begin(self, flows: list[PartitionFlow], *, assigned: bool) -> None:
+        """Decides who delivers newly assigned or sought partitions, or asks in the background where that is not known.
 
-        Those that nobody can tell of start on the broker path and are looked at again soon; those of topics that may not be
-        read directly stay there.
+        Waits for nobody. Known bounds serve; they may have moved, so a partition on the broker path is looked at again soon.
+        Topics that may not be read directly and the log's end are the broker's. Only an ``assigned`` partition can begin at its
+        committed offset, which the owner asks for: :meth:`started_at`.
         """
-        asked = [flow for flow in flows if self.on and flow.may_be_tiered and self._topics.allows(flow.topic)]
-        deadline = Deadline(self._clock, self._config.location_timeout_ms / 1000)
-        answers = self._engine.offsets([flow.key for flow in asked], deadline) if asked else {}
-        for flow in asked:
-            answer = answers[flow.key]
-            if isinstance(answer, DirectFetchError):
+        now = self._clock.monotonic()
+        asked = []
+        for flow in flows:
+            flow.recheck_at = now + self._config.fallback_backoff_ms / 1000
+            if not (self.on and self._topics.allows(flow.topic)):
+                continue
+            if assigned and is_stored(flow.here):
+                flow.route = Route.AWAITS_COMMITTED
+            elif flow.may_be_tiered and self._awaits_bounds(flow, now):
+                asked.append(flow.key)
+        self._engine.watch.ask(asked)
+
+    def _awaits_bounds(self, flow: PartitionFlow, now: float) -> bool:
+        """Whether to ask for the tiers' bounds: they are unknown, or may have moved. Takes the route in the first case."""
+        if flow.offsets.high_watermark != UNKNOWN_OFFSET:
+            flow.learn(flow.offsets)
+            flow.recheck_at = 0.0
+            return not flow.below_local
+        if now < flow.unknown_until:
+            return False
+        flow.goes_by(Route.AWAITS_BOUNDS)
+        flow.decide_by = now + self._config.location_timeout_ms / 1000
+        return True
+
+    def started_at(self, flow: PartitionFlow, start: TopicPartition) -> None:
+        """The committed offset of a partition came, or what stands in for it where none is."""
+        flow.next_offset, flow.leader_epoch = start.offset, epoch_of(start.leader_epoch)
+        flow.nothing_committed = start.offset == OFFSET_INVALID
+        if self.on and flow.may_be_tiered and self._awaits_bounds(flow, self._clock.monotonic()):
+            self._engine.watch.ask([flow.key])
+        if flow.route is Route.AWAITS_BOUNDS:
+            self._flows.reroute()
+        else:
+            self._decided(flow)
+
+    def begun_inside(self, flow: PartitionFlow) -> None:
+        """The inner consumer was assigned the partition at its committed offset, and finds that out itself."""
+        flow.goes_by(Route.BROKER)
+        flow.moved = False
+        self._flows.parked.discard(flow.key)
+        if not flow.paused:
+            self._inner.resume([flow.bare])
+        self._flows.reroute()
+
+    def decide(self) -> None:
+        """Takes the routes of partitions whose bounds came. Where they did not within the location time-out, the broker's."""
+        now = self._clock.monotonic()
+        for flow in self._flows.undecided:
+            if flow.route is not Route.AWAITS_BOUNDS:
+                continue
+            answer = self._engine.watch.answer(flow.key)
+            if answer is None and self.on:
+                if now < flow.decide_by:
+                    continue
+                answer = LocationError("the bounds of its tiers did not come within fetch.remote.location.timeout.ms")
+            soon = now + self._config.fallback_backoff_ms / 1000
+            if isinstance(answer, PartitionOffsets):
+                flow.learn(answer)
+            elif answer is not None:
+                flow.unknown_until = soon
                 self._metrics.error(answer.cause)
                 self._fell_back(Fallback(answer.cause, answer, *flow.key, flow.next_offset))
-            else:
-                flow.learn(answer)
-        soon = self._clock.monotonic() + self._config.fallback_backoff_ms / 1000
-        for flow in flows:
             flow.recheck_at = soon
+            self._decided(flow)
+
+    def _decided(self, flow: PartitionFlow) -> None:
+        """Who delivers is known, as far as it can be."""
+        if flow.below_local and self.on:
+            self.go_remote(flow)
+        else:
+            self._leave(flow)
 
     def assign(self, inner_assign: Callable[[list[TopicPartition]], None], flows: list[PartitionFlow]) -> None:
         """Has the inner consumer assigned partitions by ``inner_assign``, each where it is to begin.
 
+        Those that it is not to fetch are paused before that. Paused a moment later, librdkafka may already wait for a page of
+        one of them, up to ``fetch.wait.max.ms``, and other partitions of that broker wait with it.
+
         One whose place is looked up is resumed before that: a resume meanwhile would make librdkafka look it up once more, and
         the records between the two places would never come.
         """
-        looked_up = [flow for flow in flows if flow.next_offset < 0 and self._flows.is_only_parked(flow.key)]
-        partitions = [flow.bare for flow in looked_up]
-        if partitions:
-            self._inner.resume(partitions)
+        looked_up = [
+            flow.bare for flow in flows if not flow.held and flow.next_offset < 0 and self._flows.is_only_parked(flow.key)
+        ]
+        held = [flow.bare for flow in flows if flow.held and not self._flows.is_paused(flow.key)]
+        if looked_up:
+            self._inner.resume(looked_up)
+        if held:
+            self._inner.position(held)  # librdkafka pauses only partitions that it has heard of, and hears of them by this
+            self._inner.pause(held)
         try:
             inner_assign([flow.inner_start for flow in flows])
         except KafkaException:
-            if partitions:
-                self._inner.pause(partitions)
+            if looked_up:
+                self._inner.pause(looked_up)
+            if held:
+                self._inner.resume(held)
             raise
-        self._flows.parked.difference_update(flow.key for flow in looked_up)
+        self._flows.parked.difference_update((tp.topic, tp.partition) for tp in looked_up)
 
     def adopt(self, flow: PartitionFlow) -> None:
-        """Takes up a partition that was just assigned: to the tier where it lies there, else the inner consumer runs."""
+        """Takes up a partition that was just assigned: to the tier where it lies there, else the inner consumer runs.
+
+        One whose route is not decided waits for :meth:`started_at` and :meth:`decide`.
+        """
         self._flows.add(flow)
-        if flow.below_local:
+        if not flow.route.decided:
+            self._flows.parked.add(flow.key)
+        elif flow.below_local:
             self.go_remote(flow)
-            return
-        flow.goes_by(Route.BROKER)
-        if flow.key in self._flows.parked:
+        elif self._flows.is_only_parked(flow.key):
+            self.go_broker(flow)
+        else:
+            flow.goes_by(Route.BROKER)
             self._flows.parked.discard(flow.key)
-            if not flow.paused:
-                self._inner.resume([flow.bare])
 
     def go_remote(self, flow: PartitionFlow) -> None:
         """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
@@ -165,10 +240,11 @@ class Routing:
         self._flows.reroute()
         partition = flow.here
         try:
-            # The first seek keeps the resumed fetcher from asking for one page at the old place, which may be a remote read.
-            self._inner.seek(partition)
-            self._inner.resume([partition])
-            self._inner.seek(partition)
+            # The first seek keeps the resumed fetcher from asking for one page at the old place, which may be a remote read. It
+            # is not to a logical offset: the resume would have that looked up once more, half a second later.
+            if partition.offset >= 0:
+                self._inner.seek(partition)
+            self.resume_inner(flow)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
                 raise
@@ -210,6 +286,20 @@ class Routing:
         else:
             flow.moved = False
 
+    def resume_inner(self, flow: PartitionFlow) -> None:
+        """Has the inner consumer fetch from the flow's next offset on, now.
+
+        librdkafka wakes a broker's thread as a partition becomes active. A resume is no such change, nor is a seek to offset 0;
+        the thread then sleeps up to a second, or until the fetch under way ends (``fetch.wait.max.ms``). A seek to offset 1 is.
+
+        References: ``rd_kafka_toppar_set_fetch_state``, ``rd_kafka_toppar_seek``.
+        """
+        place = flow.here
+        self._inner.resume([place])
+        if place.offset == 0 and flow.offsets.high_watermark not in (0, 1):  # at the log's end it would wait for a record
+            self._inner.seek(TopicPartition(flow.topic, flow.partition, 1))
+        self._inner.seek(place)
+
     def switched(self, take_back: Callable[[PartitionFlow], None]) -> None:
         """Direct fetch was turned off, or on: partitions go over to the broker, or are looked at again.
 
@@ -241,6 +331,11 @@ class Routing:
         error = message.error()
         if flow.halted:
             return None
+        if flow.nothing_committed and flow.route is Route.BROKER:
+            flow.nothing_committed = False
+            self._flows.reroute()
+            if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                return nothing_committed(*flow.key)
         if flow.route is Route.BROKER and not flow.moved:
             if flow.damage is None or (error is not None and not is_damage(error)):
                 return message

@@ -1,22 +1,46 @@
-"""What ``stats_cb`` is told: librdkafka's statistics, and under one more key the metrics of direct fetch.
+"""What ``stats_cb`` is told: librdkafka's statistics, completed for direct reads, and under one more key their metrics.
 
-References: librdkafka's STATISTICS.md, docs/metrics.md.
+While a partition is read directly librdkafka fetches nothing of it, so it knows no end of the log and no lag. What we know of
+these is told in their place, under librdkafka's definitions:
+
+=======================  =======================================================================================================
+``hi_offset``            the high watermark, as the last location or look-up told it
+``ls_offset``            the last stable offset, as the last location told it
+``lo_offset``            the log's start
+``app_offset``           the offset after the last record that the application got
+``consumer_lag_stored``  the end of the log (``ls_offset`` under read_committed, else ``hi_offset``) less ``stored_offset``
+``consumer_lag``         the end of the log less ``committed_offset``, or the committed offset that the partition began at
+=======================  =======================================================================================================
+
+``stored_offset`` and ``committed_offset`` are librdkafka's own.
+
+References: librdkafka's STATISTICS.md and ``rd_kafka_stats_emit_toppar``, docs/metrics.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 from weakref import ref
 
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.metrics import HasMetrics
+from kafka_remote_client.model import IsolationLevel
 
-__all__ = ["STATISTICS_KEY", "with_metrics_in_statistics"]
+__all__ = ["STATISTICS_KEY", "HasStatistics", "complete_statistics", "with_metrics_in_statistics"]
 
 STATISTICS_KEY = "remote_fetch"
 
 
-def with_metrics_in_statistics(settings: Mapping[str, object], consumer: HasMetrics) -> dict[str, object]:
+class HasStatistics(HasMetrics, Protocol):
+    """A consumer: it has metrics, and knows what librdkafka's statistics do not."""
+
+    def _complete_statistics(self, statistics: dict[str, Any]) -> None:
+        """Puts what is known of partitions that are read directly into librdkafka's statistics."""
+
+
+def with_metrics_in_statistics(settings: Mapping[str, object], consumer: HasStatistics) -> dict[str, object]:
     """A consumer's settings, in which ``stats_cb``, where there is one, gets JSON with its metrics under ``remote_fetch``.
 
     The consumer is not held: an application that drops it unclosed gets rid of it.
@@ -30,7 +54,28 @@ def with_metrics_in_statistics(settings: Mapping[str, object], consumer: HasMetr
     def with_metrics(statistics: str) -> object:
         told, alive = json.loads(statistics), weakly()
         if alive is not None:
+            alive._complete_statistics(told)  # noqa: SLF001 - no call of the application's
             told[STATISTICS_KEY] = alive.metrics()
         return callback(json.dumps(told))
 
     return {**settings, "stats_cb": with_metrics}
+
+
+def complete_statistics(statistics: dict[str, Any], flows: Iterable[PartitionFlow], isolation_level: IsolationLevel) -> None:
+    """Completes the entries of partitions that are read directly. See the module."""
+    topics = statistics.get("topics", {})
+    for flow in flows:
+        entry = topics.get(flow.topic, {}).get("partitions", {}).get(str(flow.partition))
+        if entry is None or flow.route is not Route.REMOTE:
+            continue
+        bounds = flow.bounds
+        known = {"hi_offset": bounds.high_watermark, "ls_offset": bounds.last_stable, "lo_offset": bounds.log_start}
+        entry.update({name: offset for name, offset in known.items() if offset >= 0})
+        entry["app_offset"] = flow.position
+        end = entry["ls_offset" if isolation_level is IsolationLevel.READ_COMMITTED else "hi_offset"]
+        entry["consumer_lag_stored"] = _lag(end, entry["stored_offset"])
+        entry["consumer_lag"] = _lag(end, max(entry["committed_offset"], flow.floor))
+
+
+def _lag(end: int, place: int) -> int:
+    return end - place if 0 <= place <= end else -1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
+from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 
 __all__ = ["SubscriptionState"]
@@ -30,6 +31,7 @@ class SubscriptionState:
         self._any_remote = False
         self._by_broker: list[TopicPartition] = []
         self._redirected = False
+        self._undecided: list[PartitionFlow] = []
         self._dealt = True
         self.parked: set[_Key] = set()
         self.advanced: set[PartitionFlow] = set()
@@ -79,6 +81,10 @@ class SubscriptionState:
             self.reroute()
         return flow
 
+    def is_paused(self, key: _Key) -> bool:
+        """Whether the partition is paused inside: by the application, or for a direct read."""
+        return key in self.parked or key in self._paused
+
     def is_only_parked(self, key: _Key) -> bool:
         """Whether nothing but a direct read keeps the partition paused inside, assigned or not."""
         return key in self.parked and key not in self._paused
@@ -89,17 +95,27 @@ class SubscriptionState:
 
     def _deal(self) -> None:
         flows = self._flows.values()
-        self._any_remote = any(flow.route is Route.REMOTE and not flow.paused for flow in flows)
-        self._redirected = any(flow.moved or flow.damage or flow.route is Route.REMOTE for flow in flows)
+        self._any_remote = any(flow.route is not Route.BROKER and not flow.paused for flow in flows)
+        self._redirected = any(
+            flow.moved or flow.damage or flow.nothing_committed or flow.route is not Route.BROKER for flow in flows
+        )
+        self._undecided = [flow for flow in flows if not flow.route.decided]
         self._by_broker = [flow.bare for flow in flows if flow.route is Route.BROKER and not flow.moved]
         self._dealt = True
 
     @property
     def any_remote(self) -> bool:
-        """Whether the next record of some partition comes from the tier."""
+        """Whether the next record of some partition comes from the tier, or may."""
         if not self._dealt:
             self._deal()
         return self._any_remote
+
+    @property
+    def undecided(self) -> list[PartitionFlow]:
+        """The partitions of which it is not decided who delivers; not to be changed."""
+        if not self._dealt:
+            self._deal()
+        return self._undecided
 
     @property
     def redirected(self) -> bool:
@@ -114,6 +130,17 @@ class SubscriptionState:
         if not self._dealt:
             self._deal()
         return self._by_broker
+
+    def delivered_in(self, batch: Sequence[Message]) -> list[TopicPartition]:
+        """Partitions that the inner consumer delivers, at least those with a message in ``batch``; not to be changed.
+
+        Looks at the messages or at the partitions, whichever are fewer.
+        """
+        by_broker = self.by_broker
+        if len(batch) >= len(by_broker):
+            return by_broker
+        flows = [self._flows.get(key) for key in set(map(key_of, batch))]
+        return [flow.bare for flow in flows if flow is not None and flow.route is Route.BROKER and not flow.moved]
 
     def announce(self, flow: PartitionFlow) -> None:
         """The flow has something to take. Any thread may say so."""

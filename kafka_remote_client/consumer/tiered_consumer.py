@@ -15,6 +15,7 @@ from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
 from kafka_remote_client.consumer.messages import key_of, offset_of
 from kafka_remote_client.consumer.partition_metrics import partition_metrics
 from kafka_remote_client.consumer.progress import ProgressCallback, ProgressReports
+from kafka_remote_client.consumer.statistics import complete_statistics
 from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["TieredConsumer"]
@@ -33,6 +34,9 @@ class TieredConsumer(AssignedConsumer):
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         return super().metrics() | partition_metrics(self._flows)
+
+    def _complete_statistics(self, statistics: dict[str, Any]) -> None:
+        complete_statistics(statistics, self._flows, self._behaviour.isolation_level)
 
     def tier(self, message: Message) -> Tier | None:
         offset = message.offset()

@@ -34,7 +34,8 @@ def locate(
     reader, offset, offsets = task.reader, task.offset, task.reader.offsets
     try:
         if offset < 0 or (reader.stop_at_local and offset >= offsets.earliest_local):
-            offsets = source.offsets(reader.topic, reader.partition, deadline)
+            asked = source.offsets(reader.topic, reader.partition, deadline)
+            offsets = attrs.evolve(asked, last_stable=offsets.last_stable)  # which only a grant tells
             offset = offset if offset >= 0 else offsets.log_start
         answer = _ask(source, task, offset, offsets, window, deadline)
         if isinstance(answer, SegmentLocation):

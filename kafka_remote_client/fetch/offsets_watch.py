@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
@@ -34,14 +35,27 @@ class OffsetsWatch:
 
     def offsets(self, topic: str, partition: int) -> PartitionOffsets | DirectFetchError | None:
         """The answer to an earlier question or why there is none, or ``None`` after having asked."""
+        answer = self.answer((topic, partition))
+        if answer is None:
+            self.ask([(topic, partition)])
+        return answer
+
+    def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Asks about partitions (topic, number) in one question. Answers to earlier ones are forgotten."""
         with self._changed:
-            answer = self._answers.pop((topic, partition), None)
-            if answer is None and not self._closed:
-                self._asked[topic, partition] = None
-                if self._thread is None:
-                    self._thread = start_thread("kafka-remote-offsets", self._run)
-                self._changed.notify()
-            return answer
+            if self._closed:
+                return
+            for key in partitions:
+                self._answers.pop(key, None)
+                self._asked[key] = None
+            if self._asked and self._thread is None:
+                self._thread = start_thread("kafka-remote-offsets", self._run)
+            self._changed.notify()
+
+    def answer(self, key: tuple[str, int]) -> PartitionOffsets | DirectFetchError | None:
+        """The answer to an earlier question, or why there is none; ``None`` while it is under way."""
+        with self._changed:
+            return self._answers.pop(key, None)
 
     def close(self, timeout: float) -> None:
         """Ends the thread; a question under way may outlive ``timeout`` seconds as a daemon."""

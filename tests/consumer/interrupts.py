@@ -169,9 +169,10 @@ def committing(cluster: EmbeddedCluster) -> str:
     return said
 
 
-def assigning(cluster: EmbeddedCluster) -> str:
+def asking_for_committed(cluster: EmbeddedCluster) -> str:
     consumer = nowhere(cluster)
-    said = interrupted(lambda: consumer.assign(HERE), "assign")
+    consumer.assign(HERE)
+    said = interrupted(lambda: consumer.poll(LONG), "starts")
     consumer.close()
     return said
 
@@ -183,7 +184,7 @@ CASES: dict[str, Case] = {
     "position() beside poll()": beside_another_thread,
     "close()": closing,
     "commit(asynchronous=False)": committing,
-    "assign()": assigning,
+    "poll() before the committed offset is known": asking_for_committed,
 }
 
 

@@ -19,6 +19,7 @@ from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
     by_poll,
+    decide,
     direct_settings,
     fallbacks,
     fill_topic,
@@ -176,6 +177,7 @@ def test_a_poll_never_sleeps_in_the_inner_consumer_while_a_partition_is_read_dir
 def test_an_inner_poll_sleeps_as_long_as_it_may_while_nothing_is_read_directly(
     consumer: SeamedConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    decide(consumer)
     consumer.seek(at(COUNT))
     monkeypatch.setattr(consumer._engine, "wait", lambda seconds: pytest.fail("there is nothing to wait for"))
     while (message := consumer.poll(PATIENCE_SECONDS)) is None or message.error() is None:
@@ -325,8 +327,8 @@ def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
         pass
 
     made: Any = Noted(direct_settings(cluster))
-    ask = made._engine.offsets
-    monkeypatch.setattr(made._engine, "offsets", lambda *asked: order.append("tiers") or ask(*asked))
+    ask = made._engine.watch.ask
+    monkeypatch.setattr(made._engine.watch, "ask", lambda asked: order.append("tiers") or ask(asked))
     made.assign([at(0), at(0, 1)])
     assert order == [(TOPIC, 0), "tiers"]
     made.close()

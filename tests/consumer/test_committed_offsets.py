@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_remote_client.consumer.arguments import is_stored
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from tests.support.locations import ManualClock
 
 KEY = ("t", 0)
 NOTHING = OFFSET_INVALID
@@ -29,10 +31,11 @@ class Inner:
     def __init__(self, committed: TopicPartition) -> None:
         self.is_committed = committed
         self.told: list[tuple[str, list[tuple[int, int]]]] = []
-        self.refuses = False
+        self.refuses: int | None = None
+        self.patience: list[float] = []
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        assert timeout > 0
+        self.patience.append(timeout)
         self._heed()
         return [self.is_committed for _ in partitions]
 
@@ -47,24 +50,28 @@ class Inner:
         self.told.append(("store", places(kwargs.get("offsets") or [])))
 
     def _heed(self) -> None:
-        if self.refuses:
-            raise KafkaException(KafkaError(KafkaError._STATE))
+        if self.refuses is not None:
+            raise KafkaException(KafkaError(self.refuses))
 
 
 class Rig:
     def __init__(self, *, committed: TopicPartition | None = None, stores: bool = True, commits: bool = True) -> None:
         self.inner = Inner(at(50) if committed is None else committed)
         self.flows = SubscriptionState()
+        self.clock = ManualClock()
         self.offsets = CommittedOffsets(
             InnerOffsets(self.inner.committed, self.inner.commit, self.inner.store_offsets),
             self.flows,
+            self.clock,
             stores=stores,
             commits=commits,
         )
 
     def begin(self, offset: int = OFFSET_STORED) -> PartitionFlow:
         """The partition is assigned, and what was told until then is forgotten."""
-        self.offsets.starts([at(offset)])
+        self.offsets.begin_anew([at(offset)])
+        if is_stored(at(offset)):
+            self.offsets.starts([at(offset)], 1.0)
         flow = PartitionFlow(*KEY, offset)
         self.flows.add(flow)
         self.offsets.adopt(flow)
@@ -87,12 +94,27 @@ def stored(offset: int, partition: int = 0) -> tuple[str, list[tuple[int, int]]]
     return "store", [(partition, offset)]
 
 
-def test_starts_are_asked_for_only_where_a_partition_begins_there() -> None:
+def test_a_silent_coordinator_is_asked_again_after_a_pause() -> None:
     rig = Rig()
-    assert rig.offsets.starts([at(7)]) == {}
-    assert rig.offsets.starts([at(OFFSET_INVALID)])[KEY].offset == 50
-    rig.inner.refuses = True
-    assert rig.offsets.starts([at(OFFSET_STORED)]) == {}
+    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.inner.refuses = KafkaError._TIMED_OUT
+    for _ in range(9):
+        assert rig.offsets.starts([at(OFFSET_STORED)], 0.0) == {}
+        assert rig.offsets.starts([at(OFFSET_STORED)], 0.0) == {}, "during the pause nobody is asked"
+        rig.clock.now += 1.0
+    assert rig.inner.patience == [0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25, 0.25, 0.25]
+    rig.inner.refuses = None
+    start = rig.offsets.starts([at(OFFSET_STORED)], 10.0)[KEY]
+    assert start is not None
+    assert start.offset == 50
+    assert rig.inner.patience[-1] == 1.0
+
+
+def test_a_coordinator_that_refuses_to_tell_is_no_start() -> None:
+    rig = Rig()
+    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.inner.refuses = KafkaError.GROUP_AUTHORIZATION_FAILED
+    assert rig.offsets.starts([at(OFFSET_STORED)], 1.0) == {KEY: None}
 
 
 def test_what_is_not_past_the_start_is_withheld() -> None:
@@ -196,7 +218,7 @@ def test_nothing_comes_back_of_a_partition_that_was_lost_meanwhile() -> None:
     rig = Rig()
     flow = rig.begin()
     rig.hand_out(10)
-    rig.inner.refuses = True
+    rig.inner.refuses = KafkaError._STATE
     rig.offsets.give_up([flow])
     assert rig.told() == []
 
@@ -207,6 +229,7 @@ def test_a_start_below_what_the_inner_consumer_may_know_is_committed_once_more(c
     flow = rig.begin()
     rig.hand_out(70)
     rig.offsets.forget(flow)
+    rig.flows.remove([KEY])
     rig.begin()
     assert rig.told() == ([("commit", [(0, 50)])] if commits else [])
     rig.begin()
@@ -232,27 +255,13 @@ def test_a_start_that_cannot_be_committed_once_more_is_a_start_all_the_same() ->
     rig.hand_out(70)
     rig.offsets.forget(flow)
     rig.inner.commit = _refused  # type: ignore[method-assign]  # the fake's own call
-    assert rig.offsets.starts([at(OFFSET_STORED)])[KEY].offset == 50
+    start = rig.offsets.starts([at(OFFSET_STORED)], 1.0)[KEY]
+    assert start is not None
+    assert start.offset == 50
 
 
 def _refused(*_: Any, **__: Any) -> None:
     raise KafkaException(KafkaError(KafkaError._STATE))
-
-
-@pytest.mark.parametrize(
-    ("commits", "again", "expected"),
-    [(True, OFFSET_STORED, [("commit", [(0, 11)])]), (True, 5, []), (False, OFFSET_STORED, [])],
-)
-def test_what_is_stored_is_committed_by_name_before_a_partition_is_taken_again(
-    commits: bool, again: int, expected: list[Any]
-) -> None:
-    rig = Rig(commits=commits)
-    rig.offsets.commit_taken_again([at(again)])
-    rig.begin()
-    rig.offsets.commit_taken_again([at(again)])
-    rig.hand_out(10)
-    rig.offsets.commit_taken_again([at(again)])
-    assert rig.told() == expected
 
 
 def test_the_application_stores_what_it_likes_where_it_is_not_withheld() -> None:
@@ -273,7 +282,7 @@ def test_storing_is_refused_while_it_is_automatic() -> None:
 @pytest.mark.parametrize("arguments", [{}, {"message": 5}, {"offsets": 5}, {"message": Message("t", 0, 5), "offsets": [at(3)]}])
 def test_arguments_that_are_none_are_the_inner_consumers_affair(arguments: dict[str, Any], stores: bool) -> None:
     rig = Rig(stores=stores)
-    rig.inner.refuses = True
+    rig.inner.refuses = KafkaError._STATE
     with pytest.raises(KafkaException) as raised:
         rig.offsets.store_offsets((), arguments)
     assert raised.value.args[0].code() == KafkaError._STATE
@@ -281,7 +290,7 @@ def test_arguments_that_are_none_are_the_inner_consumers_affair(arguments: dict[
 
 def test_an_error_among_messages_is_refused_by_the_inner_consumer() -> None:
     rig = Rig(stores=False)
-    rig.inner.refuses = True
+    rig.inner.refuses = KafkaError._STATE
     with pytest.raises(KafkaException):
         rig.offsets.store_offsets((Message("t", 0, 5, error=KafkaError(KafkaError._PARTITION_EOF)),), {})
 
@@ -303,7 +312,24 @@ def test_giving_up_a_partition_keeps_what_librdkafka_knows_to_be_committed() -> 
     rig.commit(offsets=[at(80)], asynchronous=False)
     rig.hand_out(54)
     rig.offsets.forget(flow)
+    rig.flows.remove([KEY])
     rig.inner.is_committed = at(70)  # by another member
     rig.told()
     rig.begin()
     assert rig.told() == [("commit", [(0, 70)])]
+
+
+def test_what_is_stored_is_committed_before_a_partition_taken_again_is_asked_for() -> None:
+    rig = Rig()
+    rig.begin()
+    rig.hand_out(70)
+    rig.offsets.begin_anew([at(OFFSET_STORED)], in_group=True)
+    rig.offsets.starts([at(OFFSET_STORED)], 1.0)
+    assert rig.told() == [], "a member of a group commits at a rebalance"
+    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.inner.refuses = KafkaError._TIMED_OUT
+    assert rig.offsets.starts([at(OFFSET_STORED)], 1.0) == {}
+    rig.inner.refuses = None
+    rig.clock.now += 1.0
+    rig.offsets.starts([at(OFFSET_STORED)], 1.0)
+    assert rig.told() == [("commit", [(0, 71)])]

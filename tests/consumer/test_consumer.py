@@ -19,6 +19,7 @@ from kafka_remote_client.metrics import METRICS
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
+    decide,
     direct_settings,
     fill_topic,
     from_store,
@@ -226,6 +227,7 @@ def test_new_credentials_are_those_of_connections_that_ask_for_locations_too(
 def test_cached_watermarks_of_a_partition_that_is_read_directly_are_known(cluster: EmbeddedCluster) -> None:
     with Consumer(direct_settings(cluster)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        decide(consumer)
         assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), cached=True) == (0, 200)
         assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), PATIENCE_SECONDS, True) == (0, 200)
         with pytest.raises(TypeError):

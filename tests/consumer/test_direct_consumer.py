@@ -586,3 +586,31 @@ def test_a_logical_place_is_sought_once_and_after_everything_else(
     consumer.seek(TopicPartition(TOPIC, 0, OFFSET_END))
     assert calls == ["resume", "seek"]
     calls.clear()
+
+
+def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = [fill_topic(cluster, f"local-{number}", 3) for number in range(4)]
+    asked: list[int] = []
+
+    def position(self: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        asked.append(len(partitions))
+        return confluent_kafka.Consumer.position(self, partitions)
+
+    with Consumer(direct_settings(cluster, enable_partition_eof=False)) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
+        take(consumer, 1, lambda one: one.consume(1, 0.1))
+        monkeypatch.setattr(Consumer, "position", position, raising=False)
+        take(consumer, 5, lambda one: one.consume(1, 0.1))
+        monkeypatch.undo()
+    assert set(asked) == {1}
+
+
+def test_position_after_each_record_leaves_the_slice_alone(cluster: EmbeddedCluster, consumer: Consumer) -> None:
+    consumer.assign([at(0)])
+    first = consumer.poll(PATIENCE_SECONDS)
+    assert first is not None
+    waiting = len(consumer._handed_out.waiting)
+    assert waiting > 0
+    assert offsets_of(consumer.position([at(0)])) == [1]
+    assert len(consumer._handed_out.waiting) == waiting
+    assert consumer._gathered == []

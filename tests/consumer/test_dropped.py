@@ -141,8 +141,11 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
     engine = consumer._engine
     monkeypatch.setattr(FetchEngine, "_next_task", choosing)
     assigned(consumer)
-    consumers.append(consumer)
-    del consumer
+    with engine.lock:  # no worker chooses a task before the consumer can be dropped
+        while not consumer._flows.any_remote:
+            consumer.poll(0.01)
+        consumers.append(consumer)
+        del consumer
     wait_until(lambda: is_closed(engine), "the engine to be closed")
     assert dropped_in[0].startswith("kafka-remote-fetch-")
     assert len(dropped_in) == 1

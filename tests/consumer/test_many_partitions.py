@@ -13,7 +13,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import Route
 from kafka_remote_client.shim.embedded import EmbeddedCluster
-from tests.support.embedded_topics import direct_settings, fallbacks, small_cluster
+from tests.support.embedded_topics import decide, direct_settings, fallbacks, small_cluster
 
 pytestmark = pytest.mark.embedded
 
@@ -44,6 +44,7 @@ def test_a_thousand_partitions_all_move_within_the_budget(cluster: EmbeddedClust
     seen: Counter[tuple[str, int]] = Counter()
     with Consumer(settings) as consumer:
         consumer.assign(assigned)
+        decide(consumer)
         assert {flow.route for flow in consumer._flows} == {Route.REMOTE}
         while len(seen) < len(assigned):
             assert not deadline.expired(), f"{len(seen)} of {len(assigned)} partitions moved"

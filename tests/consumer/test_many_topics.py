@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.consumer.partition_flow import Route
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.shim.embedded import EmbeddedCluster
@@ -23,6 +24,7 @@ from tests.support.embedded_topics import (
     small_cluster,
     take,
 )
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
 
@@ -63,9 +65,15 @@ def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedClust
     beside = [TopicPartition(topic, 0, 0) for topic in BESIDE]
     with Consumer(direct_settings(cluster, fetch_remote_location_timeout_ms=TIMEOUT_MS)) as consumer:
         consumer.assign([*beside, *(TopicPartition(topic, number, 0) for topic, number in TIERED)])
+        wait_until(lambda: _read_directly(consumer) == set(TIERED), "the routes to be decided", pause=0)
         first = asked.copy()
-        assert {flow.key for flow in consumer._flows if flow.below_local} == set(TIERED)
         take(consumer, len(TIERED))
         assert (from_broker(consumer), fallbacks(consumer)) == (0, {})
     assert first[ApiKey.METADATA] == 1
     assert first[ApiKey.LIST_OFFSETS] == 4
+
+
+def _read_directly(consumer: Any) -> set[tuple[str, int]]:
+    """The partitions whose route is the store. Routes are decided by calls that deliver."""
+    consumer.poll(0.01)
+    return {flow.key for flow in consumer._flows if flow.route is Route.REMOTE}

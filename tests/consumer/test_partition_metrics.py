@@ -10,7 +10,7 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.partition_metrics import partition_metrics
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.shim.embedded import EmbeddedCluster
-from tests.support.embedded_topics import direct_settings, fill_topic, read_to_ends, small_cluster, take, tiers
+from tests.support.embedded_topics import decide, direct_settings, fill_topic, read_to_ends, small_cluster, take, tiers
 
 TIER, LAG = "remote-fetch-partition-tier", "remote-fetch-partition-local-log-start-lag"
 BOUNDS = PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150)
@@ -49,6 +49,7 @@ class TestConsumer:
         with Consumer(direct_settings(cluster)) as consumer:
             assert consumer.metrics()[TIER] == {}
             consumer.assign([TopicPartition("orders", 0, 0)])
+            decide(consumer)
             assert consumer.metrics()[TIER] == {"orders-0": 1}
             assert consumer.metrics()[LAG] == {"orders-0": local_start}
             take(consumer, 20)

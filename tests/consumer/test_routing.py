@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
-from kafka_remote_client.clock import Deadline
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import ROUTES, IllegalRouteError, PartitionFlow, Route
 from kafka_remote_client.consumer.routing import InnerConsumer, Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, RemoteStorageTimeoutError
@@ -51,7 +60,8 @@ class FakeEngine:
     def __init__(self) -> None:
         self.readers: list[tuple[str, int, int, dict[str, Any]]] = []
         self.items: list[Any] = []
-        self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
+        self.asked: list[tuple[str, int]] = []
+        self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError | None] = {}
         self.watched: PartitionOffsets | DirectFetchError | None = None
         self.times_watched = 0
         self.watch = self
@@ -63,11 +73,15 @@ class FakeEngine:
             options["on_ready"]()
         return FakeReader(self.items)
 
-    def offsets(self, *asked: Any) -> Any:
-        if isinstance(asked[-1], Deadline):
-            return {key: self.answers.get(key, BOUNDS) for key in asked[0]}
+    def offsets(self, topic: str, partition: int) -> Any:
         self.times_watched += 1
         return self.watched
+
+    def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self.asked += partitions
+
+    def answer(self, key: tuple[str, int]) -> Any:
+        return self.answers.get(key, BOUNDS) if key in self.asked else None
 
 
 class Rig:
@@ -112,9 +126,20 @@ class Rig:
 
     def adopted(self, offset: int) -> PartitionFlow:
         flow = PartitionFlow("t", 0, offset)
-        self.routing.learn_offsets([flow])
-        self.routing.adopt(flow)
+        self.take_up(flow)
         return flow
+
+    def take_up(self, flow: PartitionFlow) -> None:
+        """The partition is assigned, and its bounds come."""
+        self.routing.begin([flow], assigned=False)
+        self.routing.assign(lambda starts: None, [flow])
+        self.routing.adopt(flow)
+        self.calls.clear()
+        self.routing.decide()
+
+    @property
+    def location_timeout(self) -> float:
+        return RemoteFetchConfig().location_timeout_ms / 1000
 
     @property
     def fallbacks(self) -> Any:
@@ -144,7 +169,9 @@ def test_what_lies_in_the_tier_is_paused_and_read_from_the_exact_offset(rig: Rig
 @pytest.mark.parametrize("offset", [100, 149, 1000, OFFSET_END, OFFSET_INVALID])
 def test_what_is_local_stays_with_the_inner_consumer(rig: Rig, offset: int) -> None:
     flow = rig.adopted(offset)
-    assert (flow.route, rig.calls, rig.engine.readers) == (Route.BROKER, [], [])
+    held = offset >= 0
+    assert (flow.route, rig.engine.readers) == (Route.BROKER, [])
+    assert rig.calls == ([("seek", offset), ("resume", offset), ("seek", offset)] if held else [])
     assert flow.inner_start.offset == offset
 
 
@@ -160,7 +187,8 @@ def taken_again(rig: Rig, offset: int, *, refused: bool = False) -> PartitionFlo
             raise KafkaException(KafkaError(KafkaError._CONFLICT))
 
     flow = PartitionFlow("t", 0, offset)
-    rig.routing.learn_offsets([flow])
+    flow.offsets = BOUNDS
+    rig.routing.begin([flow], assigned=False)
     rig.routing.assign(assign, [flow])
     rig.routing.adopt(flow)
     return flow
@@ -175,9 +203,9 @@ def test_what_is_to_be_looked_up_is_resumed_before_it_is_assigned(rig: Rig, offs
 
 
 def test_a_number_is_resumed_after_it_was_assigned(rig: Rig) -> None:
-    """Before, librdkafka would ask the broker for a page at the old place."""
+    """Before, librdkafka would ask the broker for a page at the old place; the seek wakes its thread."""
     taken_again(rig, 120)
-    assert rig.calls == [("assign", 120), ("resume", OFFSET_INVALID)]
+    assert rig.calls == [("assign", 120), ("seek", 120), ("resume", 120), ("seek", 120)]
 
 
 def test_what_the_application_has_paused_is_looked_up_while_it_is_paused(rig: Rig) -> None:
@@ -312,12 +340,11 @@ def test_what_was_paused_inside_runs_when_it_is_assigned_again_as_local(rig: Rig
     rig.adopted(20)
     rig.flows.remove([("t", 0)])
     rig.adopted(120)
-    assert rig.calls[-1][0] == "resume"
+    assert [name for name, _ in rig.calls] == ["seek", "resume", "seek"]
     rig.flows.remove([("t", 0)])
     rig.adopted(20)
     rig.flows.set_paused(("t", 0), True)
     rig.flows.remove([("t", 0)])
-    rig.calls.clear()
     rig.adopted(120)
     assert rig.calls == [], "the application paused it"
 
@@ -352,8 +379,7 @@ def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
     first = rig.adopted(20)
     rig.engine.items = [block(30)]
     second = PartitionFlow("t", 1, 30)
-    rig.routing.learn_offsets([second])
-    rig.routing.adopt(second)
+    rig.take_up(second)
     messages = rig.routing.take(10)
     assert messages is not None
     assert {message.partition() for message in messages} == {1}
@@ -416,6 +442,157 @@ def test_other_errors_of_the_inner_consumer_are_told_whoever_reads_the_partition
     error = Message(topic="t", partition=0, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     flow = rig.adopted(20)
     assert rig.routing.heeded(flow, error) is error
+
+
+def test_the_routes_that_may_follow_each_other_are_a_table(rig: Rig) -> None:
+    for before, after in product(Route, Route):
+        flow = PartitionFlow("t", 0, 20)
+        flow.route = before
+        if after in ROUTES[before]:
+            flow.goes_by(after)
+            assert flow.route is after
+        else:
+            with pytest.raises(IllegalRouteError, match="t-0"):
+                flow.goes_by(after)
+    assert not any(Route.AWAITS_COMMITTED in after for after in ROUTES.values())
+
+
+@pytest.mark.parametrize(("offset", "place"), [(20, 20), (OFFSET_BEGINNING, 0)])
+def test_nothing_is_fetched_or_read_before_the_bounds_are_known(rig: Rig, offset: int, place: int) -> None:
+    rig.engine.answers["t", 0] = None
+    flow = PartitionFlow("t", 0, offset)
+    rig.routing.begin([flow], assigned=False)
+    starts: list[TopicPartition] = []
+    rig.routing.assign(starts.extend, [flow])
+    rig.routing.adopt(flow)
+    rig.routing.decide()
+    assert (rig.calls, [tp.offset for tp in starts]) == ([("pause", OFFSET_INVALID)], [place])
+    assert (flow.route, rig.engine.readers, rig.flows.parked) == (Route.AWAITS_BOUNDS, [], {flow.key})
+    assert (rig.flows.any_remote, rig.flows.by_broker) == (True, [])
+    assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=20, value=b"")) is None
+    rig.engine.answers["t", 0] = BOUNDS
+    rig.routing.decide()
+    assert (flow.route, len(rig.engine.readers)) == (Route.REMOTE, 1)
+
+
+def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig) -> None:
+    rig.engine.answers["t", 0] = None
+    flow = rig.adopted(20)
+    rig.clock.now += rig.location_timeout - 0.1
+    rig.routing.decide()
+    assert flow.route is Route.AWAITS_BOUNDS
+    rig.clock.now += 0.2
+    rig.routing.decide()
+    assert (flow.route, flow.moved) == (Route.BROKER, False)
+    assert rig.calls == [("seek", 20), ("resume", 20), ("seek", 20)]
+
+
+def test_the_beginning_without_bounds_is_looked_up_by_librdkafka(rig: Rig) -> None:
+    rig.engine.answers["t", 0] = LocationError("nobody answers")
+    rig.adopted(OFFSET_BEGINNING)
+    assert rig.calls == [("resume", OFFSET_BEGINNING), ("seek", OFFSET_BEGINNING)]
+
+
+def test_bounds_that_nobody_told_a_moment_ago_are_not_waited_for(rig: Rig) -> None:
+    rig.engine.answers["t", 0] = LocationError("nobody answers")
+    flow = rig.adopted(20)
+    target = PartitionFlow("t", 0, 30)
+    target.unknown_until = flow.unknown_until
+    rig.routing.begin([target], assigned=False)
+    assert target.route is Route.BROKER
+    rig.clock.now += 60
+    rig.routing.begin([target], assigned=False)
+    assert target.route is Route.AWAITS_BOUNDS
+
+
+def rechecked(rig: Rig, seconds: float) -> None:
+    """Lets so much time pass as poll() and consume() see it: a tick at a time."""
+    for _ in range(round(seconds * 10)):
+        rig.clock.now += 0.1
+        rig.routing.recheck()
+
+
+def test_partition_whose_start_was_lost_is_assigned_again(rig: Rig) -> None:
+    flow = rig.adopted(20)
+    flow.stores(TopicPartition("t", 0, 20))
+    rig.refuse = [KafkaError._STATE] * 100
+    rig.routing.go_broker(flow)
+    rechecked(rig, 0.8)
+    assert "incremental_assign" not in {call for call, _ in rig.calls}, "a start may take a moment"
+    assert flow.moved
+    rechecked(rig, 0.5)
+    assert rig.calls[-4:] == [
+        ("resume", OFFSET_INVALID),
+        ("incremental_unassign", OFFSET_INVALID),
+        ("incremental_assign", 20),
+        ("store_offsets", 20),
+    ]
+    assert not flow.moved
+    assert flow.key not in rig.flows.parked
+
+
+def test_partition_that_cannot_be_assigned_again_is_tried_once_a_second(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    flow = rig.adopted(20)
+    rig.refuse, rig.refuses_to_assign = [KafkaError._STATE] * 1000, True
+    rig.routing.go_broker(flow)
+    rechecked(rig, 3.5)
+    assert [call for call, _ in rig.calls].count("incremental_unassign") == 3
+    assert flow.moved
+    assert caplog.text.count("assigning t-0 again failed") == 3
+    rig.refuses_to_assign = False
+    rechecked(rig, 1.2)
+    assert not flow.moved
+
+
+def test_a_partition_that_is_paused_or_switched_off_goes_to_the_broker(rig: Rig) -> None:
+    rig.engine.answers["t", 0] = None
+    flow = rig.adopted(20)
+    rig.flows.set_paused(flow.key, True)
+    rig.routing.on = False
+    rig.routing.decide()
+    assert (flow.route, flow.moved, rig.calls) == (Route.BROKER, True, [])
+
+
+def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig) -> None:
+    flow = PartitionFlow("t", 0, OFFSET_STORED)
+    rig.routing.begin([flow], assigned=True)
+    rig.routing.assign(lambda starts: None, [flow])
+    rig.routing.adopt(flow)
+    rig.routing.decide()
+    assert (flow.route, rig.engine.asked) == (Route.AWAITS_COMMITTED, [])
+    rig.routing.started_at(flow, TopicPartition("t", 0, 20, leader_epoch=3))
+    assert (flow.route, flow.here.offset, flow.leader_epoch) == (Route.AWAITS_BOUNDS, 20, 3)
+    rig.routing.decide()
+    assert (flow.route, rig.engine.readers[0][2]) == (Route.REMOTE, 20)
+
+
+def test_a_partition_without_a_committed_offset_is_the_brokers(rig: Rig) -> None:
+    flow = PartitionFlow("t", 0, OFFSET_STORED)
+    rig.routing.begin([flow], assigned=True)
+    rig.routing.assign(lambda starts: None, [flow])
+    rig.routing.adopt(flow)
+    rig.calls.clear()
+    rig.routing.started_at(flow, TopicPartition("t", 0, OFFSET_INVALID))
+    assert (flow.route, rig.calls) == (Route.BROKER, [("resume", OFFSET_INVALID), ("seek", OFFSET_INVALID)])
+
+
+@pytest.mark.parametrize(("end", "wakes"), [(0, False), (1, False), (2, True)])
+def test_offset_0_is_fetched_at_once(rig: Rig, end: int, wakes: bool) -> None:
+    """No seek to it, and no resume, wakes librdkafka's thread; at the log's end a fetch waits for a record."""
+    rig.engine.answers["t", 0] = PartitionOffsets(log_start=0, earliest_local=0, latest_tiered=-1, high_watermark=end)
+    rig.adopted(OFFSET_BEGINNING)
+    assert rig.calls == [("seek", 0), ("resume", 0), *([("seek", 1)] if wakes else []), ("seek", 0)]
+
+
+def test_a_refused_assignment_resumes_what_was_held_for_it(rig: Rig) -> None:
+    def refuse(_: list[TopicPartition]) -> None:
+        raise KafkaException(KafkaError(KafkaError._CONFLICT))
+
+    flow = PartitionFlow("t", 0, 20)
+    rig.routing.begin([flow], assigned=False)
+    with pytest.raises(KafkaException):
+        rig.routing.assign(refuse, [flow])
+    assert rig.calls == [("pause", OFFSET_INVALID), ("resume", OFFSET_INVALID)]
 
 
 def test_nothing_of_the_inner_consumer_counts_until_it_was_moved(rig: Rig) -> None:
@@ -484,42 +661,3 @@ def test_a_reader_begins_with_the_epoch_of_the_last_record(rig: Rig) -> None:
     rig.routing.go_remote(flow)
     _, _, offset, options = rig.engine.readers[-1]
     assert (offset, options["leader_epoch"]) == (30, 4)
-
-
-def rechecked(rig: Rig, seconds: float) -> None:
-    """Lets so much time pass as poll() and consume() see it: a tick at a time."""
-    for _ in range(round(seconds * 10)):
-        rig.clock.now += 0.1
-        rig.routing.recheck()
-
-
-def test_partition_whose_start_was_lost_is_assigned_again(rig: Rig) -> None:
-    flow = rig.adopted(20)
-    flow.stores(TopicPartition("t", 0, 20))
-    rig.refuse = [KafkaError._STATE] * 100
-    rig.routing.go_broker(flow)
-    rechecked(rig, 0.8)
-    assert "incremental_assign" not in {call for call, _ in rig.calls}, "a start may take a moment"
-    assert flow.moved
-    rechecked(rig, 0.5)
-    assert rig.calls[-4:] == [
-        ("resume", OFFSET_INVALID),
-        ("incremental_unassign", OFFSET_INVALID),
-        ("incremental_assign", 20),
-        ("store_offsets", 20),
-    ]
-    assert not flow.moved
-    assert flow.key not in rig.flows.parked
-
-
-def test_partition_that_cannot_be_assigned_again_is_tried_once_a_second(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    flow = rig.adopted(20)
-    rig.refuse, rig.refuses_to_assign = [KafkaError._STATE] * 1000, True
-    rig.routing.go_broker(flow)
-    rechecked(rig, 3.5)
-    assert [call for call, _ in rig.calls].count("incremental_unassign") == 3
-    assert flow.moved
-    assert caplog.text.count("assigning t-0 again failed") == 3
-    rig.refuses_to_assign = False
-    rechecked(rig, 1.2)
-    assert not flow.moved

@@ -12,9 +12,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.statistics import with_metrics_in_statistics
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.statistics import complete_statistics, with_metrics_in_statistics
 from kafka_remote_client.metrics import METRICS
-from tests.support.embedded_topics import direct_settings, fill_topic, plain_settings, small_cluster
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets
+from tests.support.embedded_topics import direct_settings, fill_topic, plain_settings, small_cluster, take
 from tests.support.waiting import wait_until
 
 
@@ -23,6 +25,9 @@ class Client:
 
     def metrics(self) -> dict[str, int]:
         return {"a": 1}
+
+    def _complete_statistics(self, statistics: dict[str, Any]) -> None:
+        """Knows no partition."""
 
 
 def test_the_metrics_stand_beside_what_librdkafka_tells_for_as_long_as_the_consumer_lives() -> None:
@@ -65,3 +70,63 @@ def test_an_application_is_told_both_at_once_and_a_plain_consumer_its_own(tmp_pa
     assert "remote_fetch" not in told["plain"][-1]
     assert told["direct"][-1]["remote_fetch"].keys() == METRICS.keys()
     assert told["plain"][-1].keys() <= told["direct"][-1].keys()
+
+
+PLACES = ("hi_offset", "ls_offset", "lo_offset", "app_offset", "consumer_lag", "consumer_lag_stored", "stored_offset")
+UNKNOWN = dict.fromkeys(PLACES, -1001) | {"consumer_lag": -1, "consumer_lag_stored": -1, "committed_offset": -1001}
+
+
+def completed(route: Route, level: IsolationLevel, bounds: PartitionOffsets, **told: int) -> dict[str, Any]:
+    flow = PartitionFlow("t", 0, 20)
+    flow.route, flow.offsets, flow.position, flow.floor = route, bounds, 30, 15
+    entry: dict[str, Any] = {**UNKNOWN, **told}
+    complete_statistics({"topics": {"t": {"partitions": {"0": entry}}}}, [flow, PartitionFlow("u", 0, 0)], level)
+    return entry
+
+
+BOUNDS = PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150, last_stable=140)
+
+
+@pytest.mark.parametrize(("level", "end"), [(IsolationLevel.READ_COMMITTED, 140), (IsolationLevel.READ_UNCOMMITTED, 150)])
+def test_offsets_and_lag_of_a_direct_read_are_known(level: IsolationLevel, end: int) -> None:
+    entry = completed(Route.REMOTE, level, BOUNDS, stored_offset=30)
+    assert [entry[name] for name in PLACES] == [150, 140, 10, 30, end - 15, end - 30, 30]
+    entry = completed(Route.REMOTE, level, BOUNDS, stored_offset=160, committed_offset=25)
+    assert [entry[name] for name in PLACES] == [150, 140, 10, 30, end - 25, -1, 160]
+
+
+def test_what_nobody_knows_of_a_direct_read_is_not_told() -> None:
+    entry = completed(Route.REMOTE, IsolationLevel.READ_COMMITTED, PartitionOffsets(), stored_offset=30)
+    assert [entry[name] for name in PLACES] == [-1001, -1001, -1001, 30, -1, -1, 30]
+
+
+def test_statistics_of_the_broker_path_are_librdkafkas() -> None:
+    assert completed(Route.BROKER, IsolationLevel.READ_COMMITTED, BOUNDS) == UNKNOWN
+
+
+@pytest.mark.embedded
+def test_a_direct_read_has_the_offsets_and_lag_of_a_plain_one(tmp_path: Path) -> None:
+    told: dict[str, dict[str, Any]] = {}
+    with small_cluster(tmp_path) as cluster:
+        fill_topic(cluster, "orders")
+        for name, kind, settings in (
+            ("plain", confluent_kafka.Consumer, plain_settings(cluster)),
+            ("direct", Consumer, direct_settings(cluster)),
+        ):
+            newest: list[dict[str, Any]] = []
+            every = {"stats_cb": lambda text, newest=newest: newest.append(json.loads(text)), "statistics.interval.ms": 50}
+            with kind({**settings, **every}) as consumer:
+                consumer.assign([TopicPartition("orders", 0, 0)])
+                take(consumer, 40, lambda one: one.consume(40, 0.1))
+                consumer.commit(asynchronous=False)
+                consumer.pause([TopicPartition("orders", 0)])
+
+                def entry(newest: list[dict[str, Any]] = newest, consumer: Any = consumer) -> dict[str, Any] | None:
+                    assert consumer.consume(1, 0.1) == []
+                    found = newest[-1]["topics"]["orders"]["partitions"]["0"] if newest else {}
+                    return found if found.get("committed_offset") == found.get("app_offset") == 40 else None
+
+                told[name] = wait_until(entry, f"the {name} consumer's statistics", seconds=60)
+    names = (*PLACES, "committed_offset")
+    assert {name: told["direct"][name] for name in names} == {name: told["plain"][name] for name in names}
+    assert told["direct"]["consumer_lag"] == 360

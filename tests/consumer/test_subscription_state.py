@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -38,6 +38,15 @@ def test_tells_routes_apart() -> None:
     assert not flows.any_remote
     assert flows.redirected, "the inner consumer stands elsewhere"
     assert [tp.partition for tp in flows.by_broker] == [0, 1]
+
+
+def test_delivered_partitions_are_those_of_a_small_batch() -> None:
+    flows, _ = state(Route.BROKER, Route.BROKER, Route.REMOTE, Route.BROKER)
+    of_second = [Message(topic="t", partition=1, offset=0)]
+    assert [tp.partition for tp in flows.delivered_in(of_second)] == [1]
+    assert [tp.partition for tp in flows.delivered_in([Message(topic="t", partition=2, offset=0)])] == []
+    assert [tp.partition for tp in flows.delivered_in([Message(topic="gone", partition=0, offset=0)])] == []
+    assert flows.delivered_in(of_second * 3) is flows.by_broker, "there are fewer partitions than messages"
 
 
 class Reader:

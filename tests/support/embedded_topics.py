@@ -17,12 +17,14 @@ from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.shim.embedded import EmbeddedCluster, EmbeddedRecord
 from tests.support.reading import UNHURRIED, by_poll
 from tests.support.reading import row as row_in_partition
+from tests.support.waiting import wait_until
 
 __all__ = [
     "PATIENCE_SECONDS",
     "Row",
     "by_consume",
     "by_poll",
+    "decide",
     "direct_settings",
     "fallbacks",
     "fill_topic",
@@ -105,6 +107,17 @@ def direct_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
         **UNHURRIED,
         **plain_settings(cluster, **more),
     }
+
+
+def decide(consumer: Consumer) -> None:
+    """Waits until it is known of all assigned partitions who delivers them; nothing is delivered."""
+
+    def decided() -> bool:
+        with consumer._gate:  # type: ignore[attr-defined]
+            consumer._decide_starts(0.0)  # type: ignore[attr-defined]
+            return not consumer._flows.undecided  # type: ignore[attr-defined]
+
+    wait_until(decided, "all routes", seconds=PATIENCE_SECONDS)
 
 
 def row(message: Message) -> Row:
