@@ -38,6 +38,8 @@ from tests.support.seaweedfs_server import SeaweedServer
 from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
 
 S3_SERVERS = {"minio": S3Server, "seaweedfs": SeaweedServer}
+ORDER_SEED = 1254
+"""One random order for all runs of a commit. Campaigns choose another: ``--randomly-seed=N``."""
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
@@ -65,7 +67,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--s3-server", choices=S3_SERVERS, default="minio", help="the S3 server of the tests")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config.option, "randomly_seed", None) == "default":  # absent with -p no:randomly
+        config.option.randomly_seed = ORDER_SEED
     config.addinivalue_line("markers", "fault(number, ...): is about these faults of tests/faults/registry.py")
     if RUN_VARIABLE not in os.environ:
         run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))

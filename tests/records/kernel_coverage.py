@@ -121,17 +121,7 @@ def run() -> bool:
         old.unlink()
     tests = sorted(str(path) for path in TESTS.glob("test_*.py") if path.name not in LONG)
     # in their order: which memory is kept for the next block depends on it
-    options = [
-        "-X",
-        "dev",
-        "-m",
-        "pytest",
-        "-p",
-        "tests.support.kernel_build",
-        "--randomly-dont-reorganize",
-        "-q",
-        "--no-header",
-    ]
+    options = ["-X", "dev", "-m", "pytest", "-p", "tests.support.kernel_build", "-p", "no:randomly", "-q", "--no-header"]
     outer = ("COV_", "COVERAGE_", "PYTEST_")  # the run that this one may be a test of
     environment = {key: value for key, value in os.environ.items() if not key.startswith(outer)}
     done = subprocess.run(
