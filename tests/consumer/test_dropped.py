@@ -16,6 +16,7 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import Consumer, DeserializingConsumer
 from kafka_remote_client.consumer import dropped
+from kafka_remote_client.consumer.partition_flow import Route
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster, take
@@ -142,8 +143,8 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
     monkeypatch.setattr(FetchEngine, "_next_task", choosing)
     assigned(consumer)
     with engine.lock:  # no worker chooses a task before the consumer can be dropped
-        while not consumer._flows.any_remote:
-            consumer.poll(0.01)
+        while not any(flow.route is Route.REMOTE for flow in consumer._flows):
+            consumer.poll(0)  # without waiting, which would release the lock
         consumers.append(consumer)
         del consumer
     wait_until(lambda: is_closed(engine), "the engine to be closed")
