@@ -18,6 +18,7 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.fallback import Fallback
 from tests.support.history import (
     Assigned,
     Closed,
@@ -291,7 +292,12 @@ class _Fallbacks(logging.Handler):
 
     def emit(self, line: logging.LogRecord) -> None:
         recorders = getattr(self._current, "recorders", ())
-        if recorders and str(line.msg).startswith(_FELL_BACK) and isinstance(line.args, tuple):
+        if not recorders or not isinstance(line.args, tuple) or not line.args:
+            return
+        told = line.args[0]
+        if isinstance(told, Fallback):  # one with an error
+            recorders[-1]._add(FellBack, key=(told.topic, told.partition), offset=told.offset, cause=told.cause)
+        elif str(line.msg).startswith(_FELL_BACK):
             topic, partition, offset, cause = line.args
             assert isinstance(offset, int)
             recorders[-1]._add(FellBack, key=(topic, partition), offset=offset, cause=str(cause))
