@@ -23,6 +23,7 @@ from tests.faults.scenario import Scenario
 from tests.faults.store_bytes import STORE_BYTES
 from tests.faults.table import SCENARIOS, STREAMS
 from tests.support.embedded_topics import by_consume, by_poll, direct_settings, read_to_ends
+from tests.support.fetcher_settings import of_its_fetcher
 from tests.support.history import Fired, History
 from tests.support.invariants.checker import check
 from tests.support.recorder import recorded
@@ -127,7 +128,8 @@ def read_stream(cell: Cell, bench: Bench, rig: Rig, history: History) -> dict[st
             tamper_with(consumer, rig)
         return consumer
 
-    with recorded(make, {**settings, **rig.config(), **cell.scenario.settings}, history) as consumer:
+    config = of_its_fetcher({**settings, **rig.config(), **cell.scenario.settings})
+    with recorded(make, config, history) as consumer:
         consumer.assign([TopicPartition(rig.stream.topic, 0, 0)])
         read_to_ends(consumer, CALLS[cell.call])
         metrics: dict[str, Any] = consumer.metrics()
