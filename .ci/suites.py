@@ -32,7 +32,7 @@ from tests.suites import SUITES  # noqa: E402 - where it lies is known only now
 ALL = [name for name, suite in SUITES.items() if not suite.campaign]
 INSTALL_CEILING = 10
 BUDGET = 80
-"""Minutes of everything where CI=true: less than the 90 after which CI kills a run without a report. What is left bounds each step.
+"""Minutes of everything where CI=true: less than the 90 after which CI kills a run without a report. The rest bounds each step.
 A run takes less than 40 on two idle cores."""
 SELECTION_CEILING = 9
 FETCHED_BY = 9

@@ -165,7 +165,7 @@ class _Prober:
                 for offset in self._offsets(partition, spans, split_bytes, limit, first=number == 0)
                 if (partition, offset) not in asked
             ]
-            if not questions or (number and budget <= 0):
+            if not questions or (number and len(questions) > budget):
                 return
             asked.update(questions)
             budget -= len(questions)

@@ -317,6 +317,14 @@ def test_a_defect_outside_of_any_reader_sends_all_to_the_broker(
     assert alive(engine) == len(engine._threads)
 
 
+def test_a_defect_of_no_known_reader_fails_all_readers(engine: FetchEngine) -> None:
+    with engine.lock:  # no worker goes on meanwhile
+        readers = [engine.reader(TOPIC, 0, 0) for _ in range(2)]
+        engine._broken(None, None)
+        assert [reader.state for reader in readers] == [ReaderState.ENDING] * 2
+    assert [end.reason for end in (reader.take() for reader in readers) if isinstance(end, ReadEnd)] == ["error"] * 2
+
+
 def test_a_reader_that_cannot_even_fail_ends_no_worker(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     BreaksOnce(monkeypatch, RemoteReader, "next_task")
     failing = BreaksOnce(monkeypatch, RemoteReader, "fail")
