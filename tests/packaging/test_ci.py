@@ -102,7 +102,9 @@ def test_missing_part_skips_only_its_own_tests_and_is_tried_once(tmp_path: Path)
     broken = (
         "class S3Server:\n    def __init__(self, _):\n        raise tests.conftest.MissingPartError(f'try {next(tries)}')\n"
     )
-    prelude = f"import itertools, tests.conftest\ntries = itertools.count(1)\n{broken}tests.conftest.S3Server = S3Server\n"
+    servers = "tests.conftest.S3_SERVERS"
+    prelude = f"import itertools, tests.conftest\ntries = itertools.count(1)\n{broken}"
+    prelude += f"{servers} |= dict.fromkeys({servers}, S3Server)\n"
     file.write_text(prelude + _NEEDING_TWICE + "\n\ndef test_needs_nothing():\n    pass\n")
     done = _pytest(file, ci="", more=["-n", "2", "--dist=load"])
     assert done.returncode == 0, done.stdout
