@@ -362,7 +362,8 @@ class AssignedConsumer(Consumer):
     @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         self._handed_out.store()
-        if both("message", "offsets", args, kwargs) == (None, None):
+        message, offsets = both("message", "offsets", args, kwargs)
+        if message is None and offsets is None:  # confluent_kafka's values refuse to be compared
             self._passed_markers.before_commit(self._gathered)
         return self._commits.commit(args, kwargs)
 

@@ -28,6 +28,9 @@ def epoch_of(leader_epoch: int | None) -> int:
 
 
 def nothing_committed(topic: str, partition: int) -> Message:
-    """What librdkafka says at the start of a partition where ``auto.offset.reset`` is "error"; after a seek it says less."""
+    """What librdkafka says at the start of a partition where ``auto.offset.reset`` is "error"; after a seek it says less.
+
+    ``rd_kafka_message_leader_epoch`` gives 0 for every message with an error.
+    """
     text = "no previously committed offset available: Local: No offset stored"
-    return Message(topic=topic, partition=partition, error=KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
+    return Message(topic=topic, partition=partition, leader_epoch=0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET, text))

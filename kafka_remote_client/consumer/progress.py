@@ -69,7 +69,6 @@ class ProgressReports:
         """The reports that are to be made at ``now``, in seconds: none before the interval is over."""
         if now < self._next:
             return []
-        self._next = now + self._interval
         before, self._paces = self._paces, {}
         reports = []
         for flow in flows:
@@ -81,4 +80,6 @@ class ProgressReports:
                 offset = flow.next_offset
                 left = pace.seconds_left(now, offset, end)
                 reports.append(Progress(flow.topic, flow.partition, offset, max(offset, end), flow.record_bytes, left))
+        if reports:  # else the first report would come an interval after the routes were decided
+            self._next = now + self._interval
         return reports

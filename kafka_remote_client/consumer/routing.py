@@ -296,7 +296,8 @@ class Routing:
         """
         place = flow.here
         self._inner.resume([place])
-        if place.offset == 0 and flow.offsets.high_watermark not in (0, 1):  # at the log's end it would wait for a record
+        # Only where offset 1 has a record: at the log's end it would wait for one, below the log's start it would be an error.
+        if place.offset == flow.offsets.log_start == 0 and flow.offsets.high_watermark > 1:
             self._inner.seek(TopicPartition(flow.topic, flow.partition, 1))
         self._inner.seek(place)
 

@@ -16,7 +16,6 @@ References: KIP-35, KIP-511, docs/wire-format.md.
 from __future__ import annotations
 
 import logging
-import ssl
 import threading
 from collections.abc import Callable
 from functools import cache, partial
@@ -26,7 +25,7 @@ import attrs
 
 from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError, PeerUnreachableError, SaslAuthenticationError
+from kafka_remote_client.errors import LocationError, PeerUnreachableError
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import Api, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -88,7 +87,6 @@ class BrokerPeer:
         self._connection: BrokerConnection | None = None
         self._session: PeerSession | None = None
         self._closed = False
-        self._complained = False
         self._failure = partial(LocationError, f"{name} could not be reached")
         """Makes the error that says why the last connection could not be made."""
 
@@ -136,25 +134,17 @@ class BrokerPeer:
             versions = _negotiate(connection, deadline)
         except LocationError as error:
             connection.close()
-            self._complain(error)
             if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
                 kind = PeerUnreachableError if isinstance(error, PeerUnreachableError) else LocationError
                 self._failure = partial(kind, f"{error} (a moment ago; the next attempt waits)")
                 self._reconnect.failed()
             raise
         self._reconnect.succeeded()
-        self._complained = False
         if versions.announces_direct_fetch:
             self._reprobe.succeeded()
         else:
             self._reprobe.failed()
         return PeerSession(connection, versions, self._throttle)
-
-    def _complain(self, error: LocationError) -> None:
-        """Says once that TLS or SASL fails: neither heals by itself, and without a word it would look like slowness."""
-        if not self._complained and (isinstance(error, SaslAuthenticationError) or isinstance(error.__cause__, ssl.SSLError)):
-            self._complained = True
-            _log.warning("direct fetch disabled for partitions led by %s: %s", self._name, error)
 
 
 @cache

@@ -18,6 +18,7 @@ from kafka_remote_client.exporters.prometheus import FetchCollector
 from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.support.embedded_topics import decide
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, direct, total
 from tests.support.waiting import wait_until
@@ -66,6 +67,7 @@ def test_they_say_what_was_read_from_which_tier_and_what_it_cost(
     with Consumer(direct(shim, "read_committed")) as consumer:
         assert {f"remote-fetch-{heading}" for heading in _HEADINGS} <= consumer.metrics().keys()
         consumer.assign([TopicPartition(wide_topic, 0, OFFSET_BEGINNING)])
+        decide(consumer)
         assert consumer.metrics()["remote-fetch-partition-tier"] == {here: 1}
         assert consumer.metrics()["remote-fetch-partition-local-log-start-lag"] == {here: local}
         records = read_to_end(consumer)

@@ -337,6 +337,6 @@ def test_a_password_that_is_refused_costs_speed_only_where_the_broker_path_has_t
     assert rows == plain(sasl_broker.broker, sasl_broker.topic, "read_committed")
     assert total(metrics, "remote-fetch-records-total") == 0
     assert set(metrics["remote-fetch-errors-total"]) == {"authentication"}
-    (said,) = [message for message in caplog.messages if "nothing is read directly" in message]
+    (said,) = [message for message in caplog.messages if "direct fetch disabled for" in message]
     assert "refuses PLAIN" in said
     assert "somebody else's" not in caplog.text

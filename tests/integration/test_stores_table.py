@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
 from tests.support.aiven_tier import MODES, AivenTier, aiven_shim
+from tests.support.fetcher_settings import of_its_fetcher
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENT, Row, plain, read_to_end, settings, total
 from tests.support.s3_server import S3Server
@@ -102,13 +103,13 @@ def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell
     way = {**COMMON, "remote.storage.fetcher.class": cell.fetcher, **stored.fetchers[cell.fetcher]}
     if cell.source != "shim":
         way |= {"fetch.remote.location.source": cell.source, **store_settings(tier, stored, cell)}
-        with Consumer(settings(broker.bootstrap_servers, cell.isolation, **way)) as consumer:
+        with Consumer(of_its_fetcher(settings(broker.bootstrap_servers, cell.isolation, **way))) as consumer:
             yield consumer
         return
     with aiven_shim(broker, tier, stored.url, stored.options) as shim:
         if shim.origin_url is not None:
             way["remote.storage.fetcher.allowed.hosts"] = shim.origin_url.partition("//")[2]
-        with Consumer(settings(shim.bootstrap_servers, cell.isolation, **way)) as consumer:
+        with Consumer(of_its_fetcher(settings(shim.bootstrap_servers, cell.isolation, **way))) as consumer:
             yield consumer
 
 

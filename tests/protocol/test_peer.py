@@ -249,6 +249,5 @@ def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, cap
                 peer.session(ample())
             clock.now += 30
         assert peer.session(ample())[0].versions.announces_direct_fetch
-        (record,) = caplog.records
-        assert "direct fetch disabled for partitions led by the shim: " in record.getMessage()
+        assert caplog.records == []  # whoever falls back warns of it
         peer.close()
