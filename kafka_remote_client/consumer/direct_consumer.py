@@ -73,8 +73,8 @@ class DirectConsumer(TieredConsumer):
             deadline = None if timeout < 0 else Deadline(self._clock, timeout)
             left = 0.0
             while True:
-                self._recheck()
                 self._decide_starts(_left(deadline) if left else 0.0)
+                self._recheck()
                 self._gather_slice(left)
                 message = self._begin_slice() if self._gathered else None
                 if message is not None or self._ends(deadline):
@@ -135,8 +135,8 @@ class DirectConsumer(TieredConsumer):
         deadline = None if timeout < 0 else Deadline(self._clock, timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
-            self._recheck()
             self._decide_starts(_left(deadline))
+            self._recheck()
             if self._flows.any_remote:
                 self._gather_both(num_messages)
             else:

@@ -158,7 +158,8 @@ class Routing:
             self._decided(flow)
 
     def _decided(self, flow: PartitionFlow) -> None:
-        """Who delivers is known, as far as it can be."""
+        """Who delivers is known, as far as it can be. The next look at the routes comes at once, before any record does."""
+        self._next_tick = 0.0
         if flow.below_local and self.on:
             self.go_remote(flow)
         else:
