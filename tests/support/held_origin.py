@@ -30,6 +30,7 @@ class HeldOrigin:
         self.answers: list[tuple[str, int]] = []
         self._held: list[str] = []
         self._limit: int | None = None
+        self._passes = 0
         self._lock = threading.Lock()
         self._passing = threading.Event()
         self._passing.set()
@@ -48,10 +49,11 @@ class HeldOrigin:
         self._server.server_close()
         self._thread.join()
 
-    def hold(self, limit: int | None = None) -> None:
-        """From now on no request is passed on; with ``limit`` so many are not, and those after them are."""
+    def hold(self, limit: int | None = None, *, after: int = 0) -> None:
+        """Holds all requests after the next ``after`` ones. With ``limit`` it holds that many and passes on the rest."""
         self._held.clear()
         self._limit = limit
+        self._passes = after
         self._passing.clear()
 
     def wait_for_readers(self, count: int) -> list[str]:
@@ -71,6 +73,9 @@ class HeldOrigin:
         with self._lock:
             full = self._limit is not None and len(self._held) >= self._limit
             if self._passing.is_set() or full:
+                return False
+            if self._passes:
+                self._passes -= 1
                 return False
             self._held.append(path)
             return True
