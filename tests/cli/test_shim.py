@@ -50,7 +50,7 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
     ("arguments", "message"),
     [
         (["--listen", "nowhere"], "not host:port"),
-        (["--listen", "127.0.0.1:0", "--url-ttl", "100000"], "url_ttl must be between"),
+        (["--listen", "127.0.0.1:0", "--url-ttl", "100000"], "url_ttl must be a number between 1 and 900"),
         (["--listen", "127.0.0.1:0", "--layout", "other"], "there is no layout"),
         (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "has no key prefix"),
         (["--listen", "127.0.0.1:0", "--layout", "aiven", "--encryption-key", "key1=/none"], "cannot be read"),

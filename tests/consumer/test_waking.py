@@ -15,6 +15,7 @@ from kafka_remote_client.consumer import direct_consumer
 from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
+    decide,
     direct_settings,
     fill_topic,
     from_broker,
@@ -98,6 +99,7 @@ def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     monkeypatch.setattr(engine, "wait", sleep)
     monkeypatch.setattr(engine.source, "locate", locate_then)
     consumer.assign([HERE])
+    decide(consumer)
     (first,) = one(consumer, 10 * PATIENCE_SECONDS)
     assert (first.offset(), from_store(consumer) > 0, from_broker(consumer)) == (0, True, 0)
     assert waited == [True], "it slept once, and was told"
