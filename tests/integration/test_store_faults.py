@@ -14,6 +14,7 @@ from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.aiven_tier import AivenTier
+from tests.support.fetcher_settings import of_its_fetcher
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, plain, read_to_end, row, settings, total
 from tests.support.s3_server import S3Server
@@ -87,7 +88,7 @@ def consumer_of(
             "remote.storage.store.key.prefix": tier.prefix,
             "remote.storage.store.encryption.keys": ",".join(f"{key}={path}" for key, path in tier.encryption_keys.items()),
         }
-        with Consumer(settings(broker.bootstrap_servers, "read_committed", **way)) as consumer:
+        with Consumer(of_its_fetcher(settings(broker.bootstrap_servers, "read_committed", **way))) as consumer:
             yield consumer
         return
     config = ShimConfig(
@@ -104,7 +105,7 @@ def consumer_of(
     )
     with Shim(config) as shim:
         assert shim.wait_ready(PATIENCE_SECONDS)
-        with Consumer(settings(shim.bootstrap_servers, "read_committed", **way)) as consumer:
+        with Consumer(of_its_fetcher(settings(shim.bootstrap_servers, "read_committed", **way))) as consumer:
             yield consumer
 
 

@@ -20,8 +20,9 @@ def _moved(partition: TopicPartition, by: int) -> TopicPartition:
 
 def _begins(by: int) -> Callable[[Any], Callable[..., Any]]:
     def make(starts: Any) -> Callable[..., Any]:
-        def beginning(self: Any, partitions: Iterable[TopicPartition]) -> dict[tuple[str, int], TopicPartition]:
-            return {key: _moved(start, by) for key, start in starts(self, partitions).items()}
+        def beginning(self: Any, partitions: Iterable[TopicPartition], seconds: float) -> dict[tuple[str, int], Any]:
+            found = starts(self, partitions, seconds)
+            return {key: start if start is None or start.offset < 0 else _moved(start, by) for key, start in found.items()}
 
         return beginning
 
