@@ -191,7 +191,9 @@ def expected(cluster: Cluster, running_broker: KafkaBroker, wide_topic: str) -> 
 
 def broker_took_over(cluster: Cluster) -> Counter[str]:
     """What executors said of it so far."""
-    return Counter(line for text in cluster.standalone.logs().values() for line in text.splitlines() if "takes over" in line)
+    return Counter(
+        line for text in cluster.standalone.logs().values() for line in text.splitlines() if "direct fetch disabled" in line
+    )
 
 
 def test_rows_come_from_both_workers_and_are_those_of_spark_s_own_source(
@@ -320,7 +322,9 @@ def test_the_broker_takes_over_when_the_shim_is_killed(
     new = list((broker_took_over(cluster) - said).elements())
     assert new
     assert [
-        line for line in new if not re.search(rf"{re.escape(wide_topic)}-0: the broker takes over at offset \d+: \S+", line)
+        line
+        for line in new
+        if not re.search(rf"disabled for {re.escape(wide_topic)}-0: .+; the broker continues at offset \d+ \(\S+", line)
     ] == []
 
 
