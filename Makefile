@@ -17,9 +17,10 @@ SUITES ?=
 SECONDS ?= 20
 CELLS ?= all
 ARGS ?=
+LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz kernel-coverage pure-python confluent-versions docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -53,7 +54,7 @@ types: $(VENV)/.test ## the static types
 bench: $(VENV)/.test ## reads a real tiered topic through the broker and directly, side by side (ARGS="--megabytes 20" for a quick look)
 	$(BIN)/python -m tests.benchmarks.consumer $(ARGS)
 
-fuzz: $(VENV)/.test ## any bytes into the record decoders, SECONDS=20 for each target (ARGS=--sanitize)
+fuzz: $(VENV)/.test ## any bytes into whatever reads them, SECONDS=20 for each target; keeps what it finds (ARGS="--seed 7", ARGS=--sanitize)
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
 
 faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), and torture, with a line each for the ledger
@@ -82,8 +83,16 @@ group-machines: $(VENV)/.test artifacts ## random programs of group members that
 plain-groups: $(VENV)/.test artifacts ## the same of plain members alone
 	$(PYTEST) --suite plain-groups --numprocesses 4 --dist load $(ARGS)
 
-mutants: $(VENV)/.test ## plants bugs of one line, each of which a test must notice (ARGS="--whole-package --match spark" asks all tests of a package)
-	$(BIN)/python -X dev -m tests.mutants.run $(ARGS)
+COUNT = 300
+mutants: $(VENV)/.test ## plants bugs that a test must notice: those written by hand, and COUNT=300 that mutmut's operators make (SEED=7 repeats a run)
+	$(BIN)/python -m tests.mutants.run --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+RUNS = 20
+LOAD = 4
+MINUTES = inf
+under-load: SUITES = shim consumer faults state-machine broker parity groups stores spark
+under-load: $(VENV)/.test artifacts ## the suites that wait, RUNS=20 times beside LOAD=4 processes that compute (SUITES="consumer faults", MINUTES=60)
+	$(BIN)/python -m tests.support.under_load $(SUITES) --runs $(RUNS) --load $(LOAD) --minutes $(MINUTES)
 
 kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record decoder that its tests reach, by gcov
 	$(BIN)/python -m tests.records.kernel_coverage
@@ -101,6 +110,10 @@ docs: $(VENV)/.test ## writes the generated pages, runs every example, checks li
 clean: ## removes what was built and measured; keeps .venv and .cache
 	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './.cache/*' -prune -exec rm -rf {} +
+
+# LEDGER=1 appends the run of a campaign to the ledger; `make docs` then writes its figures into the documents.
+faults chaos state-machine properties groups group-machines plain-groups mutants fuzz under-load: export KAFKA_REMOTE_LEDGER_FILE := \
+	$(if $(LEDGER),$(CURDIR)/docs/ledger.jsonl,$(KAFKA_REMOTE_LEDGER_FILE))
 
 # What the commands above stand on
 

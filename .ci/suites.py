@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -27,17 +25,19 @@ DATA = ROOT / ".cache" / "coverage"
 PYTEST = [str(BIN / "python"), "-X", "dev", "-m", "pytest"]
 
 sys.path.insert(0, str(ROOT))
-from tests.suites import SUITES  # noqa: E402 - where it lies is known only now
+from tests.suites import SUITES, passed_in  # noqa: E402 - where it lies is known only now
+from tests.support.processes import end_group, process_group  # noqa: E402 - as above
 
 ALL = [name for name, suite in SUITES.items() if not suite.campaign]
 INSTALL_CEILING = 10
+PARTS_CEILING = 10
+"""Minutes of waiting for parts after the suites that need none."""
 BUDGET = 80
 """Minutes of everything where CI=true: less than the 90 after which CI kills a run without a report. The rest bounds each step.
 A run takes less than 40 on two idle cores."""
 SELECTION_CEILING = 9
 FETCHED_BY = 9
 """Minutes after its start when a run of the selection stops waiting for parts."""
-NEED_PARTS = {"state-machine", "broker", "parity", "groups", "stores", "spark"}
 
 GATES = (
     # files (None = all), percent of lines and branches
@@ -45,8 +45,10 @@ GATES = (
     (
         "kafka_remote_client/records/*,kafka_remote_client/fetch/plan.py,kafka_remote_client/fetch/partition_state.py,"
         "kafka_remote_client/fetch/policy.py,kafka_remote_client/fetch/breaker.py,kafka_remote_client/fetch/preference.py,"
-        "kafka_remote_client/remote_log/metadata_cache.py,"
-        "kafka_remote_client/spark/planning.py,kafka_remote_client/spark/filters.py,kafka_remote_client/spark/job_plan.py",
+        "kafka_remote_client/fetch/scheduler.py,kafka_remote_client/fetch/commands.py,kafka_remote_client/fetch/partition_read.py,"
+        "kafka_remote_client/consumer/route_state.py,kafka_remote_client/remote_log/metadata_cache.py,"
+        "kafka_remote_client/spark/planning/splits.py,kafka_remote_client/spark/planning/filters.py,"
+        "kafka_remote_client/spark/planning/job_plan.py",
         100,
     ),
 )
@@ -60,13 +62,8 @@ class Report:
         self.failed = False
         self._started = time.monotonic()
 
-    def run(
-        self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str], *, fatal: bool = True
-    ) -> str:
-        """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last.
-
-        ``fatal``: a failure fails the whole run.
-        """
+    def run(self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str]) -> str:
+        """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last."""
         started = time.monotonic()
         if os.environ.get("CI") == "true":
             ceiling = min(ceiling, BUDGET - (started - self._started) / 60)
@@ -80,10 +77,21 @@ class Report:
             elif status:
                 complaint = f"exit status {status}"
             if complaint:
-                self.failed |= fatal
+                self.failed = True
                 break
         self.rows.append((name, (time.monotonic() - started) / 60, ceiling, complaint or "ok"))
         return text
+
+    def wait(self, name: str, ceiling: float, process: subprocess.Popen[bytes]) -> None:
+        """Waits for a process in the background to end. Whatever becomes of it does not fail the run."""
+        started = time.monotonic()
+        print(f"\n== waiting for {name} (ceiling {ceiling:.0f} minutes)", flush=True)
+        try:
+            status = process.wait(ceiling * 60)
+            outcome = f"exit status {status}" if status else "ok"
+        except subprocess.TimeoutExpired:
+            outcome = "past its ceiling"
+        self.rows.append((name, (time.monotonic() - started) / 60, ceiling, outcome))
 
     def print(self, passed: int) -> None:
         print("\nsuite            minutes  ceiling")
@@ -95,22 +103,13 @@ class Report:
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[str, int | None]:
     """Runs a command with its output shown and kept; status None = killed after ``seconds`` with all that it started."""
     lines: list[str] = []
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        late = []
+    late = []
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    with process_group(command, cwd=ROOT, env=environment, **output) as process:
 
         def kill(*_: object) -> None:
             late.append(True)
-            os.killpg(process.pid, signal.SIGKILL)
+            end_group(process.pid)
 
         signal.signal(signal.SIGALRM, kill)
         signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds))
@@ -120,17 +119,9 @@ def _run(command: list[str], environment: dict[str, str], seconds: float) -> tup
                 print(line, end="", flush=True)
                 lines.append(line)
             status = process.wait()
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     return "".join(lines), None if late else status
-
-
-def _passed(text: str) -> int:
-    found = re.findall(r"(\d+) passed", text)
-    return int(found[-1]) if found else 0
 
 
 def main() -> int:
@@ -171,29 +162,37 @@ def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
 
 
 def _suites(report: Report, environment: dict[str, str], make: list[str], chosen: list[str]) -> int:
-    """Runs suites with coverage, and the gates after all of them. Returns how many tests passed."""
-    parts = []
-    if NEED_PARTS & set(chosen):
-        parts.append("store-servers")
-        if shutil.which("mvn"):
-            parts.append("artifacts")
-    if shutil.which("mvn") and "spark" in chosen:
-        parts.append("spark-parts")
-    for part in parts:
-        # A part that cannot be made skips its own tests, which fail where CI=true. It must not keep the others from running.
-        report.run(part, INSTALL_CEILING, [[*make, part]], environment, fatal=False)
+    """Runs suites with coverage, and the gates after all of them. Returns how many tests passed.
+
+    The suites that need no part run first, while ``make`` builds and fetches the parts in the background.
+    """
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir(parents=True)
+    needing = [name for name in chosen if SUITES[name].needs_parts]
+    parts = ["store-servers"] if needing else []
+    if needing and shutil.which("mvn"):
+        parts = ["artifacts", *parts, *(["spark-parts"] if "spark" in needing else [])]
+    # A part that cannot be made skips its own tests, which fail where CI=true. It must not keep the others from running.
+    command = ["nice", *make, "--keep-going", *parts]
+    with _background(command, "parts.log") if parts else contextlib.nullcontext() as fetching:
+        passed = _in_turn(report, environment, [name for name in chosen if name not in needing])
+        if fetching is not None:
+            report.wait("parts", PARTS_CEILING, fetching)
+    passed += _in_turn(report, environment, needing)
+    if chosen == ALL:
+        _check_coverage(report, environment)
+    return passed
+
+
+def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> int:
+    """Runs suites one after the other. Returns how many tests passed."""
     passed = 0
-    for name in chosen:
+    for name in names:
         suite = SUITES[name]
         environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
         coverage = ["--cov", "--cov-report="] if suite.counted else []
         command = [*PYTEST, "--suite", name, *coverage]
-        parallel = ["--numprocesses", str(suite.workers), "--dist", *suite.dist.split()]
-        passed += _passed(report.run(name, suite.ceiling, [command + parallel], environment))
-    if chosen == ALL:
-        _check_coverage(report, environment)
+        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment))
     return passed
 
 
@@ -203,35 +202,34 @@ def _selection(report: Report, environment: dict[str, str], run: Path) -> int:
     skips = run / "skips.jsonl"
     environment["KAFKA_REMOTE_TEST_SKIPS"] = str(skips)
     parts = [str(BIN / "python"), "-m", "tests.support.parts"]
-    log = ROOT / ".cache" / "fetch.log"
-    log.parent.mkdir(exist_ok=True)
-    with log.open("wb") as told, _background([*parts, "fetch"], told) as fetching:
+    with _background([*parts, "fetch"], "fetch.log") as fetching:
         command = [*PYTEST, "--selection", "without-parts", "--numprocesses", "3", "--dist", "loadgroup"]
-        passed = _passed(report.run("without parts", SELECTION_CEILING, [command], environment))
+        passed = passed_in(report.run("without parts", SELECTION_CEILING, [command], environment))
         print("\n== waiting for the parts", flush=True)
         with contextlib.suppress(subprocess.TimeoutExpired):
             fetching.wait(max(1.0, FETCHED_BY * 60 - (time.monotonic() - started)))
-    print(log.read_text(errors="replace"), end="", flush=True)
     environment["KAFKA_REMOTE_TEST_NO_FETCH"] = "1"
     command = [*PYTEST, "--selection", "with-parts", "--s3-server", "seaweedfs", "--numprocesses", "3", "--dist", "loadfile"]
-    passed += _passed(report.run("with parts", SELECTION_CEILING, [command], environment))
+    passed += passed_in(report.run("with parts", SELECTION_CEILING, [command], environment))
     print(flush=True)
     subprocess.run([*parts, "table", str(skips)], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
     return passed
 
 
 @contextlib.contextmanager
-def _background(command: list[str], output: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is killed at the end, with all that it started, unless it has ended."""
-    started = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-    )
-    try:
-        yield started
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
+def _background(command: list[str], log_name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose output goes to a log in .cache. At the end it is killed, with all that it started, unless it has ended.
+
+    Then the log is printed.
+    """
+    log = ROOT / ".cache" / log_name
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as output, process_group(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as started:
+        try:
+            yield started
+        finally:
+            end_group(started.pid)
+    print(log.read_text(errors="replace"), end="", flush=True)
 
 
 def _check_coverage(report: Report, environment: dict[str, str]) -> None:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
+import campaigns
 import surface
+import texts
+from kafka_remote_fetchers import _settings as fetcher_table
 
-from kafka_remote_client.config import SETTINGS, Setting
 from kafka_remote_client.fetch.policy import POLICY
 from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION, COUNTERS, METRICS
-from kafka_remote_client.spark import java_options, security
-from kafka_remote_client.spark.option_table import OPTIONS, Option
+from kafka_remote_client.registry import FETCHERS, fetcher_names
+from kafka_remote_client.settings import FETCHER_PREFIX, SETTINGS, Setting
+from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
+from kafka_remote_client.spark.options import java_options, security
+from kafka_remote_client.spark.options.option_table import OPTIONS, Option
 
 HERE = Path(__file__).parent
 
@@ -22,20 +30,79 @@ def configs() -> str:
     lines = [
         "# Settings",
         "",
-        "Given beside librdkafka's own in the consumer's configuration. The first five are KIP-1254's. Keys that begin with",
-        "`remote.storage.fetcher.` and are not listed belong to the fetcher (docs/plugins.md). Generated from",
-        "`kafka_remote_client/config.py`.",
+        "Given beside librdkafka's own in the consumer's configuration. The first five are KIP-1254's. Generated from",
+        "`kafka_remote_client/settings.py`.",
         "",
         "| name | type | default | unit | bounds | what it does, and what moving it costs |",
         "|---|---|---|---|---|---|",
+        *(f"| `{setting.name}` {_cells(setting)}" for setting in SETTINGS),
+        "",
+        "## Settings of the fetchers",
+        "",
+        "Each fetcher reads those that its row names it for, and a consumer refuses others. A fetcher of your own declares its",
+        "own ([plugins.md](plugins.md)). Generated from `fetchers/kafka_remote_fetchers/_settings.py`.",
+        "",
+        "| name | fetchers | type | default | what it does, and what moving it costs |",
+        "|---|---|---|---|---|",
+        *map(_fetcher_row, fetcher_table.SETTINGS.values()),
     ]
-    return "\n".join([*lines, *map(_row, SETTINGS)]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _row(setting: Setting) -> str:
-    default = "null" if setting.default is None else str(setting.default).lower()
+def _cells(setting: Setting) -> str:
     bounds = ", ".join(setting.choices) if setting.minimum is None else f"{setting.minimum} to {setting.maximum}"
-    return f"| `{setting.name}` | {setting.type.__name__} | {default} | {setting.unit} | {bounds} | {setting.doc} |"
+    return f"| {setting.type.__name__} | {_default(setting)} | {setting.unit} | {bounds} | {setting.doc} |"
+
+
+def _default(setting: Setting) -> str:
+    if setting.default is None or setting.type in {dict, tuple}:
+        return "null" if setting.default is None else ""
+    return f"{setting.default:g}" if setting.type is float else str(setting.default).lower()
+
+
+def _fetcher_row(setting: Setting) -> str:
+    readers = [name for name in fetcher_names() if setting.name in _entry_point(FETCHERS, name).settings]
+    return f"| `{setting.name}` | {', '.join(readers)} | {setting.type.__name__} | {_default(setting)} | {setting.doc} |"
+
+
+def _entry_point(group: str, name: str) -> Any:
+    (found,) = entry_points(group=group, name=name)
+    return found.load()
+
+
+def shim_settings() -> str:
+    """The table of the shim's settings."""
+    lines = [
+        "# Settings of the shim",
+        "",
+        "The options of `kafka-remote shim`, and the fields of `ShimConfig` in Python. Those without a flag can be given",
+        "in Python only. How a shim works: [shim.md](shim.md). Generated from `kafka_remote_client/shim/settings.py`.",
+        "",
+        "| `ShimConfig` | flag | type | default | unit | bounds | what it does, and what moving it costs |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *(_shim_row(setting) for setting in SHIM_SETTINGS.values())]) + "\n"
+
+
+def _shim_row(setting: ShimSetting) -> str:
+    flag = "" if setting.flag is None else f"`{setting.flag}`"
+    return f"| `{setting.name}` | {flag} {_cells(setting)}"
+
+
+def stores() -> str:
+    """The page about stores, which is written by hand, with the options of each kind between its marks."""
+    text = (HERE / "stores.md").read_text(encoding="utf-8")
+    for kind, shared in (("s3", ("allow.http", "ssl.ca.location")), ("gcs", ("allow.http",)), ("azure", ("allow.http",))):
+        named = [(name.removeprefix(FETCHER_PREFIX), setting) for name, setting in fetcher_table.SETTINGS.items()]
+        chosen = [(name, setting) for name, setting in named if name.startswith(f"{kind}.") or name in shared]
+        chosen.sort(key=lambda pair: pair[0] in shared)
+        table = ["| option | default | |", "|---|---|---|", *(f"| `{n}` | {_default(s)} | {s.doc} |" for n, s in chosen)]
+        before, begin, rest = text.partition(f"<!-- options: {kind} -->\n")
+        _, end, after = rest.partition("<!-- to here -->\n")
+        assert begin, f"the mark of {kind} is gone"
+        assert end, f"the mark behind {kind} is gone"
+        text = "".join([before, begin, "\n", "\n".join(table), "\n\n", end, after])
+    return text
 
 
 def metrics() -> str:
@@ -140,7 +207,8 @@ _OPTIONS_HEAD = ("| option | queries | default | meaning | what differs from Spa
 
 
 def _option_row(option: Option) -> str:
-    return f"| `{option.name}` | {option.scope.value} | {option.default} | {option.doc} | {option.differs} |"
+    default = option.default if option.streaming_default is None else f"{option.default}; streaming: {option.streaming_default}"
+    return f"| `{option.name}` | {option.scope.value} | {default} | {option.doc} | {option.differs} |"
 
 
 def consumer() -> str:
@@ -151,6 +219,11 @@ def consumer() -> str:
     assert begin, "the marks are gone"
     assert end, "the marks are gone"
     return f"{before}{begin}\n{surface.table()}\n{end}{after}"
+
+
+def with_figures(name: str) -> str:
+    """A page that is written by hand, with tables of the figures in ``ledger.jsonl`` between its marks."""
+    return campaigns.filled((HERE / name).read_text(encoding="utf-8"), campaigns.entries())
 
 
 def main() -> int:
@@ -175,7 +248,12 @@ _PAGES = {
     "configs.md": configs,
     "failures.md": failures,
     "metrics.md": metrics,
+    "reliability.md": partial(with_figures, "reliability.md"),
+    "shim-settings.md": shim_settings,
     "spark-options.md": spark_options,
+    "stores.md": stores,
+    "testing.md": partial(with_figures, "testing.md"),
+    "texts.txt": texts.extracted,
 }
 
 

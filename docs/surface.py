@@ -13,7 +13,7 @@ import confluent_kafka
 from confluent_kafka import aio
 
 import kafka_remote_client
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.consumer.consumer import DirectConsumer
 
 __all__ = ["ASYNC", "DESERIALIZING", "PAIRS", "SAID", "Said", "Standing", "names", "said", "table"]
 
@@ -65,13 +65,13 @@ _PLACES, _DIRECT = "parity/test_places.py::", "consumer/test_direct_consumer.py:
 SAID: dict[str, Said] = {
     "__init__": _more(
         "takes the settings of configs.md too",
-        "consumer/test_consumer.py::test_the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger",
+        "consumer/test_consumer.py::test_configuration_comes_as_mapping_keywords_or_with_a_logger",
     ),
     "__enter__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
     "__exit__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
     "assign": _more(
         "asks for committed offsets and where the tiers begin, in the background",
-        _DIRECT + "test_everything_below_the_local_log_comes_from_the_store_and_the_rest_from_the_broker",
+        _DIRECT + "test_store_serves_all_below_the_local_log_and_the_broker_the_rest",
     ),
     "assignment": _same(_DIRECT + "test_an_assignment_says_where_partitions_were_assigned"),
     "close": _more(
@@ -119,7 +119,7 @@ SAID: dict[str, Said] = {
     ),
     "set_remote_fetch": Said(
         Standing.OURS,
-        "consumer/test_tiered_consumer.py::test_turned_off_in_the_middle_the_broker_goes_on_at_the_exact_next_record",
+        "consumer/test_tiered_consumer.py::test_broker_goes_on_at_the_exact_next_record_after_the_switch_off",
         "direct fetch off and on again at run time",
     ),
 }

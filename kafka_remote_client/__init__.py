@@ -12,8 +12,7 @@ from kafka_remote_client import errors
 
 if TYPE_CHECKING:
     from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
-    from kafka_remote_client.consumer.consumer import Consumer
-    from kafka_remote_client.consumer.deserializing import DeserializingConsumer
+    from kafka_remote_client.consumer.consumer import Consumer, DeserializingConsumer
     from kafka_remote_client.consumer.progress import Progress
     from kafka_remote_client.consumer.tier_log import Tier
     from kafka_remote_client.fetch.open_reader import open_reader
@@ -42,7 +41,7 @@ _HOMES = {
     "AIOConsumer": "kafka_remote_client.consumer.aio",
     "AsyncDeserializingConsumer": "kafka_remote_client.consumer.aio",
     "Consumer": "kafka_remote_client.consumer.consumer",
-    "DeserializingConsumer": "kafka_remote_client.consumer.deserializing",
+    "DeserializingConsumer": "kafka_remote_client.consumer.consumer",
     "IsolationLevel": "kafka_remote_client.model",
     "Progress": "kafka_remote_client.consumer.progress",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",

@@ -6,6 +6,7 @@ and a time-out of NaN does not wait forever. Every refusal names the argument, s
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from math import isfinite
 from operator import index
@@ -14,15 +15,36 @@ from typing import SupportsIndex, TypeVar
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import IsolationLevel
 
-__all__ = ["bounds", "duration", "finite", "isolation_level", "member", "offset", "patience", "whole"]
+__all__ = [
+    "boolean",
+    "bounds",
+    "duration",
+    "finite",
+    "isolation_level",
+    "member",
+    "offset",
+    "patience",
+    "switched_on",
+    "whole",
+]
 
 _MAX_OFFSET = 2**63 - 1
 _MAX_SECONDS = 1e9
 """What waits in Python still take: 30 years. Larger values overflow inside of them."""
 
+_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+
 _LEVELS = {level.name.lower(): level for level in IsolationLevel}
 
 _E = TypeVar("_E", bound=Enum)
+
+
+def boolean(value: object) -> bool | None:
+    """A bool, or one of librdkafka's names for it in any case: true, t, 1, false, f, 0. ``None`` for anything else.
+
+    References: librdkafka, rd_kafka_anyconf_set_prop.
+    """
+    return value if isinstance(value, bool) else _BOOLEANS.get(str(value).lower())
 
 
 def isolation_level(value: IsolationLevel | str, name: str = "isolation_level") -> IsolationLevel:
@@ -92,3 +114,8 @@ def duration(value: float, name: str) -> float:
 def patience(value: float | None, name: str = "timeout") -> float | None:
     """Seconds to wait at most; ``None`` = forever. Raises ConfigurationError as :func:`duration`."""
     return None if value is None else duration(value, name)
+
+
+def switched_on(variable: str) -> bool:
+    """Whether the environment leaves something on that it can turn off: with ``0``, ``f`` or ``false``."""
+    return boolean(os.environ.get(variable, "")) is not False

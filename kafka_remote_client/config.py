@@ -2,7 +2,7 @@
 
 The settings are those of :mod:`kafka_remote_client.settings`. Keys that begin with ``remote.storage.fetcher.`` and are not
 listed there belong to the fetcher and are handed to it unread; the registry refuses those that the fetcher does not declare. An
-unknown ``fetch.remote.*`` or ``remote.storage.store.*`` key is an error, because a misspelt setting that is silently ignored is
+unknown ``fetch.remote.*`` or other ``remote.*`` key is an error, because a misspelt setting that is silently ignored is
 found in production.
 
 References: KIP-1254, "New Consumer Configs".
@@ -24,6 +24,7 @@ from kafka_remote_client.settings import (
     SETTINGS,
     STORE_PREFIX,
     Setting,
+    default_of,
     unknown_setting,
 )
 
@@ -38,8 +39,8 @@ __all__ = [
     "split_config",
 ]
 
-_MIB = 1024 * 1024
-
+_OURS = (PREFIX, "remote.")
+"""How a key begins that nobody but this package can mean: librdkafka has none that begins so."""
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
@@ -47,40 +48,41 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 class RemoteFetchConfig:
     """All settings as one frozen value. Time-outs are in milliseconds, sizes in bytes, as in the table."""
 
-    enabled: bool = False
-    fetcher_class: str | None = None
-    fetcher_class_path: str | None = None
-    connect_timeout_ms: int = 1000
-    read_timeout_ms: int = 5000
-    min_bytes_per_second: int = 64 * 1024
-    bootstrap_servers: str | None = None
-    topics: str | None = None
-    location_timeout_ms: int = 1000
-    buffer_memory: int = 128 * _MIB
-    max_in_flight: int = 8
-    range_bytes: int = 8 * _MIB
-    max_bytes_per_second: int | None = None
-    max_requests_per_second: int | None = None
-    cache_directory: str | None = None
-    cache_max_bytes: int = 10 * 1024 * _MIB
-    retries: int = 2
-    fallback_backoff_ms: int = 1000
-    recheck_interval_ms: int = 10_000
-    breaker_failures: int = 5
-    breaker_reset_ms: int = 10_000
-    slow_bytes_per_second: int = 1 * _MIB
-    progress_cb: Callable[..., object] | None = None
-    progress_interval_ms: int = 1000
-    max_decompressed_bytes: int = 128 * _MIB
-    allow_offset_gaps: bool = False
-    allow_class_path: bool = False
-    location_source: str = "broker"
-    metadata_topic: str = "__remote_log_metadata"
-    listing_broker: bool = True
-    store_url: str | None = None
-    store_layout: str = "local"
-    store_key_prefix: str = ""
-    store_encryption_keys: str = ""
+    enabled: bool = default_of("fetch.remote.enabled")
+    fetcher_class: str | None = default_of("remote.storage.fetcher.class")
+    fetcher_class_path: str | None = default_of("remote.storage.fetcher.class.path")
+    connect_timeout_ms: int = default_of("fetch.remote.connect.timeout.ms")
+    read_timeout_ms: int = default_of("fetch.remote.read.timeout.ms")
+    min_bytes_per_second: int = default_of("fetch.remote.min.bytes.per.second")
+    bootstrap_servers: str | None = default_of("fetch.remote.bootstrap.servers")
+    topics: str | None = default_of("fetch.remote.topics")
+    location_timeout_ms: int = default_of("fetch.remote.location.timeout.ms")
+    pending_timeout_ms: int = default_of("fetch.remote.pending.timeout.ms")
+    buffer_memory: int = default_of("fetch.remote.buffer.memory")
+    max_in_flight: int = default_of("fetch.remote.max.in.flight")
+    range_bytes: int = default_of("fetch.remote.range.bytes")
+    max_bytes_per_second: int | None = default_of("fetch.remote.max.bytes.per.second")
+    max_requests_per_second: int | None = default_of("fetch.remote.max.requests.per.second")
+    cache_directory: str | None = default_of("fetch.remote.cache.directory")
+    cache_max_bytes: int = default_of("fetch.remote.cache.max.bytes")
+    retries: int = default_of("fetch.remote.retries")
+    fallback_backoff_ms: int = default_of("fetch.remote.fallback.backoff.ms")
+    recheck_interval_ms: int = default_of("fetch.remote.recheck.interval.ms")
+    breaker_failures: int = default_of("fetch.remote.breaker.failures")
+    breaker_reset_ms: int = default_of("fetch.remote.breaker.reset.ms")
+    slow_bytes_per_second: int = default_of("fetch.remote.slow.bytes.per.second")
+    progress_cb: Callable[..., object] | None = attrs.field(default=default_of("fetch.remote.progress.cb"))
+    progress_interval_ms: int = default_of("fetch.remote.progress.interval.ms")
+    max_decompressed_bytes: int = default_of("fetch.remote.max.decompressed.bytes")
+    allow_offset_gaps: bool = default_of("fetch.remote.allow.offset.gaps")
+    allow_class_path: bool = default_of("fetch.remote.allow.class.path")
+    location_source: str = default_of("fetch.remote.location.source")
+    metadata_topic: str = default_of("fetch.remote.metadata.topic")
+    listing_broker: bool = default_of("fetch.remote.listing.broker")
+    store_url: str | None = default_of("remote.storage.store.url")
+    store_layout: str = default_of("remote.storage.store.layout")
+    store_key_prefix: str = default_of("remote.storage.store.key.prefix")
+    store_encryption_keys: str = default_of("remote.storage.store.encryption.keys")
     fetcher_options: Mapping[str, object] = attrs.field(factory=dict, repr=lambda options: f"<{len(options)} options>")
 
     def __attrs_post_init__(self) -> None:
@@ -92,7 +94,8 @@ class RemoteFetchConfig:
         for setting in SETTINGS:
             value = getattr(self, setting.attribute)
             if setting.type is int and value is not None:
-                arguments.whole(value, setting.attribute, min(setting.minimum or 0, 1), setting.maximum)
+                highest = None if setting.maximum is None else int(setting.maximum)
+                arguments.whole(value, setting.attribute, min(int(setting.minimum or 0), 1), highest)
             if setting.choices and value not in setting.choices:
                 raise ConfigurationError(f"{setting.attribute} must be one of: {', '.join(setting.choices)}")
 
@@ -115,7 +118,7 @@ class RemoteFetchConfig:
 def split_config(config: Mapping[str, object]) -> tuple[RemoteFetchConfig, dict[str, object]]:
     """Takes our settings out of a consumer's configuration; the rest is librdkafka's, in its order, untouched.
 
-    Raises ConfigurationError for an unknown ``fetch.remote.*`` or ``remote.storage.store.*`` key, a value of the wrong type or
+    Raises ConfigurationError for an unknown ``fetch.remote.*`` or ``remote.*`` key, a value of the wrong type or
     out of bounds, a class path without its opt-in, and a source that reads a store where none is named.
     """
     values: dict[str, Any] = {}
@@ -127,7 +130,7 @@ def split_config(config: Mapping[str, object]) -> tuple[RemoteFetchConfig, dict[
             values[setting.attribute] = setting.parse(value)
         elif name.startswith(FETCHER_PREFIX):
             fetcher_options[name] = value
-        elif name.startswith((PREFIX, STORE_PREFIX)):
+        elif name.startswith(_OURS):
             raise unknown_setting(name, _BY_NAME)
         else:
             inner[name] = value

@@ -21,15 +21,20 @@ The tree::
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── PeerUnreachableError          no connection to the shim or broker
     │   ├── NotAnnouncedError             the peer is a plain broker, which grants no locations
+    │   ├── LocationNotGrantedError       the shim grants no location of an offset that is tiered
     │   ├── ProtocolError                 bytes from the peer do not follow Kafka's protocol
     │   ├── SaslAuthenticationError       the broker and this client do not accept each other
     │   └── BrokerResponseError           the broker answered with an error code
     └── RemoteLogError                broker: what lies in the tier could not be understood
+        ├── NoSegmentsError               the store has no segment of the topic: perhaps another store, prefix or layout
         ├── RemoteLogMetadataError        a metadata record
         ├── CorruptIndexError             an index, checkpoint or snapshot file
         ├── CorruptChunkError             a chunk of a log that is stored compressed or encrypted
         ├── DataKeyError                  the key that a segment is encrypted with cannot be had
         └── ObjectNotFoundError           an object that metadata names is not in the store
+
+``str(error)`` says what failed, where, and what to do. What else is known is in ``error.context``, an :class:`ErrorContext`:
+each layer that an error passes on its way up fills in what it knows, with :meth:`DirectFetchError.with_context`.
 
 A signed URL is in no message, attribute or ``repr`` of these: whoever raises one wraps the cause with
 ``from None`` where the cause could carry a URL.
@@ -38,7 +43,9 @@ A signed URL is in no message, attribute or ``repr`` of these: whoever raises on
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar, Self
+
+import attrs
 
 __all__ = [
     "Action",
@@ -49,12 +56,15 @@ __all__ = [
     "CorruptRecordError",
     "DataKeyError",
     "DirectFetchError",
+    "ErrorContext",
     "ForbiddenLocationError",
     "ForkedConsumerError",
     "InvalidStorageResponseError",
     "LocationError",
     "LocationExpiredError",
+    "LocationNotGrantedError",
     "LocationThrottledError",
+    "NoSegmentsError",
     "NotAnnouncedError",
     "ObjectNotFoundError",
     "PeerUnreachableError",
@@ -86,15 +96,87 @@ class Action(Enum):
     """Tell the user: nothing here can repair it."""
 
 
+@attrs.frozen
+class ErrorContext:
+    """Where an error happened, as far as it is known. Nothing here is a secret.
+
+    ``segment_id``: Kafka's text form of the segment's Uuid. ``object_key``: the object's key in the store, never a URL and
+    without any query string. ``host``: the store or peer that failed, as ``host:port``. ``byte_range``: start inclusive, end
+    exclusive, in bytes of the original segment. ``attempt`` counts from 1. ``elapsed_seconds``: of that attempt.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    segment_id: str | None = None
+    object_key: str | None = None
+    host: str | None = None
+    byte_range: tuple[int, int] | None = None
+    attempt: int | None = None
+    elapsed_seconds: float | None = None
+
+    def __str__(self) -> str:
+        """What is known, for a log line: ``topic=orders partition=0 bytes=[0, 512) attempt=2``."""
+        known = attrs.asdict(self, filter=lambda _, value: value is not None)
+        if self.byte_range is not None:
+            known["byte_range"] = f"[{self.byte_range[0]}, {self.byte_range[1]})"
+        if self.elapsed_seconds is not None:
+            known["elapsed_seconds"] = f"{self.elapsed_seconds:.3f}"
+        return " ".join(f"{name}={value}" for name, value in known.items())
+
+
 class DirectFetchError(Exception):
     """The root of the tree. ``action`` says what to do; ``cause`` is the short name that metrics count by.
 
-    ``host`` is the store or peer that failed, as ``host:port``, where that is known.
+    ``str(error)`` is one sentence: what failed, where, what to do. ``context`` says where it happened, in values.
     """
 
     action: ClassVar[Action] = Action.BROKER
     cause: ClassVar[str] = "error"
-    host: str | None = None
+    context: ErrorContext = ErrorContext()
+
+    def with_context(self, **known: Any) -> Self:
+        """This error, with fields of its :class:`ErrorContext` filled in. What a layer below has filled in stays."""
+        unknown = {name: value for name, value in known.items() if getattr(self.context, name) is None}
+        self.context = attrs.evolve(self.context, **unknown)
+        return self
+
+    @property
+    def topic(self) -> str | None:
+        """The topic; see :class:`ErrorContext` about this and the following."""
+        return self.context.topic
+
+    @property
+    def partition(self) -> int | None:
+        return self.context.partition
+
+    @property
+    def offset(self) -> int | None:
+        return self.context.offset
+
+    @property
+    def segment_id(self) -> str | None:
+        return self.context.segment_id
+
+    @property
+    def object_key(self) -> str | None:
+        return self.context.object_key
+
+    @property
+    def host(self) -> str | None:
+        return self.context.host
+
+    @property
+    def byte_range(self) -> tuple[int, int] | None:
+        return self.context.byte_range
+
+    @property
+    def attempt(self) -> int | None:
+        return self.context.attempt
+
+    @property
+    def elapsed_seconds(self) -> float | None:
+        return self.context.elapsed_seconds
 
 
 class ConfigurationError(DirectFetchError, ValueError):
@@ -187,7 +269,7 @@ class ForbiddenLocationError(RemoteStorageError):
 class CorruptRecordError(DirectFetchError):
     """Bytes that no Kafka broker wrote at this place (the name is Kafka's CorruptRecordException).
 
-    ``offset`` is the base offset of the batch where that is known, ``position`` its place in the buffer.
+    ``offset`` is the base offset of the batch where that is known, ``position`` the batch's place in the buffer.
     """
 
     action = Action.RETRY
@@ -195,7 +277,7 @@ class CorruptRecordError(DirectFetchError):
 
     def __init__(self, message: str, *, offset: int | None = None, position: int | None = None) -> None:
         super().__init__(message)
-        self.offset = offset
+        self.with_context(offset=offset)
         self.position = position
 
 
@@ -236,7 +318,21 @@ class NotAnnouncedError(LocationError):
         super().__init__(
             f"{host} does not announce direct fetch; fetch.remote.bootstrap.servers (or bootstrap.servers) must name the shim"
         )
-        self.host = host
+        self.with_context(host=host)
+
+
+class LocationNotGrantedError(LocationError):
+    """The shim grants no location of an offset that is tiered: it cannot read that segment's objects, or may not grant it."""
+
+    action = Action.RETRY
+    cause = "not-granted"
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"the shim grants no location of {topic}-{partition} at offset {offset}, although it is tiered; "
+            "see the shim's counters locations_refused for the reason"
+        )
+        self.with_context(topic=topic, partition=partition, offset=offset)
 
 
 class ProtocolError(LocationError):
@@ -266,6 +362,12 @@ class RemoteLogError(DirectFetchError):
     """What lies in the tier could not be understood."""
 
     cause = "remote-log"
+
+
+class NoSegmentsError(RemoteLogError):
+    """The store has no segment of a topic that is tiered. The text says what the store has instead."""
+
+    cause = "nothing-tiered"
 
 
 class RemoteLogMetadataError(RemoteLogError):
@@ -300,3 +402,4 @@ class ObjectNotFoundError(RemoteLogError):
     def __init__(self, key: str) -> None:
         super().__init__(f"no such object: {key}")
         self.key = key
+        self.with_context(object_key=key)

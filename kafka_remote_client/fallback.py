@@ -24,6 +24,13 @@ from kafka_remote_client.model import RemoteLogSegmentId
 __all__ = ["Fallback", "FallbackLog"]
 
 _QUIET_SECONDS = 60.0
+_LOGICAL = {
+    -1: "at the end",
+    -2: "at the beginning",
+    -1000: "at the committed offset",
+    -1001: "where auto.offset.reset says",
+}
+"""Logical offsets (librdkafka's RD_KAFKA_OFFSET_…), in words."""
 
 
 @attrs.frozen
@@ -31,7 +38,7 @@ class Fallback:
     """Reading ``topic``-``partition`` from the store ended; the broker delivers from ``offset`` on.
 
     ``cause`` is the short name that metrics count by. ``error`` is what failed, ``None`` where nothing did. ``segment`` is the
-    one that was being read.
+    one that was being read. ``taken_over`` is False where the broker delivered before too: then no fallback is counted.
     """
 
     cause: str
@@ -40,6 +47,12 @@ class Fallback:
     partition: int
     offset: int
     segment: RemoteLogSegmentId | None = None
+    taken_over: bool = True
+
+    @property
+    def place(self) -> str:
+        """Where the broker goes on, in words."""
+        return _LOGICAL.get(self.offset, f"at offset {self.offset}")
 
     @property
     def host(self) -> str:
@@ -52,6 +65,8 @@ class Fallback:
         return self.cause if self.error is None else str(self.error) or self.cause
 
     def __str__(self) -> str:
+        if self.error is None:
+            return f"direct fetch ended for {self.topic}-{self.partition}: {self.cause}"
         return f"direct fetch disabled for {self.topic}-{self.partition}: {self.text}"
 
 
@@ -71,22 +86,29 @@ class FallbackLog:
         self._clock = clock
         self._told: dict[tuple[str, str], _Told] = {}
 
-    def write(self, fallback: Fallback) -> None:
-        """One line, or none where the same cause and host had a WARNING within the last minute."""
+    def write(self, fallback: Fallback, *, warned: bool = False) -> None:
+        """Writes one line: a WARNING, or INFO where the same cause and host had a WARNING within the last minute.
+
+        ``warned``: another process wrote the WARNING, so this is INFO.
+        """
         if fallback.error is None:
-            self._log.info("%s-%d goes on by the broker from offset %d: %s", *_place(fallback), fallback.cause)
+            self._log.info("%s; the broker continues %s", fallback, fallback.place)
             return
-        key, now = (fallback.cause, fallback.host), self._clock.monotonic()
-        told = self._told.get(key)
-        if told is not None and now - told.at < _QUIET_SECONDS:
-            told.left_out += 1
-            self._log.info("%s; the broker continues at offset %d (%s)", fallback, fallback.offset, fallback.cause)
+        now, told = self._clock.monotonic(), self._told_of(fallback)
+        if warned or (told is not None and now - told.at < _QUIET_SECONDS):
+            if told is not None:
+                told.left_out += 1
+            self._log.info("%s; the broker continues %s (%s)", fallback, fallback.place, fallback.cause)
             return
         repeated = f"; {told.left_out} more since the last warning" if told is not None and told.left_out else ""
-        self._told[key] = _Told(now)
-        text = "%s; the broker continues at offset %d (%s%s)"
-        self._log.warning(text, fallback, fallback.offset, fallback.cause, repeated)
+        self._told[fallback.cause, fallback.host] = _Told(now)
+        self._log.warning("%s; the broker continues %s (%s%s)", fallback, fallback.place, fallback.cause, repeated)
 
-
-def _place(fallback: Fallback) -> tuple[str, int, int]:
-    return fallback.topic, fallback.partition, fallback.offset
+    def _told_of(self, fallback: Fallback) -> _Told | None:
+        """The newest WARNING about the cause and host. An error that names no host may be of any."""
+        told = [
+            told
+            for (cause, host), told in self._told.items()
+            if cause == fallback.cause and (host == fallback.host or not host or not fallback.host)
+        ]
+        return max(told, key=lambda one: one.at, default=None)

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import attrs
 
-from kafka_remote_client.errors import ForbiddenLocationError, InvalidStorageResponseError
+from kafka_remote_client.errors import ForbiddenLocationError, InvalidStorageResponseError, ProtocolError
+from kafka_remote_client.wire import Reader, Writer
 
 __all__ = ["LocationMetadata"]
 
@@ -53,28 +54,20 @@ class LocationMetadata:
 
     def encode(self) -> bytes:
         """The tagged-field section of the module's table."""
-        fields: list[tuple[int, bytes]] = []
-        if self.url is not None:
-            fields.append((_URL, self.url.encode()))
+        texts = {_URL: self.url, _OBJECT_KEY: self.object_key, _ETAG: self.etag}
+        values = {tag: text.encode() for tag, text in texts.items() if text is not None}
         if self.signed_headers:
-            body = bytearray(_uvarint(len(self.signed_headers)))
-            for pair in self.signed_headers:
-                for text in pair:
-                    raw = text.encode()
-                    body += _uvarint(len(raw) + 1) + raw
-            fields.append((_HEADERS, bytes(body)))
-        if self.object_key is not None:
-            fields.append((_OBJECT_KEY, self.object_key.encode()))
-        if self.etag is not None:
-            fields.append((_ETAG, self.etag.encode()))
-        if self.chunk_table is not None:
-            fields.append((_CHUNK_TABLE, self.chunk_table))
-        if self.data_key is not None:
-            fields.append((_DATA_KEY, self.data_key))
-        out = bytearray(_uvarint(len(fields)))
-        for tag, value in fields:
-            out += _uvarint(tag) + _uvarint(len(value)) + value
-        return bytes(out)
+            headers = Writer(flexible=True)
+            headers.uvarint(len(self.signed_headers))
+            for name, value in self.signed_headers:
+                headers.string(name)
+                headers.string(value)
+            values[_HEADERS] = headers.getvalue()
+        blobs = {_CHUNK_TABLE: self.chunk_table, _DATA_KEY: self.data_key}
+        values |= {tag: data for tag, data in blobs.items() if data is not None}
+        writer = Writer(flexible=True)
+        writer.tagged_fields(values)
+        return writer.getvalue()
 
     @classmethod
     def decode(cls, data: bytes | None) -> LocationMetadata:
@@ -87,24 +80,14 @@ class LocationMetadata:
             return cls()
         try:
             return cls._decode(data)
-        except (IndexError, UnicodeDecodeError):
+        except (ProtocolError, UnicodeDecodeError):
             raise InvalidStorageResponseError("the custom metadata of a granted range does not parse") from None
 
     @classmethod
     def _decode(cls, data: bytes) -> LocationMetadata:
-        fields: dict[int, bytes] = {}
-        count, at = _read_uvarint(data, 0)
-        last = -1
-        for _ in range(count):
-            tag, at = _read_uvarint(data, at)
-            size, at = _read_uvarint(data, at)
-            if tag <= last or at + size > len(data):
-                raise IndexError
-            last = tag
-            fields[tag] = data[at : at + size]
-            at += size
-        if at != len(data):
-            raise IndexError
+        reader = Reader(data, flexible=True)
+        fields = reader.tagged_fields()
+        reader.expect_end()
         return cls(
             _text(fields.get(_URL)),
             _read_headers(fields[_HEADERS]) if _HEADERS in fields else (),
@@ -120,42 +103,10 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _read_headers(data: bytes) -> tuple[tuple[str, str], ...]:
-    count, at = _read_uvarint(data, 0)
-    headers = []
-    for _ in range(count):
-        name, at = _read_string(data, at)
-        value, at = _read_string(data, at)
+    reader = Reader(data, flexible=True)
+    headers = tuple((reader.string(), reader.string()) for _ in range(reader.uvarint()))
+    reader.expect_end()
+    for name, value in headers:
         if not name or not _TOKEN.issuperset(name) or any(c in value for c in "\r\n\0"):
             raise ForbiddenLocationError("a signed header of the location is not a valid HTTP header")
-        headers.append((name, value))
-    if at != len(data):
-        raise IndexError
-    return tuple(headers)
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _read_uvarint(data, at)
-    end = at + size - 1
-    if size == 0 or end > len(data):
-        raise IndexError
-    return data[at:end].decode(), end
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise IndexError
+    return headers

@@ -34,53 +34,55 @@ Snapshot: TypeAlias = Mapping[str, float | int | Mapping[str, int]]
 """Numbers by names of :data:`METRICS`; those of :data:`BY_CAUSE` and :data:`BY_PARTITION` are mappings to numbers."""
 
 CACHES: dict[str, str] = {
-    "index": "indexes, checkpoints and snapshots of segments, where this process reads them itself",
-    "manifest": "manifests of segments in chunks, where this process reads them itself",
+    "index": "indexes, checkpoints and snapshots of segments that this process reads itself",
+    "manifest": "manifests of chunked segments that this process reads itself",
     "chunk": "ranges of segments on this host's disk (fetch.remote.cache.directory)",
 }
 
 METRICS: dict[str, str] = {
-    "remote-fetch-request-total": "Ranges asked of the store, retries included (GETs).",
-    "remote-fetch-request-rate": "Ranges asked of the store per second.",
+    "remote-fetch-request-total": "Ranges requested from the store (GETs), including retries.",
+    "remote-fetch-request-rate": "Ranges requested from the store per second.",
     "remote-fetch-bytes-total": "Bytes received from the store.",
     "remote-fetch-bytes-rate": "Bytes received from the store per second.",
-    "remote-fetch-latency-avg": "Mean time of a range, request to last byte, in milliseconds.",
+    "remote-fetch-latency-avg": "Mean time of a range from request to last byte, in milliseconds.",
     "remote-fetch-latency-max": "Longest time of a range in milliseconds.",
-    "remote-fetch-errors-total": "Ranges that failed, by cause.",
-    "remote-fetch-fallbacks-total": "Times the broker took over a partition whose data is tiered, or may be, by reason.",
-    "remote-fetch-internal-errors-total": "Unexpected exceptions in direct fetch; the log has each with its traceback.",
-    "remote-fetch-handovers-total": "Times a partition went to the broker because its tiered data was read.",
+    "remote-fetch-errors-total": "Ranges and location requests that failed, by cause.",
+    "remote-fetch-fallbacks-total": "Times a partition with tiered data fell back to the broker, by cause.",
+    "remote-fetch-internal-errors-total": "Unexpected exceptions in direct fetch. The log has each traceback.",
+    "remote-fetch-handovers-total": "Times a partition moved to the broker at the end of its tiered data.",
     "remote-fetch-records-total": "Records delivered from the store.",
     "remote-fetch-record-bytes-total": "Bytes of keys, values and headers decoded from the store.",
     "remote-fetch-over-read-bytes-total": (
-        "Of the bytes received, those that no delivered record block was decoded from: batches before the first offset wanted "
-        "(an index entry points to one) or from the end on; ranges and blocks that were read ahead and dropped by a seek, "
-        "revocation or close; failed attempts, and what a retry receives again."
+        "Bytes received that no delivered record block was decoded from: batches before the start offset "
+        "(index entries are coarse) or after the end offset; ranges and blocks that were read ahead and dropped by a seek, "
+        "revocation or close; failed attempts, and bytes that a retry receives again."
     ),
-    "remote-fetch-segment-total": "Segments opened; one that is left and opened again counts again.",
-    "remote-fetch-segment-bytes-total": "Their sizes, as Kafka wrote them; how much of them was read is not in it.",
-    "remote-fetch-location-request-total": "Locations asked for.",
-    "remote-fetch-location-refresh-total": "Of these, asked again because the URLs were past half of their life.",
-    "remote-fetch-location-throttle-time-total": "Milliseconds for which brokers, granting locations, asked to be left alone.",
-    "remote-fetch-metadata-restarts-total": "Times the metadata topic's follower failed and began anew with all partitions.",
-    "remote-fetch-metadata-rereads-total": "Times one partition of the metadata topic was distrusted and read anew.",
-    "remote-fetch-rate-limit-time-total": "Milliseconds for which the consumer's own rate limits held back its ranges.",
+    "remote-fetch-segment-total": "Segments opened. A segment that is opened again counts again.",
+    "remote-fetch-segment-bytes-total": "Sizes of the opened segments, as Kafka wrote them, whatever part was read.",
+    "remote-fetch-location-request-total": "Location requests.",
+    "remote-fetch-location-refresh-total": "Location requests that renew URLs past half of their lifetime.",
+    "remote-fetch-location-throttle-time-total": "Milliseconds of throttling that brokers requested in location responses.",
+    "remote-fetch-metadata-restarts-total": "Restarts of the metadata topic follower after a failure.",
+    "remote-fetch-metadata-rereads-total": "Times a partition of the metadata topic was inconsistent and read again.",
+    "remote-fetch-rate-limit-time-total": "Milliseconds that ranges waited for the consumer's own rate limits.",
     "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
-    "remote-fetch-buffer-bytes": "Bytes held at this moment.",
-    "broker-fetch-records-total": "Records delivered by the broker path.",
-    "remote-fetch-partition-tier": "The tier that a partition is read from: 1 the store, 0 the broker.",
-    "remote-fetch-partition-local-log-start-lag": "Offsets from a partition's next record to the broker's local log: 0 there.",
+    "remote-fetch-buffer-bytes": "Bytes held now by ranges in flight and undelivered records.",
+    "broker-fetch-records-total": "Records delivered from the broker.",
+    "remote-fetch-partition-tier": "Where a partition is read from: 1 = the store, 0 = the broker.",
+    "remote-fetch-partition-local-log-start-lag": (
+        "Offsets between a partition's next record and the broker's local log start; 0 in the local log."
+    ),
     **{
         f"remote-fetch-{cache}-cache-{name}": f"{meaning}: {what}."
         for cache, what in CACHES.items()
         for name, meaning in (
-            ("hits-total", "Found in the cache"),
-            ("misses-total", "Not found in the cache"),
-            ("evictions-total", "Dropped from the cache"),
-            ("bytes", "Bytes held by the cache"),
+            ("hits-total", "Cache hits"),
+            ("misses-total", "Cache misses"),
+            ("evictions-total", "Cache evictions"),
+            ("bytes", "Bytes in the cache"),
         )
     },
-    "remote-fetch-chunk-cache-damaged-total": "Ranges on this host's disk that were not what was written; read from the store.",
+    "remote-fetch-chunk-cache-damaged-total": "Damaged ranges in this host's disk cache, read from the store instead.",
 }
 
 COUNTERS = frozenset(name for name in METRICS if name.endswith("-total"))
@@ -161,11 +163,11 @@ class FetchMetrics:
             if error is not None:
                 self._errors[error] += 1
 
-    def location_done(self, seconds: float, throttle_ms: int = 0) -> None:
-        """Counts one location request, and for how long its answer asked to be left alone."""
+    def locations_done(self, count: int, seconds: float, throttle_ms: int = 0) -> None:
+        """Counts location requests that were asked at once, and for how long the answer asked to be left alone."""
         with self._lock:
             self._totals["remote-fetch-location-throttle-time-total"] += throttle_ms
-            self._totals["remote-fetch-location-request-total"] += 1
+            self._totals["remote-fetch-location-request-total"] += count
             self._raise_max("remote-fetch-location-latency-max", seconds)
 
     def segment_opened(self, size: int) -> None:

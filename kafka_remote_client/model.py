@@ -26,6 +26,8 @@ __all__ = [
     "EpochEntry",
     "GrantedRange",
     "IsolationLevel",
+    "LocationAnswer",
+    "LocationPending",
     "NotRemote",
     "PartitionOffsets",
     "RemoteLogSegmentId",
@@ -189,10 +191,14 @@ class RemoteLogSegmentMetadata:
 
 @attrs.frozen
 class GrantedRange:
-    """One range of a grant with what its fetcher needs to read it (redacted: it may hold a signed URL)."""
+    """One range of a grant with what its fetcher needs to read it (redacted: it may hold a signed URL).
+
+    ``first_offset``: no record of the range is below it; ``None`` = not known.
+    """
 
     range: ByteRange
     custom_metadata: bytes | None = attrs.field(default=None, repr=_redacted)
+    first_offset: int | None = None
 
 
 @attrs.frozen
@@ -259,6 +265,11 @@ class SegmentLocation:
 
 
 @attrs.frozen
+class LocationPending:
+    """No answer yet: the look-up goes on, and the same question is to be asked again. Neither an error nor a refusal."""
+
+
+@attrs.frozen
 class NotRemote:
     """No grant: the broker serves this offset. ``reason`` is a short name that metrics count by.
 
@@ -270,3 +281,7 @@ class NotRemote:
     offsets: PartitionOffsets = PartitionOffsets()
     out_of_range: bool = False
     error: DirectFetchError | None = attrs.field(default=None, eq=False)
+
+
+LocationAnswer = SegmentLocation | NotRemote | LocationPending | DirectFetchError
+"""What comes of a question for a location."""

@@ -34,6 +34,7 @@ __all__ = [
     "RemoteObjectStore",
     "RemoteStorageFetcher",
     "SignedUrl",
+    "StorageFormat",
     "VersionedObjectStore",
     "WritableBuffer",
 ]
@@ -47,7 +48,7 @@ class ReadableStream(Protocol):
     def readinto(self, buffer: WritableBuffer, /) -> int:
         """Fills the front of ``buffer`` and returns how many bytes it wrote; 0 only at the end of the range.
 
-        Raises a RemoteStorageError kind when the store fails in the middle, or ends before the range does.
+        Raises a RemoteStorageError kind when the store fails in the middle, or ends before the range.
         """
 
     def close(self) -> None:
@@ -155,4 +156,19 @@ class ObjectSigner(Protocol):
         """Opens those bytes of that object, of the version ``etag`` where one is given, for ``ttl_seconds``.
 
         Raises ValueError for what is no object key, RemoteStorageError kinds where nothing can be signed now.
+        """
+
+
+class StorageFormat(Protocol):
+    """Reads segments of one storage format as Kafka wrote them. Found by the format's name, as locations announce it, in the
+    entry-point group ``kafka_remote_client.storage_formats``, and built without arguments.
+    """
+
+    def missing(self) -> str | None:
+        """The command that installs what is needed here to read the format; None = it can be read, and is offered."""
+
+    def restoring(self, inner: RemoteStorageFetcher) -> RemoteStorageFetcher:
+        """A fetcher that takes positions of the original segment, over one that takes those of the stored object.
+
+        What restores a range is in its location, where the layout put it: ``LocationMetadata.chunk_table`` and ``data_key``.
         """

@@ -24,18 +24,24 @@ from typing import Any
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.plugin import DeclaresSettings, ObjectSigner, RemoteObjectStore, RemoteStorageFetcher
-from kafka_remote_client.settings import unknown_setting
+from kafka_remote_client.settings import FETCHER_PREFIX, unknown_setting
 
 __all__ = [
     "FETCHERS",
+    "INSPECTORS",
+    "LAYOUTS",
     "SIGNERS",
+    "STORAGE_FORMATS",
     "STORES",
     "MissingExtraError",
     "check_settings",
+    "check_store_options",
     "fetcher_names",
     "load_fetcher",
+    "load_named",
     "load_signer",
     "load_store",
+    "plugin_names",
     "signer_schemes",
     "store_schemes",
 ]
@@ -43,11 +49,15 @@ __all__ = [
 FETCHERS = "kafka_remote_client.fetchers"
 STORES = "kafka_remote_client.stores"
 SIGNERS = "kafka_remote_client.signers"
+LAYOUTS = "kafka_remote_client.layouts"
+INSPECTORS = "kafka_remote_client.layout_inspectors"
+STORAGE_FORMATS = "kafka_remote_client.storage_formats"
 
 _CLASS = "remote.storage.fetcher.class"
 _ALLOWED_CLASSES = "remote.storage.fetcher.allowed.classes"
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _URL_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII)
+_EXTRAS = re.compile(r"\[([^\]]+)\]")
 _MAX_NAME = 200
 
 
@@ -57,17 +67,17 @@ class MissingExtraError(ConfigurationError):
 
 def fetcher_names() -> list[str]:
     """The names that ``remote.storage.fetcher.class`` can take."""
-    return _names(FETCHERS)
+    return plugin_names(FETCHERS)
 
 
 def store_schemes() -> list[str]:
     """The URL schemes that ``--store`` can take."""
-    return _names(STORES)
+    return plugin_names(STORES)
 
 
 def signer_schemes() -> list[str]:
     """The URL schemes of stores whose objects URLs can be signed for, besides those that the shim serves itself."""
-    return _names(SIGNERS)
+    return plugin_names(SIGNERS)
 
 
 def load_fetcher(config: RemoteFetchConfig, store: RemoteObjectStore | None = None) -> RemoteStorageFetcher:
@@ -78,7 +88,7 @@ def load_fetcher(config: RemoteFetchConfig, store: RemoteObjectStore | None = No
     """
     name = config.fetcher_class
     if not name:
-        raise ConfigurationError(f"{_CLASS} is not set; there are: {', '.join(fetcher_names())}")
+        raise ConfigurationError(f"{_CLASS} is not set; known fetchers: {', '.join(fetcher_names())}")
     if config.fetcher_class_path is not None and not config.allow_class_path:
         raise ConfigurationError(f"{_CLASS}.path needs fetch.remote.allow.class.path=true")
     found = entry_points(group=FETCHERS, name=name)
@@ -111,6 +121,37 @@ def check_settings(config: RemoteFetchConfig, *plugins: object) -> None:
         raise unknown_setting(unknown, valid, where)
 
 
+def plugin_names(group: str) -> list[str]:
+    """The names of all plugins of an entry-point group."""
+    return sorted({entry.name for entry in entry_points(group=group)})
+
+
+def load_named(group: str, what: str, name: str) -> Any:
+    """What the entry point ``name`` of a group stands for; ``what`` is what the group's plugins are called in messages.
+
+    Raises ConfigurationError for another name, with those that exist, and for a plugin that fails to load; MissingExtraError.
+    """
+    found = entry_points(group=group, name=name)
+    if not found:
+        raise ConfigurationError(f"unknown {what} {name!r}; known {what}s: {', '.join(plugin_names(group))}")
+    return _load_entry(_only(found, name))
+
+
+def check_store_options(options: Mapping[str, object] | None, *plugins: object) -> None:
+    """Raises ConfigurationError for an option of a store that none of its ``plugins`` (store, signer) reads.
+
+    Options have no prefix. A plugin that does not declare its settings may read any.
+    """
+    valid: set[str] = set()
+    for plugin in plugins:
+        if not isinstance(plugin, DeclaresSettings):
+            return
+        valid |= {name.removeprefix(FETCHER_PREFIX) for name in plugin.settings}
+    unknown = next((name for name in options or {} if name not in valid), None)
+    if unknown is not None:
+        raise unknown_setting(unknown, valid, " of the store")
+
+
 def load_store(url: str, options: Mapping[str, object] | None = None) -> RemoteObjectStore:
     """The object store that a URL names, by its scheme. Messages show the scheme and nothing else of it.
 
@@ -133,19 +174,15 @@ def _load_by_scheme(group: str, url: str, options: Mapping[str, object] | None) 
     scheme = _URL_SCHEME.match(url)
     found = entry_points(group=group, name=scheme[1]) if scheme else None
     if scheme is None or not found:
-        names = ", ".join(f"{name}://" for name in _names(group))
-        raise ConfigurationError(f"the store's URL begins with none of: {names}")
+        names = ", ".join(f"{name}://" for name in plugin_names(group))
+        raise ConfigurationError(f"the store URL must start with one of: {names}")
     return _build(_load_entry(_only(found, scheme[1])), scheme[1], url, dict(options or {}))
-
-
-def _names(group: str) -> list[str]:
-    return sorted({entry.name for entry in entry_points(group=group)})
 
 
 def _check_permitted(name: str, config: RemoteFetchConfig) -> None:
     if len(name) > _MAX_NAME or not _DOTTED.fullmatch(name):
         shown = name[:_MAX_NAME]
-        raise ConfigurationError(f"{_CLASS}: there is no fetcher {shown!r}; there are: {', '.join(fetcher_names())}")
+        raise ConfigurationError(f"{_CLASS}: unknown fetcher {shown!r}; known fetchers: {', '.join(fetcher_names())}")
     allowed = str(config.fetcher_options.get(_ALLOWED_CLASSES) or "").split(",")
     if config.fetcher_class_path is None and name not in (entry.strip() for entry in allowed):
         raise ConfigurationError(f"{_CLASS}: {name} is neither an installed fetcher nor listed in {_ALLOWED_CLASSES}")
@@ -165,7 +202,7 @@ def _load_entry(entry: EntryPoint) -> Any:
     except ModuleNotFoundError as error:
         missing = error.name or "a module"
     except Exception as error:
-        raise ConfigurationError(f"the plugin {entry.name} ({entry.value}) fails to load: {type(error).__name__}") from error
+        raise ConfigurationError(f"the plugin {entry.name} ({entry.value}) failed to load: {type(error).__name__}") from error
     if entry.module == missing or entry.module.startswith(f"{missing}."):
         raise ConfigurationError(f"the plugin {entry.name} is registered and its module {entry.module} is not installed")
     raise MissingExtraError(f"the plugin {entry.name} needs {missing}: pip install {_requirement(entry, missing)}")
@@ -175,7 +212,8 @@ def _requirement(entry: EntryPoint, missing: str) -> str:
     """What pip is to install: the distribution with the extra that brings the module, where that can be told."""
     assert entry.dist is not None  # entry_points() gives none without
     provided = entry.dist.metadata.get_all("Provides-Extra") or []
-    extras = entry.extras or [extra for extra in provided if extra == entry.name]
+    named = _EXTRAS.search(entry.value)  # EntryPoint.extras takes object-store for two
+    extras = named[1].replace(" ", "").split(",") if named else [extra for extra in provided if extra == entry.name]
     return f'"{entry.dist.name}[{",".join(extras)}]"' if extras else missing.partition(".")[0]
 
 
@@ -186,14 +224,14 @@ def _load_dotted(name: str, class_path: str | None) -> Any:
     except ModuleNotFoundError as error:
         missing = error.name or module_name
         if module_name == missing or module_name.startswith(f"{missing}."):
-            raise ConfigurationError(f"{_CLASS}: there is no module {module_name}") from None
+            raise ConfigurationError(f"{_CLASS}: module {module_name} does not exist") from None
         raise MissingExtraError(f"{_CLASS}: {name} needs {missing}: pip install {missing.partition('.')[0]}") from None
     except ConfigurationError:
         raise
     except Exception as error:
-        raise ConfigurationError(f"{_CLASS}: {name} fails to load: {type(error).__name__}") from error
+        raise ConfigurationError(f"{_CLASS}: {name} failed to load: {type(error).__name__}") from error
     if not hasattr(module, class_name):
-        raise ConfigurationError(f"{_CLASS}: module {module_name} has no {class_name}")
+        raise ConfigurationError(f"{_CLASS}: module {module_name} has no class {class_name}")
     return getattr(module, class_name)
 
 
@@ -208,7 +246,7 @@ def _import_from(directory: Path, module_name: str) -> Any:
         sys.path.remove(str(root))
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).resolve().is_relative_to(root):
-        raise ConfigurationError(f"{_CLASS}.path: the module {module_name} is not from that directory")
+        raise ConfigurationError(f"{_CLASS}.path: module {module_name} was loaded from another directory")
     return module
 
 
@@ -216,4 +254,4 @@ def _build(loaded: Callable[..., Any], name: str, *arguments: object) -> Any:
     try:
         return loaded(*arguments)
     except TypeError as error:
-        raise ConfigurationError(f"the plugin {name} cannot be built: its constructor takes other arguments") from error
+        raise ConfigurationError(f"the plugin {name} cannot be created: its constructor must accept (url, options)") from error

@@ -1,7 +1,10 @@
 """The table of the consumer's own settings: name, type, default, unit, bound, and what moving it costs.
 
+Each setting is declared once, here. The value :class:`~kafka_remote_client.config.RemoteFetchConfig`, the fetchers and
+docs/configs.md take names, defaults and bounds from the table; no other module writes a default again. The shim's settings are
+declared the same way in ``shim/settings.py``, those of the fetchers in ``kafka_remote_fetchers/_settings.py``.
+
 The first five are KIP-1254's, under its names and with its defaults; the others are ours, under the same prefixes.
-docs/configs.md is generated from the table.
 
 References: KIP-1254, "New Consumer Configs".
 """
@@ -15,9 +18,20 @@ from typing import Any
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["FETCHER_PREFIX", "LOCATION_SOURCES", "PREFIX", "SETTINGS", "STORE_PREFIX", "Setting", "unknown_setting"]
+__all__ = [
+    "FETCHER_PREFIX",
+    "LOCATION_SOURCES",
+    "PREFIX",
+    "SETTINGS",
+    "STORE_PREFIX",
+    "Setting",
+    "declared",
+    "default_of",
+    "unknown_setting",
+]
 
 PREFIX = "fetch.remote."
 FETCHER_PREFIX = "remote.storage.fetcher."
@@ -27,16 +41,16 @@ LOCATION_SOURCES = ("broker", "metadata-topic", "listing")
 """The values of ``fetch.remote.location.source``."""
 
 _MIB = 1024 * 1024
-_TRUE = frozenset({"true", "t", "1"})
-_FALSE = frozenset({"false", "f", "0"})
 
 
 def unknown_setting(name: str, valid: Iterable[str], where: str = "") -> ConfigurationError:
     """The error for a key that nobody reads. It names the closest of the ``valid`` ones; ``where`` says who reads those."""
     by_stem = {_stem(known): known for known in sorted(valid)}
-    closest = get_close_matches(_stem(name), by_stem, n=1)
-    hint = f"; did you mean {by_stem[closest[0]]}?" if closest else ""
-    return ConfigurationError(f"no such setting{where}: {name}{hint}")
+    close = [by_stem[stem] for stem in get_close_matches(_stem(name), by_stem, n=1)]
+    if not close and _stem(name) == name:  # the prefix is what is misspelled
+        close = get_close_matches(name, list(by_stem.values()), n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return ConfigurationError(f"unknown setting{where}: {name}{hint}")
 
 
 def _stem(name: str) -> str:
@@ -46,15 +60,15 @@ def _stem(name: str) -> str:
 
 @attrs.frozen
 class Setting:
-    """One line of docs/configs.md. ``minimum`` and ``maximum`` bound integers, both inclusive; ``choices`` are all values."""
+    """One declaration. ``minimum`` and ``maximum`` bound numbers, both inclusive; ``choices`` are all values there are."""
 
     name: str
     type: type
     default: object
     unit: str
     doc: str
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     choices: tuple[str, ...] = ()
 
     @property
@@ -78,14 +92,10 @@ class Setting:
 
 
 def _parse_bool(setting: Setting, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = str(value).lower()
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise ConfigurationError(f"{setting.name} must be true or false")
+    parsed = arguments.boolean(value)
+    if parsed is None:
+        raise ConfigurationError(f"{setting.name} must be true or false")
+    return parsed
 
 
 def _parse_int(setting: Setting, value: object) -> int:
@@ -122,29 +132,29 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         False,
         "",
-        "Read tiered segments straight from the store. Off: this is confluent_kafka.Consumer.",
+        "Read tiered segments directly from the store. false: the consumer is a plain confluent_kafka.Consumer.",
     ),
     Setting(
         "remote.storage.fetcher.class",
         str,
         None,
         "",
-        "The fetcher: a name of the entry-point group kafka_remote_client.fetchers. Not set: no direct fetch.",
+        "Fetcher to read with: a name of the entry-point group kafka_remote_client.fetchers. Not set: no direct fetch.",
     ),
     Setting(
         "remote.storage.fetcher.class.path",
         str,
         None,
         "",
-        "Directory to load the fetcher's module from. Refused unless fetch.remote.allow.class.path is true.",
+        "Directory to load the fetcher's module from. Needs fetch.remote.allow.class.path=true.",
     ),
     Setting(
         "fetch.remote.connect.timeout.ms",
         int,
         1000,
         "ms",
-        "Time to connect to the store, or to who is asked for locations. Higher waits longer on a dead one; lower gives up on "
-        "a slow path.",
+        "Time to connect to the store or to the location source. Higher waits longer for an unreachable host; "
+        "lower gives up on a slow network.",
         1,
         60_000,
     ),
@@ -153,7 +163,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         5000,
         "ms",
-        "Time for one whole range, first byte to last. Higher tolerates slow stores; lower falls back to the broker sooner.",
+        "Time for one whole range, from the request to its last byte: connecting is included, and so is fetching credentials. "
+        "Higher tolerates slow stores; lower falls back to the broker sooner.",
         1,
         600_000,
     ),
@@ -162,8 +173,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         64 * 1024,
         "bytes/s",
-        "A range's body that flows more slowly than this after its first 2 s has timed out. Lower tolerates slow paths; higher "
-        "falls back to the broker sooner. 0: the read time-out alone counts, as with the fetcher object_store.",
+        "A response slower than this after its first 2 s times out. Lower tolerates slow networks; higher falls "
+        "back to the broker sooner. 0: only the read time-out applies, as with the fetcher object_store.",
         0,
         1024 * _MIB,
     ),
@@ -172,7 +183,7 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         None,
         "",
-        "Where locations are asked: the shim. Not set: bootstrap.servers.",
+        "Addresses of the shim, which answers location requests. Not set: bootstrap.servers.",
     ),
     Setting(
         "fetch.remote.topics",
@@ -186,25 +197,34 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         1000,
         "ms",
-        "Time for one location request. Until it is over, a partition with a silent shim delivers nothing.",
+        "Time for one location request. A partition delivers nothing until its first request ends.",
         1,
         60_000,
+    ),
+    Setting(
+        "fetch.remote.pending.timeout.ms",
+        int,
+        30_000,
+        "ms",
+        "Time for which a location may be pending, with many location requests. After it the broker serves the partition.",
+        1,
+        3_600_000,
     ),
     Setting(
         "fetch.remote.buffer.memory",
         int,
         128 * _MIB,
         "bytes",
-        "Bytes held for ranges in flight and records not yet delivered, all partitions together. Higher hides more latency.",
+        "Memory for ranges in flight and undelivered records of all partitions. Higher hides more latency.",
         4 * _MIB,
         64 * 1024 * _MIB,
     ),
     Setting(
         "fetch.remote.max.in.flight",
         int,
-        8,
+        64,
         "",
-        "Ranges read at the same time. 2 suffice for a store without latency; each further one hides some, and is a thread.",
+        "Maximum number of ranges in flight; how many there are follows from what is measured. Each one costs a thread.",
         1,
         256,
     ),
@@ -213,7 +233,7 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         8 * _MIB,
         "bytes",
-        "Largest range of one GET. Higher means fewer GETs and more memory; it is halved by itself when a range times out.",
+        "Maximum size of one GET. Higher needs fewer GETs and more memory. A range that times out halves the size.",
         64 * 1024,
         256 * _MIB,
     ),
@@ -222,7 +242,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         None,
         "bytes/s",
-        "Bytes asked of the store per second, by all partitions together. They wait and do not fall back. Not set: no limit.",
+        "Rate limit for bytes requested from the store, for all partitions. Ranges over the limit wait and do not "
+        "fall back. Not set: no limit.",
         64 * 1024,
         1024 * 1024 * _MIB,
     ),
@@ -231,7 +252,7 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         None,
         "1/s",
-        "Ranges (GETs) asked of the store per second, by all partitions together. Lower is slower. Not set: no limit.",
+        "Rate limit for GETs, for all partitions. Lower is slower. Not set: no limit.",
         1,
         1_000_000,
     ),
@@ -240,15 +261,15 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         None,
         "",
-        "Directory in which all consumers of this host and user keep the ranges they read, as the store has them: records in "
-        "the clear where the store has them so. Not set: nothing is kept.",
+        "Directory of the disk cache that all consumers of this host and user share. It holds the store's bytes, "
+        "unencrypted where the store holds them unencrypted. Not set: no disk cache.",
     ),
     Setting(
         "fetch.remote.cache.max.bytes",
         int,
         10 * 1024 * _MIB,
         "bytes",
-        "Bytes kept in that directory by all together; what was used longest ago goes first. Higher spares more GETs.",
+        "Maximum size of the disk cache; the least recently used entry is evicted first. Higher saves more GETs.",
         1 * _MIB,
         1 << 50,
     ),
@@ -257,7 +278,7 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         2,
         "",
-        "Repetitions of one range before the broker takes over. Higher favours the store; each costs up to a read time-out.",
+        "Retries of one range before the partition falls back to the broker. Each costs up to one read time-out.",
         0,
         10,
     ),
@@ -266,7 +287,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         1000,
         "ms",
-        "First pause of a partition after a fallback, doubled each time up to 15 s. Lower tries the store again sooner.",
+        "Pause of a partition's direct fetch after a fallback, doubled each time up to 15 s. Lower tries the store "
+        "again sooner.",
         0,
         600_000,
     ),
@@ -275,7 +297,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         10_000,
         "ms",
-        "How often a partition on the broker path is checked for having fallen behind the broker's local log.",
+        "Interval at which a partition that reads from the broker is checked for tiered data. Lower costs more "
+        "ListOffsets requests.",
         100,
         3_600_000,
     ),
@@ -284,8 +307,7 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         5,
         "",
-        "Failures of one store within 10 s, with no range that came in between, that stop direct fetch from it for a while. "
-        "Higher costs more time-outs.",
+        "Consecutive failures of one store within 10 s that open its circuit breaker. Higher costs more time-outs.",
         1,
         1000,
     ),
@@ -294,8 +316,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         10_000,
         "ms",
-        "How long a store that failed is left alone before one range tries it again. A store that asks for more than 2 s "
-        "(Retry-After) is left alone for as long as it asked, at most 30 s.",
+        "Time that a circuit breaker stays open before one range tries the store again. A Retry-After above 2 s, "
+        "at most 30 s, takes precedence.",
         100,
         600_000,
     ),
@@ -304,8 +326,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         1 * _MIB,
         "bytes/s",
-        "Below this pace of the store, all ranges in flight together, one partition at a time is read through the broker for "
-        "2 s, and goes on so for a while where that is more than twice as fast. 0: never. Higher favours the broker.",
+        "If total store throughput falls below this, one partition at a time tries the broker for 2 s, and stays "
+        "on it for a while if it is more than twice as fast. 0: never. Higher favours the broker.",
         0,
         1024 * 1024 * _MIB,
     ),
@@ -314,15 +336,15 @@ SETTINGS: tuple[Setting, ...] = (
         FunctionType,
         None,
         "",
-        "Called by poll and consume with a Progress of each partition that is read directly (docs/consumer.md). Any callable; "
-        "a consumer's alone.",
+        "Callback of poll and consume with the Progress of each partition that reads from the store "
+        "(docs/consumer.md). For consumers only.",
     ),
     Setting(
         "fetch.remote.progress.interval.ms",
         int,
         1000,
         "ms",
-        "How often that is called for a partition at most. Lower costs calls.",
+        "Minimum interval between two progress callbacks of a partition. Lower costs more calls.",
         100,
         3_600_000,
     ),
@@ -331,8 +353,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         128 * _MIB,
         "bytes",
-        "Largest decompressed size of one batch, and largest size of its decoded columns (48 bytes a record). "
-        "A larger one goes to the broker path.",
+        "Maximum decompressed size of one batch, and of its decoded columns (48 bytes a record). The broker serves "
+        "larger batches.",
         1 * _MIB,
         1024 * _MIB,
     ),
@@ -341,7 +363,7 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         False,
         "",
-        "Accept gaps between batches, for topics that were once compacted. Off: a gap goes to the broker path.",
+        "Accept offset gaps between batches, for topics that were compacted before. false: a gap falls back to the broker.",
     ),
     Setting(
         "fetch.remote.allow.class.path",
@@ -355,7 +377,7 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "broker",
         "",
-        "Who says where an offset lies (docs/sources.md). All but broker read the store with credentials of the client's own.",
+        "Location source (docs/sources.md). All but broker read the store with the client's own credentials.",
         choices=LOCATION_SOURCES,
     ),
     Setting(
@@ -363,32 +385,51 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "__remote_log_metadata",
         "",
-        "The topic that the source metadata-topic follows.",
+        "Topic that the location source metadata-topic reads.",
     ),
     Setting(
         "fetch.remote.listing.broker",
         bool,
         True,
         "",
-        "Whether the source listing has the partition's leader confirm what it finds. Off: the bucket alone, for the day when "
-        "no broker is left; what DeleteRecords took away comes back then.",
+        "Whether the location source listing asks the partition's leader to confirm each location. false: it "
+        "trusts the bucket alone, for use without brokers; records that DeleteRecords removed may come back.",
     ),
     Setting(
         "remote.storage.store.url",
         str,
         None,
         "",
-        "The store that the sources metadata-topic and listing read, such as s3://bucket/prefix; set up as the fetcher is.",
+        "URL of the store that the location sources metadata-topic and listing read, such as s3://bucket/prefix. "
+        "It takes the fetcher's settings.",
     ),
     Setting(
-        "remote.storage.store.layout", str, "local", "", "How the plugin of the brokers lays segments out: local or aiven."
+        "remote.storage.store.layout",
+        str,
+        "local-tiered-storage",
+        "",
+        "Layout of the store's objects: a name of the entry-point group kafka_remote_client.layouts, such as "
+        "local-tiered-storage or aiven.",
     ),
-    Setting("remote.storage.store.key.prefix", str, "", "", "What the plugin puts in front of all names: its key.prefix."),
+    Setting("remote.storage.store.key.prefix", str, "", "", "Prefix of all object names: key.prefix of the brokers' plugin."),
     Setting(
         "remote.storage.store.encryption.keys",
         str,
         "",
         "",
-        "Private keys of encrypted segments, as KEYID=FILE, comma separated. Files in PEM or DER; never the keys themselves.",
+        "Private keys of encrypted segments, as comma-separated KEYID=FILE. Files are PEM or DER; keys themselves "
+        "are not accepted.",
     ),
 )
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def declared(name: str) -> Setting:
+    """The setting of that full name. Raises KeyError for one that is not declared, which is a mistake in code."""
+    return _BY_NAME[name]
+
+
+def default_of(name: str) -> Any:
+    """The default of a setting, by its full name, for code that is used without a configuration. Raises as :func:`declared`."""
+    return declared(name).default

@@ -20,7 +20,7 @@ import hypothesis
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.selection import PHASES, selected
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
@@ -41,6 +41,8 @@ S3_SERVERS = {"minio": S3Server, "seaweedfs": SeaweedServer}
 ORDER_SEED = 1254
 """One random order for all runs of a commit. Campaigns choose another: ``--randomly-seed=N``."""
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
+_RESTARTS = frozenset({"transactional_topic"})
+"""Shared fixtures that restart the broker themselves."""
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
 """Reasons for which a test may be skipped even where CI=true."""
 
@@ -137,6 +139,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _skip_is_a_failure(reason: str) -> bool:
     return os.environ.get("CI") == "true" and not any(allowed in reason for allowed in ALLOWED_SKIPS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """No other worker restarts the broker while a fixture that several tests share writes to it or reads from it."""
+    shares = "running_broker" in fixturedef.argnames and fixturedef.scope != "function"
+    if not shares or fixturedef.argname in _RESTARTS:
+        return (yield)
+    with file_lock(_run_directory() / "restart.lock", shared=True):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

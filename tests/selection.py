@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from tests.suites import SUITES
+
 if TYPE_CHECKING:
     import pytest
 
@@ -29,7 +31,7 @@ PHASES = ("without-parts", "with-parts", "all")
 
 
 class Component(StrEnum):
-    """What is real in a test. Those of ``_PARTS`` have to be fetched."""
+    """What is real in a test. Suites whose tests need parts say so (``tests/suites.py``)."""
 
     EMBEDDED = "the embedded cluster"
     FAULTS = "the fault matrix"
@@ -45,6 +47,7 @@ NAMED = {
         "tests/cli/test_demo.py",
         "tests/consumer/test_direct_consumer.py",
         "tests/consumer/test_rebalance.py",
+        "tests/embedded/",
         "tests/shim/",
     ),
     Component.FAULTS: (
@@ -55,7 +58,7 @@ NAMED = {
         "tests/fuzz/test_corpus.py",
     ),
     Component.BROKER: (
-        "tests/integration/test_direct_fetch.py::test_equals_the_broker_and_everything_below_the_local_log_came_from_the_store",
+        "tests/integration/test_direct_fetch.py::test_direct_fetch_equals_the_broker_and_reads_the_tier_from_the_store",
         "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_mid_read_costs_speed_only",
         "tests/integration/test_direct_fetch.py::test_an_unmodified_consumer_works_through_the_shim",
         "tests/integration/test_transactions.py",
@@ -74,10 +77,10 @@ NAMED = {
     ),
 }
 _MORE_CASES = {Component.FAULTS: 24, Component.SPARK: 2, Component.SPARK_TIER: 2}
-_PARTS = {"broker", "parity", "groups", "stores", "spark"}
-"""Suites whose tests need something that is fetched."""
 _MINIO_ALONE = ("tests/fetchers/test_s3.py::test_takes_a_role_with_the_credentials_of_the_chain",)
 """What SeaweedFS does not do: roles, listing in byte order, URLs that begin later."""
+_SECOND_DOWNLOAD = "spark_newest"
+"""The fixture of cases that need another version of Spark, which is 470 MB more to download."""
 _LONG = (
     "tests/docs/test_examples.py",
     "tests/packaging/test_distribution.py",
@@ -91,7 +94,7 @@ def selected(items: Sequence[pytest.Item], phase: str, suite_of: Callable[[pytes
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
         suite = suite_of(item)
-        its_phase = "with-parts" if suite in _PARTS else "without-parts"
+        its_phase = "with-parts" if SUITES[suite].needs_parts else "without-parts"
         if phase not in {its_phase, "all"} or not _is_in(item.nodeid, suite):
             continue
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -107,7 +110,7 @@ def component_of(name: str) -> Component | None:
 
 
 def _is_in(name: str, suite: str) -> bool:
-    if _begins(name, (*_LONG, *_MINIO_ALONE)):
+    if _begins(name, (*_LONG, *_MINIO_ALONE)) or _SECOND_DOWNLOAD in name:
         return False
     return suite in {"unit", "packaging-docs"} or component_of(name) is not None
 

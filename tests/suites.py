@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,15 +13,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["SUITES", "Suite", "is_elsewhere", "place_of", "suite_of"]
+__all__ = ["SUITES", "Suite", "is_elsewhere", "passed_in", "place_of", "suite_of"]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """``ceiling``: minutes. ``workers``, ``dist``: of xdist; suites that wait have more workers than cores. ``dist`` is
-    ``loadfile`` where the fixtures of a module write topics. ``folders``: where all its tests lie; ``None`` = anywhere.
+    """``ceiling``: minutes after which a suite counts as hung, some three times what it takes on two idle cores.
+    ``workers``, ``dist``: of xdist; suites that wait have more workers than cores. ``dist`` is ``loadfile`` where the fixtures
+    of a module write topics. ``folders``: where all its tests lie, so that no worker of its run imports the others; ``None`` =
+    anywhere.
 
     ``counted``: coverage is taken. ``campaign``: a command of its own (``make NAME``), no part of ``make test-all``.
+    ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built.
     """
 
     ceiling: int
@@ -29,6 +33,12 @@ class Suite:
     folders: frozenset[str] | None = None
     counted: bool = True
     campaign: bool = False
+    needs_parts: bool = False
+
+    @property
+    def parallel(self) -> list[str]:
+        """The options of xdist."""
+        return ["--numprocesses", str(self.workers), "--dist", *self.dist.split()]
 
 
 def _in(*folders: str) -> frozenset[str]:
@@ -36,21 +46,22 @@ def _in(*folders: str) -> frozenset[str]:
 
 
 SUITES = {
-    "unit": Suite(8, 2, "loadgroup"),
-    "shim": Suite(5, 4, "loadfile"),
-    "consumer": Suite(7, 4, "loadfile", _in("consumer")),
-    "faults": Suite(10, 8, "load", _in("faults")),  # hundreds of cells that mostly wait
+    "unit": Suite(20, 2, "loadgroup"),
+    "shim": Suite(14, 4, "loadfile", _in("cli", "embedded", "fetch", "integration", "parity", "shim", "spark")),
+    "consumer": Suite(16, 4, "loadfile", _in("consumer")),
+    "faults": Suite(25, 8, "load", _in("faults")),  # hundreds of cells that mostly wait
     # Programs that wait for two consumers, or for a group. Coverage would cost a third of the minutes and adds nothing.
-    "state-machine": Suite(5, 7, "load", _in("state_machine"), counted=False),
-    "broker": Suite(8, 4, "loadfile"),
-    "parity": Suite(6, 4, "loadfile", _in("integration", "parity")),
-    "groups": Suite(5, 1, "loadfile", _in("integration")),  # one fixture runs all groups at the same time
-    "stores": Suite(4, 6, "load"),  # one long table of cells, which no worker should read alone
+    "state-machine": Suite(15, 7, "load", _in("state_machine"), counted=False, needs_parts=True),
+    "broker": Suite(20, 4, "loadfile", _in("benchmarks", "cli", "faults", "integration"), needs_parts=True),
+    "parity": Suite(15, 4, "loadfile", _in("integration", "parity"), needs_parts=True),
+    "groups": Suite(14, 1, "loadfile", _in("integration"), needs_parts=True),  # one fixture runs all groups at the same time
+    # One long table of cells, which no worker should read alone.
+    "stores": Suite(14, 6, "load", _in("cli", "fetchers", "integration", "test_stores_page.py"), needs_parts=True),
     # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first.
-    "spark": Suite(10, 2, "loadfile --no-loadscope-reorder", _in("integration")),
-    "packaging-docs": Suite(6, 2, "loadgroup", _in("docs", "packaging")),
-    "fuzz": Suite(6, 2, "load", _in("fuzz")),
-    "plain-groups": Suite(30, 4, "load", _in("state_machine"), counted=False, campaign=True),
+    "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration"), needs_parts=True),
+    "packaging-docs": Suite(16, 2, "loadgroup", _in("docs", "packaging")),
+    "fuzz": Suite(15, 2, "load", _in("fuzz")),
+    "plain-groups": Suite(30, 4, "load", _in("state_machine"), counted=False, campaign=True, needs_parts=True),
     "pure-python": Suite(10, 1, "no", _in("packaging"), counted=False, campaign=True),
     "confluent-versions": Suite(15, 2, "load", _in("packaging"), counted=False, campaign=True),
     "kernel-coverage": Suite(10, 1, "no", _in("fuzz"), counted=False, campaign=True),
@@ -67,6 +78,12 @@ _OF_THEIR_OWN = {
 }
 _LONG_FIRST = ("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream")
 """Files ``test_spark_<name>`` that run long, by how long: one that a worker takes last leaves the other without work."""
+
+
+def passed_in(text: str) -> int:
+    """Returns how many tests passed, by the last closing line in pytest's output."""
+    found = re.findall(r"(\d+) passed", text)
+    return int(found[-1]) if found else 0
 
 
 def place_of(item: pytest.Item) -> int:
@@ -98,7 +115,7 @@ def _suite_of(item: pytest.Item) -> str:
     ``state-machine``: the same command by command, in random programs. ``groups``: many members, on the real broker;
     ``plain-groups``: none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
     the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
-    ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into the record decoders, for minutes.
+    ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into whatever reads them, for minutes.
     ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again on other
     versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all else.
     """
@@ -118,6 +135,6 @@ def _suite_of(item: pytest.Item) -> str:
         return "packaging-docs"
     if folder in {"faults", "fuzz"}:
         return folder
-    if folder == "shim" or item.get_closest_marker("embedded"):
+    if folder in {"embedded", "shim"} or item.get_closest_marker("embedded"):
         return "consumer" if folder == "consumer" else "shim"
     return "unit"

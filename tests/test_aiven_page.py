@@ -27,7 +27,7 @@ _COMMAND = Path(sys.executable).with_name("kafka-remote")
 _PARTS = {
     "file:///var/kafka-tier": (_GOLDEN / "remote").as_uri(),
     "key1.pem": str(_GOLDEN / "keys" / "key1.private.der"),
-    "--topic orders": "--topic txn",
+    " orders": " txn",
 }
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from kafka_remote_client import IsolationLevel, arguments, open_reader
-from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.embedded.cluster import Faults
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.listing import ListingLocationSource
-from kafka_remote_client.location.tier_source import TierLocationSource
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.records import CompletedFetch, read_batches
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.embedded import Faults
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.signing import UrlSigner
 from kafka_remote_client.testing import (
@@ -118,11 +118,8 @@ def _shim(**changed: Any) -> object:
     return ShimConfig("localhost:9092", **changed)
 
 
-def _locate(kind: type[Any], **changed: Any) -> object:
-    source = object.__new__(kind)  # refuses before it needs anything
-    given = {"leader_epoch": -1, "isolation_level": "read_committed", "max_bytes": 0, "deadline": Deadline(SystemClock(), 1)}
-    offset = changed.pop("offset", 0)
-    return source.locate("t", 0, offset, **{**given, **changed})
+def _ask(**changed: Any) -> object:
+    return LocationQuestion(**{"topic": "t", "partition": 0, "offset": 0, "isolation_level": "read_committed", **changed})
 
 
 def _open(**changed: Any) -> object:
@@ -132,7 +129,6 @@ def _open(**changed: Any) -> object:
 
 _SIGNER = UrlSigner(b"s" * 16, "http://localhost", SystemClock())
 _INNER: Any = FailingFetcher(None)  # type: ignore[arg-type] # nothing is fetched
-_SOURCES = [BrokerLocationSource, ListingLocationSource, TierLocationSource]
 
 REFUSED: list[tuple[str, Callable[[Any], object], list[Any]]] = [
     ("CompletedFetch level", lambda v: _fetch(isolation_level=v), NO_LEVELS),
@@ -149,9 +145,9 @@ REFUSED: list[tuple[str, Callable[[Any], object], list[Any]]] = [
     ("open_reader start", lambda v: _open(start_offset=v), [True, 1.0, NAN, "1", None, -1, -3]),
     ("open_reader end", lambda v: _open(end_offset=v), [True, 1.0, NAN, "1", -1, -2]),
     ("open_reader reversed", lambda v: _open(start_offset=v[0], end_offset=v[1]), [(5, 4)]),
-    *((f"{kind.__name__} level", lambda v, kind=kind: _locate(kind, isolation_level=v), NO_LEVELS) for kind in _SOURCES),
-    *((f"{kind.__name__} offset", lambda v, kind=kind: _locate(kind, offset=v), NO_OFFSETS) for kind in _SOURCES),
-    *((f"{kind.__name__} bytes", lambda v, kind=kind: _locate(kind, max_bytes=v), [*NO_NUMBERS, -1]) for kind in _SOURCES),
+    ("LocationQuestion level", lambda v: _ask(isolation_level=v), NO_LEVELS),
+    ("LocationQuestion offset", lambda v: _ask(offset=v), NO_OFFSETS),
+    ("LocationQuestion bytes", lambda v: _ask(max_bytes=v), [*NO_NUMBERS, -1]),
     (
         "ListingLocationSource range_bytes",
         lambda v: ListingLocationSource(None, LocalTieredStorageLayout(), range_bytes=v),  # type: ignore[arg-type]
@@ -212,3 +208,15 @@ def test_the_tcp_proxy_refuses_faults_that_are_none() -> None:
                 call()
     finally:
         proxy.stop()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *[(True, True), ("TRUE", True), ("t", True), (1, True), ("1", True)],
+        *[(False, False), ("False", False), ("F", False), (0, False), ("0", False)],
+        *[("yes", None), ("on", None), ("", None), (None, None), (2, None), (" true", None)],
+    ],
+)
+def test_booleans_are_those_of_librdkafka(value: object, expected: bool | None) -> None:
+    assert arguments.boolean(value) is expected

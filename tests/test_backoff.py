@@ -26,6 +26,17 @@ def test_pauses_double_up_to_the_maximum_and_are_spread() -> None:
     assert not backoff.waiting
 
 
+def test_a_pause_is_over_at_its_end() -> None:
+    clock = ManualClock()
+    clock.now, clock.fraction = 0.0, 0.0
+    backoff = Backoff(clock, 1.0, 5.0)
+    backoff.failed()
+    clock.now = 1.0
+    assert not backoff.waiting
+    clock.now = 6.0
+    assert backoff.failed() == 2.0, "in use for no longer than the maximum"
+
+
 def test_a_failure_after_a_long_time_of_use_is_a_first_one() -> None:
     clock = ManualClock()
     clock.fraction = 0.0

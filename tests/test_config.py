@@ -1,3 +1,5 @@
+import re
+
 import attrs
 import pytest
 
@@ -43,7 +45,7 @@ def test_keys_of_the_fetcher_are_handed_to_it_with_the_shared_limits() -> None:
         "fetch.remote.connect.timeout.ms": 1000,
         "fetch.remote.read.timeout.ms": 9,
         "fetch.remote.min.bytes.per.second": 65536,
-        "fetch.remote.max.in.flight": 8,
+        "fetch.remote.max.in.flight": 64,
         "remote.storage.fetcher.anything": 7,
     }
 
@@ -118,3 +120,17 @@ def test_a_misspelt_key_of_the_store_is_refused() -> None:
 def test_the_fetchers_keys_are_the_stores_options_without_their_prefix() -> None:
     remote, _ = split_config({"remote.storage.fetcher.s3.region": "here"})
     assert remote.store_options() == {"s3.region": "here"}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("fetch.remote.retires", "fetch.remote.retries"),
+        ("remote.storage.store.layuot", "remote.storage.store.layout"),
+        ("remote.storage.fetchers.class", "remote.storage.fetcher.class"),
+        ("remote.store.url", "remote.storage.store.url"),
+    ],
+)
+def test_a_key_that_nobody_can_mean_is_refused_with_the_closest_one(name: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{re.escape(name)}; did you mean {re.escape(meant)}\?"):
+        split_config({name: "x"})

@@ -1,9 +1,21 @@
 import inspect
+import pickle
 
+import attrs
 import pytest
 
 from kafka_remote_client import errors
-from kafka_remote_client.errors import Action, BrokerResponseError, DirectFetchError
+from kafka_remote_client.errors import (
+    Action,
+    BrokerResponseError,
+    CorruptRecordError,
+    DirectFetchError,
+    ErrorContext,
+    LocationError,
+    LocationNotGrantedError,
+    NotAnnouncedError,
+    ObjectNotFoundError,
+)
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, DirectFetchError)]
 
@@ -19,6 +31,39 @@ def test_each_kind_says_what_to_do_and_what_to_count(kind: type[DirectFetchError
 def test_causes_are_told_apart() -> None:
     causes = [kind.cause for kind in KINDS]
     assert len(causes) == len(set(causes))
+
+
+def test_the_layer_that_is_nearest_to_the_failure_says_where_it_was() -> None:
+    error = LocationError("gone").with_context(host="shim:9192", attempt=2)
+    assert error.with_context(host="other:1", topic="orders", partition=0, elapsed_seconds=1.5) is error
+    assert error.context == ErrorContext(topic="orders", partition=0, host="shim:9192", attempt=2, elapsed_seconds=1.5)
+    assert DirectFetchError("another").context == ErrorContext()
+
+
+@pytest.mark.parametrize("name", [field.name for field in attrs.fields(ErrorContext)])
+def test_each_field_of_the_context_is_an_attribute_of_the_error(name: str) -> None:
+    error = DirectFetchError("gone")
+    assert getattr(error, name) is None
+    assert getattr(error.with_context(**{name: "known"}), name) == "known"
+
+
+def test_the_context_reads_as_one_line_of_what_is_known() -> None:
+    assert str(ErrorContext()) == ""
+    known = ErrorContext(topic="orders", partition=0, byte_range=(0, 512), attempt=2, elapsed_seconds=0.25)
+    assert str(known) == "topic=orders partition=0 byte_range=[0, 512) attempt=2 elapsed_seconds=0.250"
+
+
+def test_errors_keep_their_context_through_pickle() -> None:
+    error = pickle.loads(pickle.dumps(LocationError("gone").with_context(host="shim:9192")))
+    assert (str(error), error.host) == ("gone", "shim:9192")
+
+
+def test_kinds_that_know_where_they_are_raised_say_so() -> None:
+    assert NotAnnouncedError("shim:1").host == "shim:1"
+    assert CorruptRecordError("bad", offset=7).offset == 7
+    assert ObjectNotFoundError("a/b.log").object_key == "a/b.log"
+    refused = LocationNotGrantedError("orders", 0, 7)
+    assert (refused.topic, refused.partition, refused.offset) == ("orders", 0, 7)
 
 
 def test_a_brokers_answer_keeps_its_code() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED
 
-from kafka_remote_client.errors import DirectFetchError, ForbiddenLocationError
+from kafka_remote_client.errors import DirectFetchError, ForbiddenLocationError, LocationError
 from kafka_remote_client.fallback import Fallback, FallbackLog
+from kafka_remote_client.fetch.read_end import ReadEnd
 from tests.support.locations import ManualClock
 
 
@@ -17,7 +19,7 @@ def fallback(
     failure: DirectFetchError | None = None
     if error:
         failure = ForbiddenLocationError(f"URL host '{host}' is not in remote.storage.fetcher.allowed.hosts")
-        failure.host = host
+        failure.with_context(host=host or None)
     return Fallback(cause, failure, "orders", partition, 7)
 
 
@@ -60,18 +62,78 @@ def test_the_same_cause_and_host_warn_once_a_minute_with_a_count(lines: Lines) -
     assert lines.at(logging.WARNING)[2].endswith("(forbidden-location)")
 
 
+def test_a_fallback_that_another_process_warned_of_is_info(lines: Lines) -> None:
+    lines.log.write(fallback(), warned=True)
+    assert lines.at(logging.WARNING) == []
+    assert lines.at(logging.INFO)[0].startswith("direct fetch disabled for orders-0: ")
+    lines.log.write(fallback())
+    lines.log.write(fallback(), warned=True)
+    assert len(lines.at(logging.WARNING)) == 1
+    lines.clock.now += 60
+    lines.log.write(fallback())
+    assert lines.at(logging.WARNING)[1].endswith("; 1 more since the last warning)")
+
+
 def test_another_cause_or_host_warns_at_once(lines: Lines) -> None:
     for each in (fallback(), fallback(host="other:1"), fallback("access-denied")):
         lines.log.write(each)
     assert len(lines.at(logging.WARNING)) == 3
 
 
+@pytest.mark.parametrize(("first", "second"), [("", "store:9000"), ("store:9000", "")])
+def test_an_error_that_names_no_host_may_be_of_any(lines: Lines, first: str, second: str) -> None:
+    lines.log.write(fallback(host=first))
+    lines.log.write(fallback(host=second))
+    assert len(lines.at(logging.WARNING)) == 1
+    lines.log.write(fallback("timeout", second))
+    assert len(lines.at(logging.WARNING)) == 2, "another cause"
+
+
+def test_the_newest_warning_of_a_cause_counts(lines: Lines) -> None:
+    lines.log.write(fallback(host=""))
+    lines.clock.now += 60
+    lines.log.write(fallback(host="store:9000"))
+    lines.clock.now += 59
+    lines.log.write(fallback(host=""))
+    assert len(lines.at(logging.WARNING)) == 2
+
+
 def test_a_fallback_without_an_error_is_no_warning(lines: Lines) -> None:
     lines.log.write(fallback("slower-than-broker", error=False))
     assert lines.at(logging.WARNING) == []
-    assert lines.at(logging.INFO) == ["orders-0 goes on by the broker from offset 7: slower-than-broker"]
+    assert lines.at(logging.INFO) == ["direct fetch ended for orders-0: slower-than-broker; the broker continues at offset 7"]
+
+
+def test_a_fallback_took_over_unless_it_is_said_otherwise() -> None:
+    assert fallback().taken_over
+    assert fallback().segment is None
 
 
 def test_an_error_without_text_shows_its_cause() -> None:
     assert str(Fallback("error", DirectFetchError(), "orders", 0, 7)) == "direct fetch disabled for orders-0: error"
     assert Fallback("error", DirectFetchError(), "orders", 0, 7).host == ""
+
+
+@pytest.mark.parametrize(
+    ("offset", "place"),
+    [
+        (7, "at offset 7"),
+        (OFFSET_BEGINNING, "at the beginning"),
+        (OFFSET_END, "at the end"),
+        (OFFSET_STORED, "at the committed offset"),
+        (OFFSET_INVALID, "where auto.offset.reset says"),
+    ],
+)
+def test_the_place_where_the_broker_goes_on_is_said_in_words(lines: Lines, offset: int, place: str) -> None:
+    lines.log.write(Fallback("timeout", LocationError("shim:9192 did not answer"), "orders", 0, offset))
+    said = f"direct fetch disabled for orders-0: shim:9192 did not answer; the broker continues {place} (timeout)"
+    assert lines.at(logging.WARNING) == [said]
+
+
+def test_refused_location_of_a_tiered_offset_is_a_warning(lines: Lines) -> None:
+    lines.log.write(ReadEnd("not-granted", 30).fallback("orders", 0))
+    said = (
+        "direct fetch disabled for orders-0: the shim grants no location of orders-0 at offset 30, although it is tiered; see "
+        "the shim's counters locations_refused for the reason; the broker continues at offset 30 (not-granted)"
+    )
+    assert lines.at(logging.WARNING) == [said]

@@ -32,8 +32,8 @@ def test_counts_ranges_their_bytes_and_their_time(clock: ManualClock) -> None:
 
 def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> None:
     metrics = FetchMetrics(clock)
-    metrics.location_done(0.02)
-    metrics.location_done(0.01)
+    metrics.locations_done(1, 0.02)
+    metrics.locations_done(1, 0.01)
     metrics.error("protocol")
     metrics.fallback("timeout")
     metrics.fallback("timeout")
@@ -50,6 +50,30 @@ def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> Non
     assert snapshot["remote-fetch-fallbacks-total"] == {"timeout": 2}
     assert snapshot["remote-fetch-records-total"] == 7
     assert snapshot["remote-fetch-buffer-bytes"] == 42
+
+
+def test_counts_what_is_told_added_set_and_watched(clock: ManualClock) -> None:
+    metrics = FetchMetrics(clock)
+    for _ in range(2):
+        metrics.over_read(7)
+        metrics.add("remote-fetch-handovers-total")
+        metrics.locations_done(1, 0.0, throttle_ms=30)
+        metrics.error("protocol")
+        metrics.range_done(10, 0.0, "timeout")
+        metrics.set_total("remote-fetch-records-total", 11)
+    metrics.watch_total("remote-fetch-metadata-restarts-total", lambda: 5)
+    told = {name: value for name, value in metrics.snapshot().items() if name.endswith("-total") and value}
+    assert told == {
+        "remote-fetch-over-read-bytes-total": 14,
+        "remote-fetch-handovers-total": 2,
+        "remote-fetch-location-throttle-time-total": 60,
+        "remote-fetch-location-request-total": 2,
+        "remote-fetch-errors-total": {"protocol": 2, "timeout": 2},
+        "remote-fetch-request-total": 2,
+        "remote-fetch-bytes-total": 20,
+        "remote-fetch-records-total": 11,
+        "remote-fetch-metadata-restarts-total": 5,
+    }
 
 
 def test_adds_up_what_caches_of_a_kind_say_of_themselves(clock: ManualClock) -> None:

@@ -1,11 +1,22 @@
+import math
 from uuid import UUID
 
+import attrs
 import pytest
 
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import (
+    NO_EXPIRY,
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
     ByteRange,
     EpochEntry,
     GrantedRange,
+    NotRemote,
+    PartitionOffsets,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    SegmentLocation,
     TopicIdPartition,
     uuid_from_text,
     uuid_to_text,
@@ -43,6 +54,13 @@ def test_epochs_of_a_segment_end_where_the_next_begins() -> None:
     assert [two.epoch_for_offset(offset) for offset in (-1, 200)] == [-1, -1]
 
 
+def test_a_segment_has_a_transaction_index_unless_it_is_said_to_be_empty() -> None:
+    of = segment()
+    told = RemoteLogSegmentMetadata(of.remote_log_segment_id, 0, 9, 5, 1, 7, of.segment_leader_epochs, 1000)
+    assert not told.txn_index_empty
+    assert told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+
+
 def test_what_may_hold_a_secret_is_not_shown() -> None:
     secret = b"https://host/?signature=hush"
     shown = repr(segment(custom_metadata=secret)) + repr(GrantedRange(ByteRange(0, 1), secret))
@@ -64,3 +82,24 @@ def test_names_are_readable() -> None:
     tip = TopicIdPartition(ID, "orders", 7)
     assert str(tip) == "orders-7 (ABEiM0RVZneImaq7zN3u_w)"
     assert str(segment().remote_log_segment_id).startswith("orders-0 (")
+
+
+def test_what_nobody_said_is_unknown() -> None:
+    offsets = PartitionOffsets()
+    assert set(attrs.astuple(offsets)) == {UNKNOWN_OFFSET} == {-1}
+    assert UNKNOWN_EPOCH == -1
+    assert math.inf == NO_EXPIRY
+    bare = SegmentLocation(segment(), "ApacheKafkaV1", 100, (GrantedRange(ByteRange(0, 5)),), 150)
+    assert (bare.aborted_transactions, bare.range_signed, bare.throttle_time_ms) == (None, False, 0)
+    assert (bare.high_watermark, bare.last_stable_offset, bare.log_start_offset, bare.expires_at) == (-1, -1, -1, math.inf)
+    refused = NotRemote("not-granted")
+    assert (refused.offsets, refused.out_of_range, refused.error) == (offsets, False, None)
+    assert refused == NotRemote("not-granted", error=DirectFetchError("other text"))
+
+
+def test_a_grant_tells_newer_offsets_unless_it_lacks_one() -> None:
+    known = PartitionOffsets(1, 2, 3, 4, 5)
+    told = location(log_start_offset=7, high_watermark=300, last_stable_offset=250)
+    assert known.told_by(told) == PartitionOffsets(7, 2, 3, 300, 250)
+    assert known.told_by(attrs.evolve(told, log_start_offset=-1)) == known
+    assert known.told_by(attrs.evolve(told, high_watermark=-1)) == known

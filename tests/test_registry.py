@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
+from kafka_remote_fetchers.memory import MemoryFetcher
+from kafka_remote_fetchers.presigned import PresignedFetcher
 
-from fetchers.directory_store import DirectoryStore
-from fetchers.memory import MemoryFetcher
-from fetchers.presigned import PresignedFetcher
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.plugin import DeclaresSettings
 from kafka_remote_client.registry import (
+    FETCHERS,
+    SIGNERS,
+    STORES,
     MissingExtraError,
     check_settings,
+    check_store_options,
     fetcher_names,
     load_fetcher,
     load_store,
@@ -51,6 +57,7 @@ nothing = tape_plugin:Absent
 gone = tape_plugin_gone.inner:TapeFetcher
 needy = tape_plugin_needy:TapeFetcher
 explicit = tape_plugin_needy:TapeFetcher [sdk]
+dashed = tape_plugin_needy:TapeFetcher [tape-sdk, other]
 plain = tape_plugin_needy:TapeFetcher
 broken = tape_plugin_broken:TapeFetcher
 memory = tape_plugin:TapeFetcher
@@ -135,13 +142,13 @@ def test_a_misspelled_setting_names_the_closest_one() -> None:
     with pytest.raises(ConfigurationError) as caught:
         load("presigned", **{"remote.storage.fetcher.alowed.hosts": "store.example"})
     assert str(caught.value) == (
-        "no such setting of fetcher 'presigned': remote.storage.fetcher.alowed.hosts; "
+        "unknown setting of fetcher 'presigned': remote.storage.fetcher.alowed.hosts; "
         "did you mean remote.storage.fetcher.allowed.hosts?"
     )
 
 
 def test_a_setting_unlike_any_other_has_no_suggestion() -> None:
-    with pytest.raises(ConfigurationError, match=r"no such setting of fetcher 'memory': remote\.storage\.fetcher\.q$"):
+    with pytest.raises(ConfigurationError, match=r"unknown setting of fetcher 'memory': remote\.storage\.fetcher\.q$"):
         load("memory", **{"remote.storage.fetcher.q": 1})
 
 
@@ -155,7 +162,7 @@ def test_a_store_beside_the_fetcher_has_settings_of_its_own() -> None:
     check_settings(config, store)
     with pytest.raises(ConfigurationError, match=r"s3\.region"):
         load_fetcher(config)
-    with pytest.raises(ConfigurationError, match="no such setting of the store: remote"):
+    with pytest.raises(ConfigurationError, match="unknown setting of the store: remote"):
         check_settings(split_config({"remote.storage.fetcher.s3.zone": "x"})[0], store)
 
 
@@ -165,13 +172,33 @@ def test_a_store_that_declares_nothing_accepts_every_setting() -> None:
     load_fetcher(config, store).close()
 
 
+class _Reader:
+    settings: ClassVar[frozenset[str]] = frozenset({"remote.storage.fetcher.s3.region"})
+
+
+def test_an_option_that_no_plugin_of_a_store_reads_is_refused() -> None:
+    check_store_options({"s3.region": "x"}, _Reader())
+    check_store_options(None, _Reader())
+    with pytest.raises(ConfigurationError, match=r"of the store: s3\.regoin; did you mean s3\.region\?"):
+        check_store_options({"s3.regoin": "x"}, _Reader())
+    check_store_options({"s3.regoin": "x"}, _Reader(), object())  # a signer that declares nothing may read it
+
+
+OURS = [entry for group in (FETCHERS, STORES, SIGNERS) for entry in entry_points(group=group)]
+
+
+@pytest.mark.parametrize("entry", OURS, ids=lambda entry: f"{entry.group}-{entry.name}")
+def test_every_plugin_of_ours_declares_its_settings(entry: EntryPoint) -> None:
+    assert isinstance(entry.load(), DeclaresSettings)
+
+
 def test_a_missing_class_says_which_exist() -> None:
-    with pytest.raises(ConfigurationError, match=r"there is no fetcher 'presinged'; there are: .*local, memory, .*presigned"):
+    with pytest.raises(ConfigurationError, match=r"unknown fetcher 'presinged'; known fetchers: .*local, memory, .*presigned"):
         load("presinged")
 
 
 def test_no_class_says_which_exist() -> None:
-    with pytest.raises(ConfigurationError, match=r"is not set; there are: .*presigned"):
+    with pytest.raises(ConfigurationError, match=r"is not set; known fetchers: .*presigned"):
         load(None)
 
 
@@ -180,10 +207,10 @@ def test_no_class_says_which_exist() -> None:
     [
         ("shapeless", "is not a class with configure"),
         ("object", "is not a class with configure"),
-        ("nothing", "fails to load: AttributeError"),
+        ("nothing", "failed to load: AttributeError"),
         ("gone", "module tape_plugin_gone.inner is not installed"),
-        ("broken", "fails to load: RuntimeError$"),
-        ("greedy", "constructor takes other arguments"),
+        ("broken", "failed to load: RuntimeError$"),
+        ("greedy", "constructor must accept"),
         ("memory", "several installed plugins are named memory"),
     ],
 )
@@ -198,6 +225,7 @@ def test_a_registered_class_that_is_no_fetcher_is_refused(installed: Path, name:
     [
         ("needy", 'pip install "tape-plugin[needy]"'),
         ("explicit", 'pip install "tape-plugin[sdk]"'),
+        ("dashed", 'pip install "tape-plugin[tape-sdk,other]"'),
         ("plain", "pip install missing_sdk_if_asked"),
     ],
 )
@@ -218,12 +246,12 @@ def test_a_dotted_name_needs_to_be_allowed(installed: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message", "kind"),
     [
-        ("tape_nowhere:X", "there is no module tape_nowhere", ConfigurationError),
-        ("tape_plugin.inner:X", "there is no module|is not a package", ConfigurationError),
-        ("tape_plugin:Absent", "module tape_plugin has no Absent", ConfigurationError),
+        ("tape_nowhere:X", "module tape_nowhere", ConfigurationError),
+        ("tape_plugin.inner:X", "does not exist|is not a package", ConfigurationError),
+        ("tape_plugin:Absent", "module tape_plugin has no class Absent", ConfigurationError),
         ("tape_plugin:NotAFetcher", "is not a class with", ConfigurationError),
         ("tape_plugin_needy:TapeFetcher", "pip install missing_sdk_if_asked", MissingExtraError),
-        ("tape_plugin_broken:TapeFetcher", "fails to load: RuntimeError$", ConfigurationError),
+        ("tape_plugin_broken:TapeFetcher", "failed to load: RuntimeError$", ConfigurationError),
     ],
 )
 def test_an_allowed_dotted_name_may_still_lead_nowhere(
@@ -241,7 +269,7 @@ def test_an_allowed_dotted_name_may_still_lead_nowhere(
         "builtins:eval",
         "builtins:object",
         "pickle:Unpickler",
-        "fetchers.presigned:PresignedFetcher",
+        "kafka_remote_fetchers.presigned:PresignedFetcher",
         "os",
         "os.system",
         ":",
@@ -298,7 +326,7 @@ def test_a_class_path_loads_from_that_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["json:JSONDecoder", "sys:path"])
 def test_a_class_path_loads_from_nowhere_else(tmp_path: Path, name: str) -> None:
     settings = {"remote.storage.fetcher.class.path": str(tmp_path), "fetch.remote.allow.class.path": True}
-    with pytest.raises(ConfigurationError, match="is not from that directory"):
+    with pytest.raises(ConfigurationError, match="was loaded from another directory"):
         load(name, **settings)
 
 
@@ -309,6 +337,6 @@ def test_loads_a_store_by_scheme(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "/tmp", "s3", "gopher://user:secret@host/x?sig=secret", "FILE:///tmp", "file:/tmp"])
 def test_an_unknown_store_says_which_exist_and_shows_no_url(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"begins with none of: .*file://") as caught:
+    with pytest.raises(ConfigurationError, match=r"must start with one of: .*file://") as caught:
         load_store(url)
     assert "secret" not in str(caught.value)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.settings import FETCHER_PREFIX, PREFIX, SETTINGS, STORE_PREFIX, Setting
+from kafka_remote_client.settings import (
+    FETCHER_PREFIX,
+    PREFIX,
+    SETTINGS,
+    STORE_PREFIX,
+    Setting,
+    declared,
+    default_of,
+    unknown_setting,
+)
 
 
 def test_names_are_unique_and_begin_with_a_prefix_of_ours() -> None:
@@ -27,3 +39,46 @@ def test_a_setting_with_choices_takes_nothing_else_and_shows_no_value() -> None:
     with pytest.raises(ConfigurationError) as refused:
         setting.parse("hush")
     assert str(refused.value) == "fetch.remote.way must be one of: a, b"
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"),
+    [
+        ("url", "remote.storage.store.url"),
+        ("remote.storage.fetcher.url", "remote.storage.store.url"),
+        ("remote.storage.store.class", "remote.storage.fetcher.class"),
+        ("remote.storage.store.enabled", "fetch.remote.enabled"),
+        ("fetch.remote.retry", "fetch.remote.retries"),
+    ],
+)
+def test_the_closest_name_is_found_under_whatever_prefix(name: str, closest: str) -> None:
+    names = [setting.name for setting in SETTINGS]
+    assert str(unknown_setting(name, names, " of the shim")) == f"unknown setting of the shim: {name}; did you mean {closest}?"
+    assert str(unknown_setting("xyzzy", names)) == "unknown setting: xyzzy"
+
+
+_PAGE = Path(__file__).resolve().parents[1] / "docs" / "configs.md"
+_ROW = re.compile(r"\| `(\S+)` \| (\w+) \| (.*?) \| (.*?) \| (.*?) \| ")
+
+
+def test_values_are_bounded_as_the_page_says() -> None:
+    rows = {row[1]: row for line in _PAGE.read_text(encoding="utf-8").splitlines() if (row := _ROW.match(line))}
+    assert [setting.name for setting in SETTINGS] == list(rows)
+    for setting in SETTINGS:
+        _, kind, default, unit, bounds = rows[setting.name].groups()
+        shown = {None: "null", False: "false", True: "true"}.get(setting.default, str(setting.default))
+        assert (setting.type.__name__, shown, setting.unit) == (kind, default, unit)
+        assert (setting.type is int) == (" to " in bounds)
+        if setting.type is int:
+            least, most = map(int, bounds.split(" to "))
+            assert (setting.parse(least), setting.parse(str(most))) == (least, most)
+            for beyond in (least - 1, most + 1):
+                with pytest.raises(ConfigurationError, match=f"{setting.name} must lie between {least} and {most}"):
+                    setting.parse(beyond)
+
+
+def test_declarations_are_found_by_name() -> None:
+    assert declared("fetch.remote.retries") in SETTINGS
+    assert default_of("fetch.remote.retries") == declared("fetch.remote.retries").default
+    with pytest.raises(KeyError):
+        default_of("fetch.remote.nothing")

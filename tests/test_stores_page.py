@@ -13,10 +13,10 @@ from subprocess import PIPE
 from typing import Any
 
 import pytest
+from kafka_remote_fetchers._obstore import _KEYS as OBSTORE_KEYS
+from kafka_remote_fetchers._s3_client import _KEYS as S3_KEYS
+from kafka_remote_fetchers.s3 import S3Fetcher
 
-from fetchers._obstore import _KEYS as OBSTORE_KEYS
-from fetchers._s3_client import _KEYS as S3_KEYS
-from fetchers.s3 import S3Fetcher
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.config import split_config
 from kafka_remote_client.registry import load_fetcher, signer_schemes, store_schemes

@@ -15,10 +15,9 @@ import attrs
 from confluent_kafka import KafkaException, Message
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.consumer.consumer import Consumer
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
-from kafka_remote_client.shim.demo_data import DemoData, DigestBuilder, PartitionDigest, fill
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer.consumer import Consumer, DirectConsumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.embedded.demo_data import DemoData, DigestBuilder, PartitionDigest, fill
 
 __all__ = ["DemoResult", "Fault", "TierTotals", "demo_cluster", "run_demo"]
 
@@ -89,7 +88,7 @@ class DemoResult:
         if not self.tiers["remote"].records:
             found.append("no record was read from the store")
         if self.fault is not None and not sum(self.fallbacks.values()):
-            found.append(f"the fault {self.fault} made nothing fall back: everything was fetched before it; use more --records")
+            found.append(f"the fault {self.fault} caused no fallback: all data was fetched before it; increase --records")
         return tuple(found)
 
     @property

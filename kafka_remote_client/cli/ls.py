@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -37,20 +37,20 @@ class SegmentLine:
     state: str
 
 
-def list_segments(source: ListingLocationSource, topic: str | None, partition: int | None) -> Iterator[SegmentLine]:
-    """All segments (of a topic, of a partition) by topic, topic id, partition and start offset."""
-    for tip in source.listing.partitions(topic):
-        if partition in {None, tip.partition}:
+def list_segments(source: ListingLocationSource, topics: Sequence[str], partition: int | None) -> Iterator[SegmentLine]:
+    """All segments (of these topics, of a partition) by topic, topic id, partition and start offset. No topics = all."""
+    for tip in source.listing.partitions():
+        if (not topics or tip.topic in topics) and partition in {None, tip.partition}:
             yield from _segments(source, tip)
 
 
 def found_segments(
-    store: RemoteObjectStore, source: ListingLocationSource, topic: str | None, partition: int | None
+    store: RemoteObjectStore, source: ListingLocationSource, topics: Sequence[str], partition: int | None
 ) -> list[SegmentLine]:
     """:func:`list_segments`. Raises ConfigurationError where there is none, with what the store holds instead."""
-    lines = list(list_segments(source, topic, partition))
+    lines = list(list_segments(source, topics, partition))
     if not lines:
-        of = "" if topic is None else f" of topic {topic}"
+        of = f" of topic {', '.join(topics)}" if topics else ""
         of += "" if partition is None else f" of partition {partition}"
         raise nothing_found(f"found no segments{of}", store)
     return lines

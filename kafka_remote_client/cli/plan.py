@@ -11,8 +11,8 @@ import attrs
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.job_plan import JobPlan
-from kafka_remote_client.spark.task_counters import load_counters
+from kafka_remote_client.spark.planning.job_plan import JobPlan
+from kafka_remote_client.spark.reading.task_counters import load_counters
 
 __all__ = ["plan_options", "show_plan"]
 

@@ -12,18 +12,19 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import uuid_to_text
-from kafka_remote_client.registry import load_store
+from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
-from kafka_remote_client.remote_log.layouts import LayoutOptions
-from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.settings import default_of
 from kafka_remote_client.verify.finding import Finding, FindingKind, Unchecked
-from kafka_remote_client.verify.forms import form_named
+from kafka_remote_client.verify.layouts import inspector_of
 from kafka_remote_client.verify.metadata_topic import MetadataTopic
 from kafka_remote_client.verify.seen_store import SeenStore
-from kafka_remote_client.verify.stored_segment import StoredForm
+from kafka_remote_client.verify.stored_segment import LayoutInspector
 from kafka_remote_client.verify.verifier import NothingToVerifyError, Summary, TierVerifier, VerifyRequest
 
 __all__ = ["COULD_NOT_LOOK", "VerifyCommand", "verify"]
@@ -38,14 +39,14 @@ class VerifyCommand:
 
     store: str
     request: VerifyRequest
-    layout: str = LocalTieredStorageLayout.name
+    layout: str = default_of("remote.storage.store.layout")
     layout_options: LayoutOptions = attrs.field(factory=LayoutOptions)
     store_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     bootstrap_servers: str | None = None
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     metadata_timeout: float = 120.0
-    as_json: bool = False
+    output: OutputFormat = OutputFormat.TEXT
 
 
 def verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
@@ -53,35 +54,36 @@ def verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
     try:
         return _verify(command, say)
     except DirectFetchError as error:
-        say(f"could not look: {error}")
+        say(f"verify failed: {error}")
         return COULD_NOT_LOOK
 
 
 def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
-    form = form_named(command.layout, command.layout_options)
+    inspector = inspector_of(layout_named(command.layout, command.layout_options))
     with closing(load_store(command.store, command.store_options)) as store, _progress() as (expect, advance):
-        seen = SeenStore(store, _prefixes(form, command.request.topics), advance)
+        check_store_options(command.store_options, store)
+        seen = SeenStore(store, _prefixes(inspector, command.request.topics), advance)
         with _opened(command) as known:
             try:
-                verifier = TierVerifier(seen, form, command.request, known)
+                verifier = TierVerifier(seen, inspector, command.request, known)
             except NothingToVerifyError as error:
                 raise nothing_found(str(error), store) from error
             planned = verifier.summary
             say(f"{planned.segments} segments, about {planned.bytes_estimated} bytes to read")
             expect(planned.bytes_estimated)
             found = verifier.run()
-            if command.as_json:
+            if command.output is OutputFormat.JSON:
                 _print_json(found)
             else:
                 _print_tables(list(found), verifier.summary)
-    if command.as_json:
+    if command.output is OutputFormat.JSON:
         print(json.dumps(verifier.summary.as_json(), separators=(",", ":")))
     return verifier.summary.exit_status
 
 
-def _prefixes(form: StoredForm, topics: tuple[str, ...]) -> list[str]:
+def _prefixes(inspector: LayoutInspector, topics: tuple[str, ...]) -> list[str]:
     """What to list: all, or the directories of the topics, none twice."""
-    wanted = sorted({f"{form.prefix}{topic}-" for topic in topics}) or [form.prefix]
+    wanted = sorted({inspector.layout.prefix_of(topic) for topic in topics}) or [inspector.prefix]
     return [one for one in wanted if not any(one != other and one.startswith(other) for other in wanted)]
 
 

@@ -6,9 +6,21 @@ from math import ldexp
 from operator import index
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
-__all__ = ["are_partitions", "both", "invalid", "is_stored", "number", "seconds"]
+__all__ = ["are_partitions", "both", "invalid", "is_stored", "may_be_assigned", "number", "seconds"]
+
+_LOGICAL = {OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID}
+_TAIL_BASE = -2000
+"""librdkafka's RD_KAFKA_OFFSET_TAIL_BASE: places from here down are counted from the end."""
 
 
 def both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -19,6 +31,17 @@ def both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any])
 def are_partitions(partitions: object) -> bool:
     """Whether it is what calls take partitions in: a list, and nothing else in it."""
     return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)
+
+
+def may_be_assigned(partitions: list[TopicPartition]) -> bool:
+    """Whether librdkafka takes the list: no partition twice, each with a place to start at (``rd_kafka_assignment_add``).
+
+    A list that it refuses must not be worked on before: to ask about a topic makes librdkafka know it, which other calls tell.
+    """
+    keys = {(tp.topic, tp.partition) for tp in partitions}
+    return len(keys) == len(partitions) and all(
+        tp.offset >= 0 or tp.offset in _LOGICAL or tp.offset <= _TAIL_BASE for tp in partitions
+    )
 
 
 def is_stored(start: TopicPartition) -> bool:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.model import IsolationLevel
 
 __all__ = ["InnerBehaviour"]
 
-_TRUE = frozenset({"true", "t", "1"})
-_FALSE = frozenset({"false", "f", "0"})
 _EARLIEST = frozenset({"smallest", "earliest", "beginning"})
 _READ_UNCOMMITTED = frozenset({"read_uncommitted"})
 
@@ -41,14 +40,13 @@ class InnerBehaviour:
             value = merged.get(name)
             return default if value is None else str(value).lower()
 
-        stores = text("enable.auto.offset.store", "true")
         uncommitted = text("isolation.level", "read_committed") in _READ_UNCOMMITTED
         return cls(
-            stores_offsets=stores in _TRUE if stores in _TRUE | _FALSE else None,
+            stores_offsets=arguments.boolean(text("enable.auto.offset.store", "true")),
             resets_to_earliest=text("auto.offset.reset", "largest") in _EARLIEST,
             incremental="cooperative" in text("partition.assignment.strategy", "")
             or text("group.protocol", "classic") == "consumer",
-            announces_ends=text("enable.partition.eof", "false") in _TRUE,
-            commits=text("enable.auto.commit", "true") in _TRUE,
+            announces_ends=arguments.boolean(text("enable.partition.eof", "false")) is True,
+            commits=arguments.boolean(text("enable.auto.commit", "true")) is True,
             isolation_level=IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED,
         )

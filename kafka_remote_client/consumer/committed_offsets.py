@@ -10,20 +10,20 @@ or when the partition is given up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-import attrs
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
+from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 
-__all__ = ["CommittedOffsets", "InnerOffsets"]
+__all__ = ["CommittedOffsets"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,19 +39,10 @@ _SILENT = frozenset(
 _Key = tuple[str, int]
 
 
-@attrs.frozen
-class InnerOffsets:
-    """The inner consumer's own calls."""
-
-    committed: Callable[..., list[TopicPartition]]
-    commit: Callable[..., list[TopicPartition] | None]
-    store_offsets: Callable[..., None]
-
-
 class CommittedOffsets:
     """See the module. ``stores`` and ``commits``: ``enable.auto.offset.store`` and ``enable.auto.commit``."""
 
-    def __init__(self, inner: InnerOffsets, flows: SubscriptionState, clock: Clock, *, stores: bool, commits: bool) -> None:
+    def __init__(self, inner: InnerConsumer, flows: SubscriptionState, clock: Clock, *, stores: bool, commits: bool) -> None:
         self._inner = inner
         self._flows = flows
         self._clock = clock
@@ -108,6 +99,10 @@ class CommittedOffsets:
             if tp is not None and tp.offset >= 0:
                 self._begin(key, tp)
         return found
+
+    def ask_at_once(self, seconds: float) -> None:
+        """The next :meth:`starts` asks whatever was answered before, and waits for up to so long, one second at most."""
+        self._ask_at, self._pause = 0.0, min(seconds, _LONGEST_SECONDS)
 
     def _begin(self, key: _Key, start: TopicPartition) -> None:
         """A partition begins where it is committed. Somebody else may have committed less than the inner consumer knows of.

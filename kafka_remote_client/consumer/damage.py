@@ -15,7 +15,7 @@ import attrs
 from confluent_kafka import KafkaError, Message
 
 from kafka_remote_client.errors import CorruptRecordError
-from kafka_remote_client.fetch.reader_values import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import RemoteLogSegmentId
 
 __all__ = ["Damage", "damage_of", "is_damage", "told"]

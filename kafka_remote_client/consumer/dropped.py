@@ -18,17 +18,14 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, ParamSpec, Protocol
+from typing import Any, Protocol
 
 from kafka_remote_client.threads import start_thread
 
-__all__ = ["Closeable", "close_when_dropped", "inner_call", "weak_method"]
+__all__ = ["Closeable", "close_when_dropped"]
 
 _log = logging.getLogger(__name__)
-
-_P = ParamSpec("_P")
 
 
 class Closeable(Protocol):
@@ -36,34 +33,6 @@ class Closeable(Protocol):
 
     def close(self) -> None:
         """Ends its threads. May be called twice."""
-
-
-def inner_call(consumer: Any, after: type, name: str) -> Callable[..., Any]:
-    """``super(after, consumer).name``, looked up with each call, and without keeping the consumer.
-
-    Raises RuntimeError, as a closed consumer does, once the consumer is gone.
-    """
-    reference = weakref.ref(consumer)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        alive = reference()
-        if alive is None:
-            raise RuntimeError("Consumer closed")
-        return getattr(super(after, alive), name)(*args, **kwargs)
-
-    return call
-
-
-def weak_method(method: Callable[_P, None]) -> Callable[_P, None]:
-    """``method``, a bound one, without keeping its object. Does nothing once that is gone."""
-    reference = weakref.WeakMethod(method)
-
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        bound = reference()
-        if bound is not None:
-            bound(*args, **kwargs)
-
-    return call
 
 
 class _Closer:

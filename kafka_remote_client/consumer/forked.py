@@ -1,8 +1,8 @@
 """What becomes of a consumer in a forked child: every call raises, and nothing of the parent's is touched.
 
 librdkafka's threads are not there in a child. What calls into it waits for them for ever, and destroying its handle aborts
-the process. So in a child the class of each consumer with direct fetch is replaced by one that refuses, and the object is
-kept for ever: its handle, sockets and buffers are the parent's.
+the process. So in a child the class of each consumer with direct fetch is replaced by one that refuses (class_choice.py), and
+the object is kept for ever: its handle, sockets and buffers are the parent's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import confluent_kafka
 
+from kafka_remote_client.consumer.class_choice import become
 from kafka_remote_client.errors import ForkedConsumerError
 
 __all__ = ["refuse_after_fork"]
@@ -35,7 +36,7 @@ def _refuse_all() -> None:
         if consumer is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(consumer))
             before_refusal()
-            consumer.__class__ = _refusing(type(consumer))
+            become(consumer, _refusing(type(consumer)))
     _parents.clear()
 
 

@@ -2,7 +2,7 @@
 
 A flow on the REMOTE route owns a reader and keeps the inner consumer's partition paused; on the BROKER route the inner consumer
 delivers. Before either, a flow may wait for the answer that decides its route. Nothing is delivered until then, and the inner
-consumer's partition is paused. :data:`ROUTES` has every change of a route.
+consumer's partition is paused. route_state.py has every change of a route.
 
 A record is first *gathered* from either tier and then *handed out*: stored and position speak of the second, and what was
 gathered and not handed out can be taken back.
@@ -24,60 +24,25 @@ gathered and not handed out can be taken back.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from enum import Enum, auto
-from types import MappingProxyType
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage
 from kafka_remote_client.consumer.messages import epoch_of, offset_of
+from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent, next_route
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
-from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 
-__all__ = ["ROUTES", "IllegalRouteError", "PartitionFlow", "Route", "topic_partition"]
+__all__ = ["PartitionFlow", "topic_partition"]
 
 _LONGEST_BACKOFF_SECONDS = 15.0
 """With the breaker's ten seconds this is less than the thirty within which a store that is well is read again."""
 
 
-class Route(Enum):
-    """Who delivers a partition's next record, or what is asked to decide it."""
-
-    AWAITS_COMMITTED = auto()
-    """The partition begins at its committed offset, and the group's coordinator is asked for it."""
-    AWAITS_BOUNDS = auto()
-    """The next offset is known, and where the tiers begin and end is asked."""
-    BROKER = auto()
-    REMOTE = auto()
-
-    @property
-    def decided(self) -> bool:
-        """Whether it is known who delivers."""
-        return self in _TIERS
-
-
-ROUTES: Mapping[Route, frozenset[Route]] = MappingProxyType(
-    {
-        # the committed offset came; it may be known not to lie in the tier, or the application seeks
-        Route.AWAITS_COMMITTED: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
-        # the bounds came, or did not in time: then the broker delivers; a seek asks anew
-        Route.AWAITS_BOUNDS: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
-        # a seek, or a look at a partition that fell behind the local log
-        Route.BROKER: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
-        # a seek, the end of the tier or a failure
-        Route.REMOTE: frozenset({Route.AWAITS_BOUNDS, Route.BROKER, Route.REMOTE}),
-    }
-)
-"""The routes that may follow each one. Only a partition that was just assigned awaits its committed offset."""
-
 _TIERS = {Route.BROKER: Tier.BROKER, Route.REMOTE: Tier.REMOTE}
-
-
-class IllegalRouteError(RuntimeError):
-    """A change of a route that has no place in :data:`ROUTES`: a defect of this package."""
 
 
 def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) -> TopicPartition:
@@ -109,7 +74,7 @@ class PartitionFlow:
         self.highest_stored = self.floor = OFFSET_INVALID
         self._inner_position = OFFSET_INVALID
         self.floor_epoch = UNKNOWN_EPOCH
-        self.route = Route.BROKER
+        self.route = Route.STARTING
         self.decide_by = math.inf
         """When the broker delivers though the tiers' bounds are unknown, on the monotonic clock."""
         self.unknown_until = 0.0
@@ -164,10 +129,10 @@ class PartitionFlow:
         One that it does not deliver yet is paused before that, so it asks the broker for nothing. The place is a number: a
         logical offset is looked up in the background and would overtake a later seek.
         """
-        if self.route.decided and self.below_local:
+        if self.below_local and not self.route.awaits:
             self.moved = True
             return TopicPartition(self.topic, self.partition, self.offsets.high_watermark)
-        if not self.route.decided and self.next_offset < 0:
+        if self.route.awaits and self.next_offset < 0:
             self.moved = True
             return TopicPartition(self.topic, self.partition, 0)
         return self.here
@@ -198,16 +163,17 @@ class PartitionFlow:
     @property
     def held(self) -> bool:
         """Whether the inner consumer is not to fetch: the tier delivers, or who does is not decided."""
-        return not self.route.decided or self.below_local
+        return self.route.awaits or self.below_local
 
-    def goes_by(self, route: Route) -> None:
-        """Takes a route: its tier delivers from the next offset on. Raises IllegalRouteError for one that is not in ROUTES."""
-        if route not in ROUTES[self.route]:
-            raise IllegalRouteError(f"{self.topic}-{self.partition}: {self.route.name} to {route.name}")
-        self.route = route
+    def change_route(self, event: RouteEvent) -> None:
+        """Takes the route after ``event``; a tier delivers from the next offset on. Raises IllegalRouteError where none is."""
+        try:
+            self.route = next_route(self.route, event)
+        except IllegalRouteError as error:
+            raise IllegalRouteError(f"{self.topic}-{self.partition}: {error}") from None
         self._inner_position = OFFSET_INVALID
-        if route.decided:
-            self.tiers.begin(self.key, _TIERS[route], self._first_offset)
+        if self.route in _TIERS:
+            self.tiers.begin(self.key, _TIERS[self.route], self._first_offset)
 
     @property
     def _first_offset(self) -> int | None:
@@ -218,7 +184,10 @@ class PartitionFlow:
         return None if self.next_offset < 0 or outside else self.next_offset
 
     def sought(self, target: PartitionFlow) -> None:
-        """The application moved the partition to where ``target`` stands; the inner consumer was moved with it."""
+        """The application moved the partition to where ``target`` stands; the inner consumer was moved with it.
+
+        Who delivers is still to be chosen, unless the route of ``target`` awaits an answer.
+        """
         self.next_offset = target.next_offset
         self.leader_epoch = target.leader_epoch
         self.offsets = target.offsets
@@ -226,7 +195,9 @@ class PartitionFlow:
         self.reached = self.position = OFFSET_INVALID
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.tiers.leave(self.key)
-        self.goes_by(target.route)
+        self.change_route(RouteEvent.SOUGHT)
+        if target.route.awaits:
+            self.change_route(RouteEvent.BOUNDS_ASKED)
         self.decide_by, self.unknown_until = target.decide_by, target.unknown_until
         self.moved, self.halted, self.nothing_committed = target.moved, False, False
         self.damage = None

@@ -12,11 +12,11 @@ was made after the partition's last record (or the end of the partition) was han
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from confluent_kafka import Message, TopicPartition
 
-from kafka_remote_client.consumer.handed_out import HandedOut
+from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
 from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -34,12 +34,12 @@ class PassedMarkers:
     def __init__(
         self,
         flows: SubscriptionState,
-        handed_out: HandedOut,
+        handed_out: DeliveryQueue,
         position: Callable[[list[TopicPartition]], list[TopicPartition]],
         store: Callable[[list[PartitionFlow]], None] | None,
     ) -> None:
         self._flows = flows
-        self._handed_out = handed_out
+        self._delivery_queue = handed_out
         self._position = position
         self._store = store
         self._looked_at = 0
@@ -50,7 +50,7 @@ class PassedMarkers:
 
     def delivery_begins(self, gathered: Collection[Message]) -> None:
         """A call that delivers begins: it passes what lies behind the records handed out last."""
-        followed = self._handed_out.follow()
+        followed = self._delivery_queue.follow()
         if followed or (self._flows.advanced and not gathered):
             flows = [flow for key in followed if (flow := self._flows.get(*key)) is not None]
             self._pass(flows if gathered else {*flows, *self._flows.advanced}, gathered)
@@ -73,15 +73,31 @@ class PassedMarkers:
 
     def before_loss(self, flows: Iterable[PartitionFlow], gathered: Collection[Message]) -> None:
         """What calls that delivered have passed of partitions that may be lost."""
-        self._pass(flows, gathered, besides=self._handed_out.unfollowed | self._handed_out.waiting_keys)
+        self._pass(flows, gathered, besides=self._delivery_queue.unfollowed | self._delivery_queue.waiting_keys)
 
     def before_close(self, gathered: Collection[Message]) -> None:
         """librdkafka serves markers while it closes, so closing counts as a call that delivers."""
-        self._handed_out.follow()
+        self._delivery_queue.follow()
         flows = list(self._flows)
         self._read_on(flows)
         self._pass(flows, gathered)
         self.frozen = True
+
+    def delivered(self, batch: Sequence[Message]) -> list[PartitionFlow]:
+        """All that was gathered, ``batch``, is handed out: what the inner consumer delivers stands where that does."""
+        flows = []
+        for flow, place in self._places(self._flows.delivered_in(batch)):
+            if place.offset >= 0:
+                flow.stands_at(place)
+                flows.append(flow)
+        return flows
+
+    def _places(self, asked: list[TopicPartition]) -> Iterator[tuple[PartitionFlow, TopicPartition]]:
+        """Where the inner consumer stands in partitions of those that are assigned."""
+        for tp in self._position(asked) if asked else ():
+            flow = self._flows.get(tp.topic, tp.partition)
+            if flow is not None and tp.error is None:
+                yield flow, tp
 
     def _read_on(self, flows: Iterable[PartitionFlow]) -> None:
         """Takes what readers have passed without a record for gathered."""
@@ -97,9 +113,6 @@ class PassedMarkers:
         self._flows.advanced -= advanced
         moved = {flow for flow in advanced if flow.handed_out()}
         asked = [flow.bare for flow in idle.values() if flow.delivered_by_broker]
-        for tp in self._position(asked) if asked and not self.frozen else ():
-            flow = idle[tp.topic, tp.partition]
-            if tp.error is None and flow.inner_stands_at(tp):
-                moved.add(flow)
+        moved.update(flow for flow, place in self._places([] if self.frozen else asked) if flow.inner_stands_at(place))
         if moved and self._store is not None:
             self._store(list(moved))

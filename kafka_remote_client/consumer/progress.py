@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.model import UNKNOWN_OFFSET
 
 __all__ = ["Pace", "Progress", "ProgressCallback", "ProgressReports"]

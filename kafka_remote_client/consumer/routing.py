@@ -11,28 +11,34 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import attrs
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.arguments import is_stored
+from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
+from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.lost_start import LostStarts
 from kafka_remote_client.consumer.messages import epoch_of, nothing_committed
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.topic_filter import TopicFilter
 from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.fallback import Fallback, FallbackLog
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 
-__all__ = ["TURNED_OFF", "InnerConsumer", "Routing"]
+__all__ = ["TURNED_OFF", "Routing"]
 
 TURNED_OFF = "turned-off"
 """The reason under which a fallback counts that the application asked for."""
@@ -40,57 +46,38 @@ TURNED_OFF = "turned-off"
 _log = logging.getLogger(__name__)
 
 _RECHECK_TICK_SECONDS = 0.1
-_START_SECONDS = 1.0
-"""How long librdkafka may take to start an assigned partition before it is assigned again."""
 _NEVER = math.inf
+_OF_ITS_PLACE = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
+"""What librdkafka tells of the offset it fetches at, and not of the partition. A fetch may be under way as it is paused."""
 
 
-@attrs.frozen
-class InnerConsumer:
-    """The methods of the inner consumer that concern a partition's place: bound, and free of any override."""
-
-    pause: Callable[[list[TopicPartition]], None]
-    resume: Callable[[list[TopicPartition]], None]
-    seek: Callable[[TopicPartition], None]
-    position: Callable[[list[TopicPartition]], list[TopicPartition]]
-    incremental_unassign: Callable[[list[TopicPartition]], None]
-    incremental_assign: Callable[[list[TopicPartition]], None]
-    store_offsets: Callable[..., None]
-
-
+@attrs.define(eq=False, slots=False)
 class Routing:
     """Moves flows between the routes. Not thread-safe: only the application's calls use it."""
 
-    def __init__(
-        self,
-        inner: InnerConsumer,
-        engine: FetchEngine,
-        flows: SubscriptionState,
-        config: RemoteFetchConfig,
-        *,
-        isolation_level: IsolationLevel,
-        clock: Clock,
-        metrics: FetchMetrics,
-    ) -> None:
-        self._inner = inner
-        self._engine = engine
-        self._flows = flows
-        self._config = config
-        self._isolation_level = isolation_level
-        self._clock = clock
-        self._metrics = metrics
-        self._topics = TopicFilter(config.topics)
-        self._fallbacks = FallbackLog(_log, clock)
-        self._next_tick = 0.0
-        self.on = True
-        """Whether anything may be read directly. Any thread may change it; see :meth:`switched`."""
+    _inner: InnerConsumer
+    _engine: FetchEngine
+    _flows: SubscriptionState
+    _commits: CommittedOffsets
+    _config: RemoteFetchConfig
+    _behaviour: InnerBehaviour
+    _clock: Clock
+    _metrics: FetchMetrics
+    _next_tick: float = attrs.field(default=0.0, init=False)
+    on: bool = attrs.field(default=True, init=False)
+    """Whether anything may be read directly. Any thread may change it; see :meth:`switched`."""
+
+    def __attrs_post_init__(self) -> None:
+        self._topics = TopicFilter(self._config.topics)
+        self._fallbacks = FallbackLog(_log, self._clock)
+        self._lost_starts = LostStarts(self._flows, self._clock)
 
     def begin(self, flows: list[PartitionFlow], *, assigned: bool) -> None:
         """Decides who delivers newly assigned or sought partitions, or asks in the background where that is not known.
 
         Waits for nobody. Known bounds serve; they may have moved, so a partition on the broker path is looked at again soon.
         Topics that may not be read directly and the log's end are the broker's. Only an ``assigned`` partition can begin at its
-        committed offset, which the owner asks for: :meth:`started_at`.
+        committed offset, which :meth:`decide` asks for.
         """
         now = self._clock.monotonic()
         asked = []
@@ -99,7 +86,7 @@ class Routing:
             if not (self.on and self._topics.allows(flow.topic)):
                 continue
             if assigned and is_stored(flow.here):
-                flow.route = Route.AWAITS_COMMITTED
+                flow.change_route(RouteEvent.COMMITTED_ASKED)
             elif flow.may_be_tiered and self._awaits_bounds(flow, now):
                 asked.append(flow.key)
         self._engine.watch.ask(asked)
@@ -112,12 +99,29 @@ class Routing:
             return not flow.below_local
         if now < flow.unknown_until:
             return False
-        flow.goes_by(Route.AWAITS_BOUNDS)
+        flow.change_route(RouteEvent.BOUNDS_ASKED)
         flow.decide_by = now + self._config.location_timeout_ms / 1000
         return True
 
-    def started_at(self, flow: PartitionFlow, start: TopicPartition) -> None:
-        """The committed offset of a partition came, or what stands in for it where none is."""
+    def decide(self, seconds: float = 0.0) -> None:
+        """Learns what is still asked about where partitions begin; waits for committed offsets, about ``seconds`` at most."""
+        asked = [flow.bare for flow in self._flows.routes.undecided if flow.route is Route.AWAITS_COMMITTED]
+        for key, start in (self._commits.starts(asked, seconds) if asked else {}).items():
+            flow = self._flows.get(*key)
+            if flow is not None and start is None:
+                self._begin_inside(flow)
+            elif flow is not None and start is not None:
+                self._commits.adopt(flow)
+                self._started_at(flow, start)
+        self._take_bounds()
+
+    def _started_at(self, flow: PartitionFlow, start: TopicPartition) -> None:
+        """The committed offset of a partition came. Where none is and the policy is "earliest", it begins at the beginning.
+
+        With any other policy the broker path applies it.
+        """
+        if start.offset < 0 and self._behaviour.resets_to_earliest:
+            start = TopicPartition(start.topic, start.partition, OFFSET_BEGINNING)
         flow.next_offset, flow.leader_epoch = start.offset, epoch_of(start.leader_epoch)
         flow.nothing_committed = start.offset == OFFSET_INVALID
         if self.on and flow.may_be_tiered and self._awaits_bounds(flow, self._clock.monotonic()):
@@ -127,26 +131,29 @@ class Routing:
         else:
             self._decided(flow)
 
-    def begun_inside(self, flow: PartitionFlow) -> None:
-        """The inner consumer was assigned the partition at its committed offset, and finds that out itself."""
-        flow.goes_by(Route.BROKER)
-        flow.moved = False
-        self._flows.parked.discard(flow.key)
-        if not flow.paused:
-            self._inner.resume([flow.bare])
-        self._flows.reroute()
+    def _begin_inside(self, flow: PartitionFlow) -> None:
+        """The coordinator refuses to tell a committed offset: the inner consumer asks it as well, and tells the application."""
+        with suppress(KafkaException):  # increments are not for an eager group, which a refusal ends soon
+            self._inner.incremental_unassign([flow.bare])
+            self._inner.incremental_assign([TopicPartition(flow.topic, flow.partition, OFFSET_STORED)])
+            flow.change_route(RouteEvent.BROKER_CHOSEN)
+            flow.moved = False
+            self._flows.parked.discard(flow.key)
+            if not flow.paused:
+                self._inner.resume([flow.bare])
+            self._flows.reroute()
 
-    def decide(self) -> None:
+    def _take_bounds(self) -> None:
         """Takes the routes of partitions whose bounds came. Where they did not within the location time-out, the broker's."""
         now = self._clock.monotonic()
-        for flow in self._flows.undecided:
+        for flow in self._flows.routes.undecided:
             if flow.route is not Route.AWAITS_BOUNDS:
                 continue
             answer = self._engine.watch.answer(flow.key)
             if answer is None and self.on:
                 if now < flow.decide_by:
                     continue
-                answer = LocationError("the bounds of its tiers did not come within fetch.remote.location.timeout.ms")
+                answer = self._no_answer()
             soon = now + self._config.fallback_backoff_ms / 1000
             if isinstance(answer, PartitionOffsets):
                 flow.learn(answer)
@@ -157,10 +164,15 @@ class Routing:
             flow.recheck_at = soon
             self._decided(flow)
 
+    def _no_answer(self) -> LocationError:
+        peer = self._config.bootstrap_servers
+        error = LocationError(f"{peer or 'the location source'} timed out")
+        return error.with_context(host=peer)
+
     def _decided(self, flow: PartitionFlow) -> None:
         """Who delivers is known, as far as it can be. The next look at the routes comes at once, before any record does."""
         self._next_tick = 0.0
-        if flow.below_local and self.on:
+        if flow.below_local:
             self.go_remote(flow)
         else:
             self._leave(flow)
@@ -196,27 +208,40 @@ class Routing:
     def adopt(self, flow: PartitionFlow) -> None:
         """Takes up a partition that was just assigned: to the tier where it lies there, else the inner consumer runs.
 
-        One whose route is not decided waits for :meth:`started_at` and :meth:`decide`.
+        One whose route is not decided waits for :meth:`decide`.
         """
         self._flows.add(flow)
-        if not flow.route.decided:
+        if flow.route.awaits:
             self._flows.parked.add(flow.key)
         elif flow.below_local:
             self.go_remote(flow)
         elif self._flows.is_only_parked(flow.key):
-            self.go_broker(flow)
+            self.go_broker(flow, RouteEvent.BROKER_CHOSEN)
         else:
-            flow.goes_by(Route.BROKER)
+            flow.change_route(RouteEvent.BROKER_CHOSEN)
             self._flows.parked.discard(flow.key)
 
-    def go_remote(self, flow: PartitionFlow) -> None:
+    def sought(self, flow: PartitionFlow, *, resumed: bool) -> None:
+        """Takes up a partition that was just sought, with the inner consumer. ``resumed``: the inner consumer runs already."""
+        if flow.route.awaits:
+            self._flows.parked.add(flow.key)
+        elif flow.below_local:
+            self.go_remote(flow)
+        else:
+            flow.change_route(RouteEvent.BROKER_CHOSEN)
+            self._flows.parked.discard(flow.key)
+            if not flow.paused and not resumed:
+                self._resume_inner(flow)
+        self._flows.reroute()
+
+    def go_remote(self, flow: PartitionFlow, event: RouteEvent = RouteEvent.TIER_CHOSEN) -> None:
         """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
         if not self.on:
             self._leave(flow)
             return
         self._inner.pause([flow.bare])
         self._flows.parked.add(flow.key)
-        flow.goes_by(Route.REMOTE)
+        flow.change_route(event)
         flow.moved = True
         flow.damage = None
         if not flow.paused:
@@ -225,7 +250,7 @@ class Routing:
                 flow.partition,
                 flow.next_offset,
                 leader_epoch=flow.leader_epoch,
-                isolation_level=self._isolation_level,
+                isolation_level=self._behaviour.isolation_level,
                 stop_at_local=True,
                 borrow=True,
                 offsets=flow.offsets,
@@ -233,10 +258,10 @@ class Routing:
             )
         self._flows.reroute()
 
-    def go_broker(self, flow: PartitionFlow) -> None:
+    def go_broker(self, flow: PartitionFlow, event: RouteEvent) -> None:
         """Lets the inner consumer deliver from the flow's next offset."""
         flow.detach()
-        flow.goes_by(Route.BROKER)
+        flow.change_route(event)
         flow.halted = False
         self._flows.reroute()
         partition = flow.here
@@ -245,7 +270,7 @@ class Routing:
             # is not to a logical offset: the resume would have that looked up once more, half a second later.
             if partition.offset >= 0:
                 self._inner.seek(partition)
-            self.resume_inner(flow)
+            self._resume_inner(flow)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
                 raise
@@ -254,50 +279,21 @@ class Routing:
             self._flows.parked.add(flow.key)
             flow.moved = True
             flow.recheck_at = 0.0
-            self._start_again(flow)
+            self._lost_starts.refused(self._inner, flow)
         else:
             self._flows.parked.discard(flow.key)
             flow.moved = False
             flow.refused_at = None
 
-    def _start_again(self, flow: PartitionFlow) -> None:
-        """Assigns a partition again whose start librdkafka has lost: it would be refused forever and deliver nothing.
-
-        A start is a message to librdkafka's main thread. A pause or seek that another thread makes while that message is being
-        sent has a newer version and arrives first. The start then counts as outdated, and nothing sends it again.
-
-        References: ``rd_kafka_toppar_op_fetch_start``, ``rd_kafka_toppar_op_serve`` ("outdated op FETCH_START").
-        """
-        now = self._clock.monotonic()
-        if flow.refused_at is None:
-            flow.refused_at = now
-        if now - flow.refused_at < _START_SECONDS:
-            return
-        flow.refused_at = now
-        _log.warning("librdkafka has not started %s-%d after %g s: assigning it again", *flow.key, _START_SECONDS)
-        try:
-            self._inner.resume([flow.bare])  # not after the start, which it could outdate again
-            self._flows.parked.discard(flow.key)
-            self._inner.incremental_unassign([flow.bare])
-            self._inner.incremental_assign([flow.here])
-            if flow.stored is not None:
-                self._inner.store_offsets(offsets=[flow.stores(flow.stored)])
-        except KafkaException as error:
-            _log.warning("assigning %s-%d again failed: %s", *flow.key, error)
-        else:
-            flow.moved = False
-
-    def resume_inner(self, flow: PartitionFlow) -> None:
+    def _resume_inner(self, flow: PartitionFlow) -> None:
         """Has the inner consumer fetch from the flow's next offset on, now.
 
-        librdkafka wakes a broker's thread as a partition becomes active. A resume is no such change, nor is a seek to offset 0;
-        the thread then sleeps up to a second, or until the fetch under way ends (``fetch.wait.max.ms``). A seek to offset 1 is.
-
-        References: ``rd_kafka_toppar_set_fetch_state``, ``rd_kafka_toppar_seek``.
+        librdkafka wakes a broker's thread as a partition becomes active. A resume is no such change, nor is a seek to offset 0:
+        the thread sleeps for up to a second then. A seek to offset 1 is (``rd_kafka_toppar_seek``).
         """
         place = flow.here
         self._inner.resume([place])
-        # Only where offset 1 has a record: at the log's end it would wait for one, below the log's start it would be an error.
+        # Only where offset 1 has a record: the log's end would wait for one, and below its start is an error.
         if place.offset == flow.offsets.log_start == 0 and flow.offsets.high_watermark > 1:
             self._inner.seek(TopicPartition(flow.topic, flow.partition, 1))
         self._inner.seek(place)
@@ -319,16 +315,17 @@ class Routing:
     def _leave(self, flow: PartitionFlow) -> None:
         """The broker goes on from the flow's next offset; while the user has it paused, later."""
         if not flow.paused:
-            self.go_broker(flow)
+            self.go_broker(flow, RouteEvent.BROKER_CHOSEN)
             return
-        flow.goes_by(Route.BROKER)
+        flow.change_route(RouteEvent.BROKER_CHOSEN)
         flow.moved = True
         self._flows.reroute()
 
     def heeded(self, flow: PartitionFlow, message: Message) -> Message | None:
         """What the application gets of a message of the inner consumer, while ``flow`` is not plainly on its path.
 
-        Nothing of a record or an end whose turn comes elsewhere or that is behind damage in both tiers.
+        Nothing of a record or an end whose turn comes elsewhere or that is behind damage in both tiers, nor of a place out of
+        range where only the inner consumer stands.
         """
         error = message.error()
         if flow.halted:
@@ -346,7 +343,7 @@ class Routing:
             flow.damage = None  # the broker's copy is good
             self._flows.reroute()
             return message
-        return None if error is None or error.code() == KafkaError._PARTITION_EOF else message
+        return None if error is None or error.code() in _OF_ITS_PLACE else message
 
     def _halt(self, flow: PartitionFlow, damage: Damage, error: KafkaError) -> Message:
         """The broker's copy is bad too. go_broker() and a seek end it."""
@@ -374,10 +371,7 @@ class Routing:
         return None
 
     def recheck(self) -> bool:
-        """Sends partitions back to the tier that have fallen behind the local log, once their pause is over.
-
-        Does so, and says so, ten times a second.
-        """
+        """Ten times a second, and True then: sends partitions that fell behind the local log back to the tier."""
         now = self._clock.monotonic()
         if now < self._next_tick:
             return False
@@ -385,7 +379,7 @@ class Routing:
         for flow in self._flows:
             if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now:
                 if flow.moved:
-                    self.go_broker(flow)
+                    self.go_broker(flow, RouteEvent.RESUMED)
                 else:
                     self._look_again(flow, now)
         return True
@@ -405,6 +399,7 @@ class Routing:
             return  # asked for in the background; a later tick sees the answer
         if isinstance(offsets, DirectFetchError):
             self._metrics.error(offsets.cause)
+            self._fallbacks.write(Fallback(offsets.cause, offsets, *flow.key, flow.next_offset, taken_over=False))
             flow.recheck_at = now + self._config.fallback_backoff_ms / 1000
             return  # what was known before still is: the local log's start never moves back
         flow.offsets = offsets
@@ -433,7 +428,7 @@ class Routing:
                 pause = flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
             flow.recheck_at = now + pause
             self._fell_back(end.fallback(*flow.key))
-        self.go_broker(flow)
+        self.go_broker(flow, RouteEvent.READ_ENDED)
 
     def _fell_back(self, fallback: Fallback) -> None:
         self._metrics.fallback(fallback.cause)

@@ -1,4 +1,4 @@
-"""What ``stats_cb`` is told: librdkafka's statistics, completed for direct reads, and under one more key their metrics.
+"""What is told by partition: metrics, and librdkafka's statistics, completed for direct reads, which ``stats_cb`` gets.
 
 While a partition is read directly librdkafka fetches nothing of it, so it knows no end of the log and no lag. What we know of
 these is told in their place, under librdkafka's definitions:
@@ -20,30 +20,27 @@ References: librdkafka's STATISTICS.md and ``rd_kafka_stats_emit_toppar``, docs/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 from weakref import ref
 
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.metrics import HasMetrics
-from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel
 
-__all__ = ["STATISTICS_KEY", "HasStatistics", "complete_statistics", "with_metrics_in_statistics"]
+__all__ = ["STATISTICS_KEY", "complete_statistics", "partition_metrics", "with_metrics_in_statistics"]
 
 STATISTICS_KEY = "remote_fetch"
 
 
-class HasStatistics(HasMetrics, Protocol):
-    """A consumer: it has metrics, and knows what librdkafka's statistics do not."""
-
-    def _complete_statistics(self, statistics: dict[str, Any]) -> None:
-        """Puts what is known of partitions that are read directly into librdkafka's statistics."""
-
-
-def with_metrics_in_statistics(settings: Mapping[str, object], consumer: HasStatistics) -> dict[str, object]:
+def with_metrics_in_statistics(
+    settings: Mapping[str, object], consumer: HasMetrics, complete: Callable[[dict[str, Any]], None]
+) -> dict[str, object]:
     """A consumer's settings, in which ``stats_cb``, where there is one, gets JSON with its metrics under ``remote_fetch``.
 
-    The consumer is not held: an application that drops it unclosed gets rid of it.
+    ``complete`` puts what is known of partitions that are read directly into librdkafka's statistics. The consumer is not held:
+    an application that drops it unclosed gets rid of it.
     """
     callback = settings.get("stats_cb")
     if not callable(callback):
@@ -54,7 +51,7 @@ def with_metrics_in_statistics(settings: Mapping[str, object], consumer: HasStat
     def with_metrics(statistics: str) -> object:
         told, alive = json.loads(statistics), weakly()
         if alive is not None:
-            alive._complete_statistics(told)  # noqa: SLF001 - no call of the application's
+            complete(told)
             told[STATISTICS_KEY] = alive.metrics()
         return callback(json.dumps(told))
 
@@ -79,3 +76,20 @@ def complete_statistics(statistics: dict[str, Any], flows: Iterable[PartitionFlo
 
 def _lag(end: int, place: int) -> int:
     return end - place if 0 <= place <= end else -1
+
+
+def partition_metrics(flows: Iterable[PartitionFlow]) -> dict[str, dict[str, int]]:
+    """The metrics of docs/metrics.md that are told by partition. Any thread may ask; nobody is waited for.
+
+    The lag counts from the record that is read next, on the broker path from where it was last looked. Partitions of which one
+    of the two places is not known have none.
+    """
+    tiers: dict[str, int] = {}
+    lags: dict[str, int] = {}
+    for flow in flows:
+        name = f"{flow.topic}-{flow.partition}"
+        tiers[name] = int(flow.route is Route.REMOTE)
+        end, place = flow.bounds.earliest_local, flow.next_offset
+        if end != UNKNOWN_OFFSET and place >= 0:
+            lags[name] = max(0, end - place)
+    return {"remote-fetch-partition-tier": tiers, "remote-fetch-partition-local-log-start-lag": lags}

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+import attrs
 from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client.consumer.messages import key_of
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
 
-__all__ = ["SubscriptionState"]
+__all__ = ["Routes", "SubscriptionState"]
 
 _Key = tuple[str, int]
+
+
+@attrs.frozen
+class Routes:
+    """What calls that deliver ask of all routes. The lists are not to be changed."""
+
+    any_not_by_broker: bool
+    """Whether a partition that is not paused is read from the tier, or who delivers it is not decided yet."""
+    redirected: bool
+    """Whether the inner consumer is not to be believed about some partition."""
+    undecided: list[PartitionFlow]
+    """The partitions of which it is not decided who delivers."""
+    by_broker: list[TopicPartition]
+    """The partitions that the inner consumer delivers."""
+
+    @classmethod
+    def of(cls, flows: Collection[PartitionFlow]) -> Routes:
+        """As they are now."""
+        return cls(
+            any(flow.route is not Route.BROKER and not flow.paused for flow in flows),
+            any(flow.damage or flow.nothing_committed or not flow.delivered_by_broker for flow in flows),
+            [flow for flow in flows if flow.route.awaits],
+            [flow.bare for flow in flows if flow.delivered_by_broker],
+        )
 
 
 class SubscriptionState:
@@ -28,11 +54,7 @@ class SubscriptionState:
         self._paused: set[_Key] = set()
         self._announced: deque[PartitionFlow] = deque()
         self._turns: OrderedDict[PartitionFlow, None] = OrderedDict()
-        self._any_remote = False
-        self._by_broker: list[TopicPartition] = []
-        self._redirected = False
-        self._undecided: list[PartitionFlow] = []
-        self._dealt = True
+        self._routes: Routes | None = None
         self.parked: set[_Key] = set()
         self.advanced: set[PartitionFlow] = set()
         """Flows of which records were gathered from the tier and are not handed out yet."""
@@ -91,56 +113,25 @@ class SubscriptionState:
 
     def reroute(self) -> None:
         """Some flow changed its route: what is known of all routes is found out anew when it is next asked for."""
-        self._dealt = False
-
-    def _deal(self) -> None:
-        flows = self._flows.values()
-        self._any_remote = any(flow.route is not Route.BROKER and not flow.paused for flow in flows)
-        self._redirected = any(
-            flow.moved or flow.damage or flow.nothing_committed or flow.route is not Route.BROKER for flow in flows
-        )
-        self._undecided = [flow for flow in flows if not flow.route.decided]
-        self._by_broker = [flow.bare for flow in flows if flow.route is Route.BROKER and not flow.moved]
-        self._dealt = True
+        self._routes = None
 
     @property
-    def any_remote(self) -> bool:
-        """Whether the next record of some partition comes from the tier, or may."""
-        if not self._dealt:
-            self._deal()
-        return self._any_remote
-
-    @property
-    def undecided(self) -> list[PartitionFlow]:
-        """The partitions of which it is not decided who delivers; not to be changed."""
-        if not self._dealt:
-            self._deal()
-        return self._undecided
-
-    @property
-    def redirected(self) -> bool:
-        """Whether the inner consumer is not to be believed about some partition."""
-        if not self._dealt:
-            self._deal()
-        return self._redirected
-
-    @property
-    def by_broker(self) -> list[TopicPartition]:
-        """The partitions that the inner consumer delivers; not to be changed."""
-        if not self._dealt:
-            self._deal()
-        return self._by_broker
+    def routes(self) -> Routes:
+        """What is known of all routes."""
+        if self._routes is None:
+            self._routes = Routes.of(self._flows.values())
+        return self._routes
 
     def delivered_in(self, batch: Sequence[Message]) -> list[TopicPartition]:
         """Partitions that the inner consumer delivers, at least those with a message in ``batch``; not to be changed.
 
         Looks at the messages or at the partitions, whichever are fewer.
         """
-        by_broker = self.by_broker
+        by_broker = self.routes.by_broker
         if len(batch) >= len(by_broker):
             return by_broker
         flows = [self._flows.get(key) for key in set(map(key_of, batch))]
-        return [flow.bare for flow in flows if flow is not None and flow.route is Route.BROKER and not flow.moved]
+        return [flow.bare for flow in flows if flow is not None and flow.delivered_by_broker]
 
     def announce(self, flow: PartitionFlow) -> None:
         """The flow has something to take. Any thread may say so."""

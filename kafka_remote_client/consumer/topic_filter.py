@@ -31,4 +31,4 @@ def _expression(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ConfigurationError(f"fetch.remote.topics: {text!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"fetch.remote.topics: {text!r} is not a valid regular expression: {error}") from None

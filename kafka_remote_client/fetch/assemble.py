@@ -10,15 +10,14 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.caching_fetcher import with_cache
-from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
-from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
+from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store, servers
+from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.tls import client_context, security_protocol
 from kafka_remote_client.registry import MissingExtraError, check_settings, load_fetcher
-from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
 
 __all__ = ["DirectFetchOffError", "build_engine", "required_engine"]
 
@@ -61,7 +60,8 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
         raise DirectFetchOffError(str(error)) from error
     if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):
         raise DirectFetchOffError("bootstrap.servers is not set")
-    formats = _readable_formats()
+    installed = installed_formats()
+    formats = readable_formats(installed)
     with ExitStack() as undone:
         try:
             # First what can only be refused, then what holds connections and threads.
@@ -82,13 +82,4 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
         except MissingExtraError as error:
             raise DirectFetchOffError(str(error)) from error
         undone.pop_all()
-    # ChunkedFetcher passes on what is not in chunks, so one that is never offered any costs nothing.
-    return FetchEngine(source, ChunkedFetcher(cached), remote, clock=clock, metrics=metrics, formats=formats)
-
-
-def _readable_formats() -> tuple[str, ...]:
-    """The storage formats that this process can read, and offers. Logs which it cannot."""
-    if can_decrypt():
-        return CHUNKED_FORMATS
-    _log.info("segments that are kept in chunks are left to the broker; to read them directly: %s", INSTALL)
-    return DEFAULT_FORMATS
+    return FetchEngine(source, RestoringFetcher(cached, installed), remote, clock=clock, metrics=metrics, formats=formats)

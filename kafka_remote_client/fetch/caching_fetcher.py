@@ -219,5 +219,5 @@ class _CachedStream:
         while left:
             count = self._instead.readinto(skipped[:left])
             if not 0 < count <= left:
-                raise RemoteStorageUnavailableError("the store ended before the range did")
+                raise RemoteStorageUnavailableError("the store's response ended before the range")
             left -= count

@@ -35,11 +35,12 @@ from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
 from kafka_remote_client.remote_log.aiven.layout import CHUNKED_FORMAT
 from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
-__all__ = ["CHUNKED_FORMATS", "ChunkedFetcher"]
+__all__ = ["CHUNKED_FORMATS", "ChunkedFetcher", "ChunkedFormat"]
 
 CHUNKED_FORMATS = (ORIGINAL_FORMAT, CHUNKED_FORMAT)
 """The storage formats that can be read through a ChunkedFetcher."""
@@ -48,6 +49,16 @@ _TO_THE_END = -1
 _KEPT_BUFFERS = 8
 _LARGEST_KEPT = 8 * 1024 * 1024
 _FIRST_BYTES = 8 * 1024 * 1024
+
+
+class ChunkedFormat:
+    """The storage format of Aiven's plugin (kafka_remote_client.plugin.StorageFormat)."""
+
+    def missing(self) -> str | None:
+        return None if can_decrypt() else INSTALL
+
+    def restoring(self, inner: RemoteStorageFetcher) -> ChunkedFetcher:
+        return ChunkedFetcher(inner)
 
 
 class ChunkedFetcher:
@@ -177,8 +188,8 @@ class _ChunkedStream:
         buffer = self._buffer
         filled = 0
         while filled < size:
-            if filled == len(buffer):
-                buffer.extend(bytes(min(filled, size - filled)))
+            if filled == len(buffer):  # in new memory: the traceback of an error that somebody keeps may hold the old
+                buffer = self._buffer = buffer + bytes(min(filled, size - filled))
             room = min(len(buffer), size) - filled
             with memoryview(buffer) as view, view[filled : filled + room] as free:
                 count = self._stored.readinto(free)

@@ -1,36 +1,54 @@
-"""The threads: take tasks from readers in turn, ask for locations, read ranges, decode, and bound time and memory.
+"""The threads and the clock: carries out the scheduler's commands, and tells it what came of them and what time it is.
 
-One lock guards all readers; workers hold it only between tasks. Ranges of one partition fly side by side and are decoded in
-order by whichever worker finds the next one landed. A range that a fetcher does not end by its deadline is given up here, so
-that a plugin that hangs costs a thread and never a partition.
+One lock guards the scheduler with all that it owns; workers hold it only between commands. What is decided, and why, is in
+:mod:`~kafka_remote_client.fetch.scheduler`, which is all that has to be understood of reading. Here is what is not pure:
+
+=============  ====================================================  ==============================================
+command        carried out by                                        outside of the lock
+=============  ====================================================  ==============================================
+LocationBatch  a worker: :mod:`~kafka_remote_client.fetch.locate`    the source is asked, for many reads at once
+Fetch          a worker: :mod:`~kafka_remote_client.fetch.range_io`  the fetcher reads into a buffer
+Decode         a worker: :func:`decode_range`                        records are decoded and checked
+Deliver        whoever told the event                                nothing: the owner's ``on_ready`` is called,
+End            the same                                              and who waits is woken
+=============  ====================================================  ==============================================
+
+A worker is started when there is a command and no worker waits for one. There are at most as many as ranges may fly at once,
+and two more for locations. A range that a fetcher does not end by its deadline is given up, so that a plugin that hangs costs
+a thread and never a partition. Another worker stands in for it.
 
 References: KIP-1254, "Consumer Architecture"; docs/design.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import Action, DirectFetchError, RemoteStorageError, RemoteStorageTimeoutError
-from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.admission import Admission
-from kafka_remote_client.fetch.decode import decode_range
-from kafka_remote_client.fetch.flights import Flights
-from kafka_remote_client.fetch.grant_read import RangeRead, RangeStatus
+from kafka_remote_client.errors import (
+    CorruptRecordError,
+    DirectFetchError,
+    RemoteStorageTimeoutError,
+    UnsupportedFormatError,
+)
+from kafka_remote_client.fetch.commands import LocationBatch, Work, reads_of
+from kafka_remote_client.fetch.fetch_budget import FetchBudget
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.locate import locate
-from kafka_remote_client.fetch.memory import BufferPool, Lease
+from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
-from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
-from kafka_remote_client.fetch.range_io import Transfer, attempt
-from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
-from kafka_remote_client.fetch.room import Room
-from kafka_remote_client.fetch.turns import Turns
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, PartitionRead
+from kafka_remote_client.fetch.range_io import attempt, discard_range
+from kafka_remote_client.fetch.range_place import located
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.remote_reader import RemoteReader
+from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, ReadDefectError, Scheduler
 from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.location.source import LocationSource, watch_caches
 from kafka_remote_client.metrics import FetchMetrics
@@ -40,13 +58,12 @@ from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from kafka_remote_client.threads import start_thread
 
-__all__ = ["DEFAULT_FORMATS", "FetchEngine"]
+__all__ = ["DEFAULT_FORMATS", "FetchEngine", "decode_range"]
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _TICK_SECONDS = 0.25
-_LOCATION_THREADS = 2
 
 
 class FetchEngine:
@@ -65,8 +82,11 @@ class FetchEngine:
         self.config = config
         self.metrics = metrics
         self.lock = threading.RLock()
-        self.room = Room(config)
-        self.memory = memory = self.room.memory
+        budget = FetchBudget(config)
+        self.memory = memory = budget.memory
+        self._buffers = BufferPool(config.buffer_memory // 2, budget.sizer.maximum)
+        self._scheduler = Scheduler(config, budget, metrics, self._buffers.give_back)
+        self.preference = self._scheduler.admission.preference
         self.metrics.watch_memory(lambda: memory.held)
         self._source = GuardedLocationSource(source)
         self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000)
@@ -76,14 +96,10 @@ class FetchEngine:
         self._formats = formats
         self._work = threading.Condition(self.lock)
         self._ready = threading.Condition(self.lock)
-        self._readers: set[RemoteReader] = set()
-        self._turns: Turns[RemoteReader] = Turns()
-        self._have_ready: set[RemoteReader] = set()
-        self._flying = Flights(config)
-        self._admission = Admission(config, self.room)
-        self.preference = self._admission.preference
-        self._buffers = BufferPool(config.max_in_flight, self.room.sizer.maximum)
+        self._on_ready: dict[PartitionRead, Callable[[], None]] = {}
         self._threads: list[threading.Thread] = []
+        self._numbers = itertools.count()
+        self._idle = 0
         self._closed = False
 
     # -- owners ----------------------------------------------------------------------------------------------------------
@@ -102,9 +118,13 @@ class FetchEngine:
         offsets: PartitionOffsets | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> RemoteReader:
-        """Starts to read a partition; see :class:`RemoteReader`. Raises RuntimeError after :meth:`close`."""
-        reader = RemoteReader(
-            self,
+        """Starts to read a partition; see :class:`PartitionRead`. Raises RuntimeError after :meth:`close`.
+
+        ``on_ready`` is called, by any thread and under the engine's lock, when there is something to take where there was
+        nothing.
+        """
+        read = PartitionRead(
+            self._scheduler.shared,
             topic,
             partition,
             start_offset,
@@ -114,24 +134,18 @@ class FetchEngine:
             stop_at_local=stop_at_local,
             borrow=borrow,
             offsets=offsets,
-            on_ready=on_ready,
         )
         with self.lock:
             if self._closed:
                 raise RuntimeError("the fetch engine is closed")
-            self._readers.add(reader)
-            self._turns.add(reader)
-            self._start_threads()
+            if on_ready is not None:
+                self._on_ready[read] = on_ready
+            self._scheduler.opened(read)
+            self._wake_worker()
             if not self._threads:
-                reader.refuse("no-thread")
-            self._work.notify()
-        return reader
-
-    def offsets(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        """Where the tiers of partitions begin and end, or for each why that is not known."""
-        return self._source.offsets_of(partitions, deadline)
+                self._scheduler.refused(read, "no-thread")
+                self._tell_owners()
+        return RemoteReader(self, read)
 
     @property
     def source(self) -> LocationSource:
@@ -146,7 +160,7 @@ class FetchEngine:
     def wait(self, seconds: float) -> bool:
         """Waits until some reader has something to take, at most ``seconds``. True when one has."""
         with self.lock:
-            return self._ready.wait_for(lambda: bool(self._have_ready), seconds)
+            return self._ready.wait_for(lambda: self._scheduler.has_ready, seconds)
 
     def wait_for(self, reader: RemoteReader, timeout: float | None) -> RecordBlock | ReadEnd:
         """The reader's next item. Raises RemoteStorageTimeoutError after ``timeout`` seconds without one."""
@@ -165,8 +179,8 @@ class FetchEngine:
             if self._closed:
                 return
             self._closed = True
-            for reader in list(self._readers):
-                reader.stop()
+            for read in list(self._scheduler.reads):
+                self.stop(read)
             self._work.notify_all()
             self._ready.notify_all()
         try:
@@ -179,240 +193,199 @@ class FetchEngine:
         for thread in self._threads:
             thread.join(deadline.remaining())
 
-    # -- called by readers, under the lock ---------------------------------------------------------------------------------
+    # -- for readers -----------------------------------------------------------------------------------------------------
 
-    def forget(self, reader: RemoteReader) -> None:
-        """The reader is stopped: it gets no more turns."""
-        self._readers.discard(reader)
-        self._turns.discard(reader)
-        self._work.notify()
+    def take(self, read: PartitionRead) -> RecordBlock | ReadEnd | None:
+        """The next block, the end, or ``None`` while nothing is there."""
+        with self.lock:
+            item = self._scheduler.taken(read, self._clock.monotonic())
+            self._wake_worker()
+            return item
 
-    def announce(self, reader: RemoteReader) -> None:
-        """The reader has something to take now, or has it no more."""
-        if not reader.has_ready:
-            self._have_ready.discard(reader)
-        elif reader not in self._have_ready:
-            self._have_ready.add(reader)
-            if reader.on_ready is not None:
-                reader.on_ready()
+    def release(self, read: PartitionRead) -> None:
+        """The owner is done with the block taken last."""
+        with self.lock:
+            self._scheduler.released(read, self._clock.monotonic())
+            self._wake_worker()
 
-    def now(self) -> float:
-        """Seconds on the monotonic clock."""
-        return self._clock.monotonic()
+    def passed(self, read: PartitionRead) -> tuple[int, int] | None:
+        """Where reading stands and its leader epoch, if all blocks below were taken; else ``None``."""
+        with self.lock:
+            return read.passed
 
-    def give_back(self, size: int) -> None:
-        """Memory is free again: a range that waits for it may fly."""
-        self.memory.give_back(size)
-        self._work.notify()
+    def stop(self, read: PartitionRead) -> None:
+        """The owner wants nothing more."""
+        with self.lock:
+            self._scheduler.stopped(read, self._clock.monotonic())
+            self._on_ready.pop(read, None)  # it refers to the owner, which refers to this
+            self._wake_worker()
 
-    def _release(self, lease: Lease) -> None:
-        if lease.buffer is not None:
-            self._buffers.give_back(lease.buffer)
-        self.give_back(lease.size)
-
-    def decide(self, read: RangeRead, error: DirectFetchError, *, relocated: bool) -> Action:
-        """What follows a failed range (fetch/policy.py)."""
-        return self._admission.decide(read, error, relocated=relocated)
-
-    def retry_later(self, reader: RemoteReader, read: RangeRead, error: DirectFetchError) -> None:
-        """Makes the range wait for another attempt."""
-        pause = policy.retry_pause(error, read.attempts, self._clock.jitter())
-        read.drop()
-        read.status = RangeStatus.WAITING
-        read.error = None
-        read.not_before = self._clock.monotonic() + pause
-        self._turns.add_later(reader, read.not_before)
-        self._work.notify()
-
-    # -- workers -----------------------------------------------------------------------------------------------------------
-
-    def _start_threads(self) -> None:
-        wanted = self.config.max_in_flight + _LOCATION_THREADS + min(self._flying.stuck, self.config.max_in_flight)
-        alive = [thread for thread in self._threads if thread.is_alive()]
-        started = (start_thread(f"kafka-remote-fetch-{number}", self._run) for number in range(len(alive), wanted))
-        self._threads = alive + [thread for thread in started if thread is not None]
+    # -- commands --------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        task: LocateTask | RangeTask | None
+        command: Work | None = None
+        events: list[Callable[[], None]] = []
         while True:
-            task = None
             try:
-                task = self._wait_for_task()
-                if task is None:
+                with self.lock:
+                    if command is not None:
+                        self._tell(command, events)
+                    command, events = None, []
+                    # Without letting go of the lock: who read a range decodes it, and no other thread has to wake for that.
+                    command = self._wait_for_command()
+                if command is None:
                     return
-                if isinstance(task, LocateTask):
-                    self._locate(task)
-                else:
-                    self._read(task)
-            except Exception:  # noqa: BLE001 - a defect of ours must cost speed, never a partition or a thread
-                self._broken(None if task is None else task.reader, task)
+                events = self._carry_out(command)
+            except Exception as defect:  # noqa: BLE001 - a defect of ours must cost speed, never a partition or a thread
+                self._broken(None if command is None else reads_of(command), command, defect)
+                command, events = None, []
 
-    def _wait_for_task(self) -> LocateTask | RangeTask | None:
-        """The next task, as soon as there is one; ``None`` once the engine is closed."""
-        with self.lock:
-            while (task := self._next_task()) is None:
-                if self._closed:
-                    return None
-                now = self.now()
-                patience = self._turns.patience(now, self.room.patience(now, _TICK_SECONDS))
-                self._work.wait(patience if self._readers else None)
-            if self._turns:
-                self._work.notify()  # there may be more to do than this thread does
-            return task
+    def _carry_out(self, command: Work) -> list[Callable[[], None]]:
+        """Does what takes long, and gives the events to tell the scheduler: one for each read."""
+        if isinstance(command, LocationBatch):
+            return self._locate(command)
+        return [self._fetch(command) if isinstance(command, Fetch) else self._decode(command)]
 
-    def _broken(self, reader: RemoteReader | None, task: LocateTask | RangeTask | None) -> None:
-        """Handles an unexpected exception: its reader goes to the broker, or all do where none is known. Raises nothing."""
-        self.metrics.add("remote-fetch-internal-errors-total")
-        _log.exception("reading %s failed; the broker takes over", "all partitions" if reader is None else reader.name)
-        with self.lock:
-            if isinstance(task, RangeTask):
-                self._flying.discard(task)
-                task.read.drop()
-            for failed in list(self._readers) if reader is None else [reader]:
-                try:
-                    failed.fail(DirectFetchError("reading failed"))
-                except Exception:  # noqa: BLE001 - the others are to end all the same
-                    _log.exception("ending the read of %s failed; restart the consumer to read it again", failed.name)
-            self._ready.notify_all()
-            if reader is None:
-                self._work.wait(_TICK_SECONDS)  # the next attempt may fail as well
-
-    @contextmanager
-    def _locked_for(self, reader: RemoteReader) -> Iterator[None]:
-        """Takes the lock to change a reader. A defect fails the reader before another thread can go on with it."""
-        with self.lock:
-            try:
-                yield
-            except Exception:
-                reader.fail(DirectFetchError("reading failed"))
-                raise
-
-    def _next_task(self) -> LocateTask | RangeTask | None:
-        """The next task that budgets allow, readers in turn."""
-        if self._closed:
-            return None
-        now = self._clock.monotonic()
-        self._give_up_overdue(now)
-        self._turns.wake(now)
-        room = True
-        while (reader := self._turns.take(room=room)) is not None:
-            task: LocateTask | RangeTask | None = None
-            try:
-                task = reader.next_task(now)
-                if isinstance(task, RangeTask):
-                    if not self.room.has_for(self.room.needs(task.read), len(self._flying), now):
-                        self._turns.hold(reader, first=room)
-                        room = False
-                        continue
-                    task = reader.with_fresh_url(task, now)
-                if task is not None and self._admits(task, now):
-                    reader.started(task)
-                    self._turns.add(reader)
-                    return task
-            except Exception:  # noqa: BLE001 - a defect ends this reader, and all others get their turns
-                self._broken(reader, task)
-        return None
-
-    def _admits(self, task: LocateTask | RangeTask, now: float) -> bool:
-        refusal = self._admission.refusal(task, now)
-        if refusal is not None:
-            if refusal == SLOWER_THAN_BROKER:
-                task.reader.leave(refusal)
-            else:
-                task.reader.refuse(refusal, self._admission.last_failure)
-            self._ready.notify_all()
-            return False
-        if isinstance(task, RangeTask):
-            read = task.read
-            self.metrics.add("remote-fetch-rate-limit-time-total", self.room.take(read, now))
-            read.lease = Lease(read.needs, self._release)
-            self._flying.begin(task, now)
-        return True
-
-    def _locate(self, task: LocateTask) -> None:
-        reader = task.reader
-        with self.lock:
-            window = task.renews.window if task.renews else self.room.window(len(self._readers), chunked=reader.reads_chunks)
+    def _locate(self, batch: LocationBatch) -> list[Callable[[], None]]:
         started = self._clock.monotonic()
         deadline = Deadline(self._clock, self.config.location_timeout_ms / 1000)
-        found = locate(self._source, task, window, self._formats, deadline, self._clock)
+        answers = locate(self._source, batch.locates, self._formats, deadline, self._clock)
         now = self._clock.monotonic()
-        self.metrics.location_done(now - started, getattr(found.answer, "throttle_time_ms", 0))
-        pause = 0.0 if task.ahead else policy.location_pause(found.answer)
-        with self._locked_for(reader):
-            reader.offsets = found.offsets
-            if pause:
-                reader.postponed(now + pause)
-                self._turns.add_later(reader, now + pause)
-                return
+        throttled = max(getattr(found.answer, "throttle_time_ms", 0) for found in answers)
+        self.metrics.locations_done(len(answers), now - started, throttled)
+        events: list[Callable[[], None]] = []
+        for command, found in zip(batch.locates, answers, strict=True):
             if isinstance(found.answer, DirectFetchError):
-                self.metrics.error(found.answer.cause)
-            reader.located(task, found.answer, found.offset, window=window, now=now)
-            if task.renews is not None:
-                self.metrics.add("remote-fetch-location-refresh-total")
-            self._turns.add(reader)
-            self._work.notify()
-            self._ready.notify_all()
+                found.answer.with_context(elapsed_seconds=now - started)
+            events.append(partial(self._scheduler.located, command, found.answer, found.offset, found.offsets, now))
+        return events
 
-    def _buffer(self, read: RangeRead) -> WritableBuffer:
+    def _fetch(self, command: Fetch) -> Callable[[], None]:
+        started, wanted = self._clock.monotonic(), command.range
+        deadline = Deadline(self._clock, self.config.read_timeout_ms / 1000)
+        location = command.grant.location
+        transfer, error = attempt(self._fetcher, location, wanted.granted, lambda: self._buffer(wanted), deadline)
+        now = self._clock.monotonic()
+        self.metrics.range_done(transfer.filled, now - started, error.cause if error else None)
+        if error is None:
+            return partial(self._scheduler.landed, command, now - started, now)
+        error.with_context(attempt=wanted.attempts, elapsed_seconds=now - started)
+        return partial(self._scheduler.failed, command, transfer.filled, error, now)
+
+    def _decode(self, command: Decode) -> Callable[[], None]:
+        began = self._clock.monotonic()
+        borrow = command.read.borrow
+        blocks, error = decode_range(self._fetcher, command.grant, command.range, self.metrics, borrow=borrow)
+        now, jitter = self._clock.monotonic(), self._clock.jitter()
+        return partial(self._scheduler.decoded, command, blocks, error, began=began, now=now, jitter=jitter)
+
+    def _buffer(self, wanted: RangeRead) -> WritableBuffer:
         with self.lock:
-            buffer = self._buffers.take(read.size)
-            if read.lease is not None:
-                read.lease.buffer = buffer
+            buffer = self._buffers.take(wanted.size)
+            if wanted.lease is not None:
+                wanted.lease.buffer = buffer
             return buffer
 
-    def _read(self, task: RangeTask) -> None:
-        started, read = self._clock.monotonic(), task.read
-        deadline = Deadline(self._clock, self.config.read_timeout_ms / 1000)
-        transfer, error = attempt(self._fetcher, task.grant.location, read.granted, lambda: self._buffer(read), deadline)
-        seconds = self._clock.monotonic() - started
-        self.metrics.range_done(transfer.filled, seconds, error.cause if error else None)
-        with self._locked_for(task.reader):
-            if not self._flying.end(task):  # given up meanwhile: nobody waits for these bytes
-                self.metrics.over_read(transfer.filled)
-                return
-            self._landed(task, transfer, seconds, error)
-        self._decode(task.reader)
+    def _tell_owners(self) -> None:
+        """Carries out Deliver and End. Under the lock."""
+        notices = self._scheduler.notices()
+        for notice in notices:
+            on_ready = self._on_ready.get(notice.read)
+            if on_ready is not None:
+                on_ready()
+        if notices:
+            self._ready.notify_all()
 
-    def _landed(self, task: RangeTask, transfer: Transfer | None, seconds: float, error: RemoteStorageError | None) -> None:
-        self._admission.landed(task, seconds, error, in_flight=len(self._flying) + 1, now=self.now())
-        task.reader.landed(task, transfer, error)
-        if not task.reader.owns(task.grant):
-            self.metrics.over_read(task.read.abandon())
-        self._turns.add(task.reader)
-        self._work.notify()
+    # -- threads ---------------------------------------------------------------------------------------------------------
 
-    def _give_up_overdue(self, now: float) -> None:
-        """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
-        for task, error in self._flying.give_up(now):
+    def _start_thread(self) -> None:
+        """One worker more, if there may be one."""
+        most = self.config.max_in_flight + LOCATION_BATCHES + min(self._scheduler.stuck, self.config.max_in_flight)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) < most:
+            thread = start_thread(f"kafka-remote-fetch-{next(self._numbers)}", self._run)
+            self._threads += [] if thread is None else [thread]
+
+    def _wait_for_command(self) -> Work | None:
+        """The next command, as soon as there is one; ``None`` once the engine is closed. Under the lock."""
+        while (command := self._next_command()) is None:
+            if self._closed:
+                return None
+            self._idle += 1
             try:
-                self.metrics.error(error.cause)
-                self._landed(task, None, 0.0, error)
-                self._start_threads()
-                if start_thread("kafka-remote-fetch-decode", self._decode_alone, task.reader) is None:
-                    self._decode(task.reader)
-            except Exception:  # noqa: BLE001 - a defect ends this reader, and the other ranges are given up all the same
-                self._broken(task.reader, task)
+                self._work.wait(self._scheduler.patience(self._clock.monotonic(), _TICK_SECONDS))
+            finally:
+                self._idle -= 1
+        self._wake_worker()  # there may be more to do than this thread does
+        return command
 
-    def _decode_alone(self, reader: RemoteReader) -> None:
-        try:
-            self._decode(reader)
-        except Exception:  # noqa: BLE001 - a defect must not leave the partition without an end
-            self._broken(reader, None)
+    def _next_command(self) -> Work | None:
+        """Under the lock. A defect in choosing it ends one reader, and all others get their turns."""
+        while not self._closed:
+            stuck = self._scheduler.stuck
+            try:
+                return self._scheduler.next_command(self._clock.monotonic())
+            except ReadDefectError as defect:
+                self._broken([defect.read], defect.command, defect.__cause__)
+            finally:
+                self._tell_owners()
+                if self._scheduler.stuck > stuck:
+                    self._start_thread()
+        return None
 
-    def _decode(self, reader: RemoteReader) -> None:
-        """Decodes what has landed, in order, until the next range is missing or another thread is at it."""
-        while True:
-            with self._locked_for(reader):
-                work = reader.begin_decode()
-            if work is None:
-                return
-            grant, read = work
-            started = self._clock.monotonic()
-            blocks, error = decode_range(self._fetcher, grant, read, self.metrics, borrow=reader.borrow)
-            with self._locked_for(reader):
-                self.room.decoded(read.size, sum(block.nbytes for block in blocks), started, self.now())
-                reader.end_decode(grant, read, blocks, error)
-                self._turns.add(reader)
-                self._work.notify()
-                self._ready.notify_all()
+    def _wake_worker(self) -> None:
+        if not self._scheduler.has_work:
+            return
+        if self._idle:
+            self._work.notify()
+        else:
+            self._start_thread()
+
+    def _tell(self, command: Work, events: list[Callable[[], None]]) -> None:
+        """Tells the scheduler what came of a command. A defect ends a read before another thread can go on with it."""
+        for read, event in zip(reads_of(command), events, strict=True):
+            try:
+                event()
+            except Exception as defect:  # noqa: BLE001 - the other events are to be told all the same
+                self._broken([read], None if isinstance(command, LocationBatch) else command, defect)
+        self._tell_owners()
+
+    def _broken(self, reads: list[PartitionRead] | None, command: Work | None, defect: BaseException | None) -> None:
+        """Handles an unexpected exception: its reads go to the broker, or all do where none is known. Raises nothing."""
+        self.metrics.add("remote-fetch-internal-errors-total")
+        names = "all partitions" if reads is None else ", ".join(read.name for read in reads)
+        _log.exception("reading %s failed; the broker takes over", names)
+        with self.lock:
+            self._scheduler.abandoned(command)
+            for failed in list(self._scheduler.reads) if reads is None else reads:
+                try:
+                    self._scheduler.broke(failed, defect)
+                except Exception:  # noqa: BLE001 - the others are to end all the same
+                    _log.exception("ending the read of %s failed; restart the consumer to read it again", failed.name)
+            self._tell_owners()
+            self._wake_worker()
+            if reads is None:
+                self._work.wait(_TICK_SECONDS)  # the next attempt may fail as well
+
+
+def decode_range(
+    fetcher: RemoteStorageFetcher, grant: GrantRead, landed: RangeRead, metrics: FetchMetrics, *, borrow: bool
+) -> tuple[list[RecordBlock], DirectFetchError | None]:
+    """The blocks in order, and the damage or defect behind them. Never raises.
+
+    A fetcher that keeps ranges forgets one that is damaged. A defect is logged and counted.
+    """
+    blocks: list[RecordBlock] = []
+    try:
+        blocks.extend(grant.decode(landed, borrow=borrow))
+    except (CorruptRecordError, UnsupportedFormatError) as failure:
+        discard_range(fetcher, grant.location, landed.granted)
+        return blocks, located(failure, grant.location, landed.granted).with_context(attempt=landed.attempts)
+    except Exception as defect:  # noqa: BLE001 - a defect in decoding must cost speed, never a record
+        segment = grant.location.metadata.remote_log_segment_id
+        _log.exception("decoding %s of %s failed; the broker takes over", landed.granted.range, segment)
+        metrics.add("remote-fetch-internal-errors-total")
+        error = DirectFetchError(f"decoding {segment} failed with {type(defect).__name__}; see the traceback in the log")
+        error.__cause__ = defect
+        return blocks, located(error, grant.location, landed.granted)
+    return blocks, None

@@ -74,6 +74,13 @@ class RangeRead:
         over, self.received = self.received, 0
         return over
 
+    def wait_until(self, at: float) -> None:
+        """Its attempt has failed, and the next one is not to begin before ``at``."""
+        self.drop()
+        self.status = RangeStatus.WAITING
+        self.error = None
+        self.not_before = at
+
     def drop(self) -> None:
         """The range itself needs its memory no more."""
         if self.lease is not None:
@@ -84,7 +91,8 @@ class RangeRead:
 class GrantRead:
     """A grant being read. ``decoded`` counts ranges from the front.
 
-    ``window`` is how many bytes were asked for and ``leader_epoch`` with which epoch, so that the same can be asked again.
+    ``window`` is how many bytes were asked for, ``range_bytes`` in which ranges, and ``leader_epoch`` with which epoch, so that
+    the same can be asked again.
     """
 
     def __init__(
@@ -94,11 +102,13 @@ class GrantRead:
         *,
         received_at: float = 0.0,
         window: int = 0,
+        range_bytes: int = 0,
         leader_epoch: int = UNKNOWN_EPOCH,
     ) -> None:
         self.location = location
         self.completed = completed
         self.window = window
+        self.range_bytes = range_bytes
         self.leader_epoch = leader_epoch
         self._refresh_at = refresh_time(received_at, location.expires_at)
         self.ranges = [RangeRead(granted) for granted in location.ranges]

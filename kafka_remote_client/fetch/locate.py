@@ -1,66 +1,103 @@
-"""Asks a location source on behalf of a reader, and judges the answer."""
+"""Asks a location source on behalf of partitions, and judges the answers."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.fetch.partition_read import Locate
 from kafka_remote_client.fetch.plan import refusal
-from kafka_remote_client.fetch.remote_reader import LocateTask
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.model import UNKNOWN_OFFSET, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import UNKNOWN_OFFSET, LocationAnswer, NotRemote, PartitionOffsets, SegmentLocation
 
 __all__ = ["Located", "locate"]
+
+_Bounds = Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]
 
 
 @attrs.frozen
 class Located:
     """The answer, the numeric offset it is for, and what was learnt about the partition's tiers."""
 
-    answer: SegmentLocation | NotRemote | DirectFetchError
+    answer: LocationAnswer
     offset: int
     offsets: PartitionOffsets
 
 
 def locate(
-    source: LocationSource, task: LocateTask, window: int, formats: tuple[str, ...], deadline: Deadline, clock: Clock
-) -> Located:
-    """Never raises where ``source`` raises as it documents: a failure is an answer too.
+    source: LocationSource, commands: Sequence[Locate], formats: tuple[str, ...], deadline: Deadline, clock: Clock
+) -> list[Located]:
+    """The answers, in order. Never raises where ``source`` answers and raises as it documents: a failure is an answer too.
 
-    Where the reader stops at the local log, the tiers' bounds are asked first, unless the last ones known already put the
-    offset below the local log's start (which never moves back).
+    Where a read stops at the local log, the tiers' bounds are asked first, unless the last ones known already put the offset
+    below the local log's start (which never moves back).
     """
-    reader, offset, offsets = task.reader, task.offset, task.reader.offsets
     try:
-        if offset < 0 or (reader.stop_at_local and offset >= offsets.earliest_local):
-            asked = source.offsets(reader.topic, reader.partition, deadline)
-            offsets = attrs.evolve(asked, last_stable=offsets.last_stable)  # which only a grant tells
-            offset = offset if offset >= 0 else offsets.log_start
-        answer = _ask(source, task, offset, offsets, window, deadline)
-        if isinstance(answer, SegmentLocation):
-            reason = refusal(answer, offset, reader.isolation_level, formats, clock.monotonic())
-            if reason is not None:
-                answer = NotRemote(reason, offsets)
+        bounds = _bounds(source, commands, deadline)
+        asked = [_question(command, bounds) for command in commands]
+        questions = [question for question, _ in asked if isinstance(question, LocationQuestion)]
+        answers = source.locate(questions, deadline) if questions else {}
     except DirectFetchError as error:
-        return Located(error, offset, offsets)
-    return Located(answer, offset, offsets)
+        return [Located(error, command.offset, command.read.offsets) for command in commands]
+    found = []
+    for command, (question, offsets) in zip(commands, asked, strict=True):
+        if isinstance(question, LocationQuestion):
+            answer = answers[question]
+            offset = question.offset
+            if isinstance(answer, SegmentLocation):
+                reason = refusal(answer, offset, command.read.isolation_level, formats, clock.monotonic())
+                answer = answer if reason is None else NotRemote(reason, offsets)
+            found.append(Located(answer, offset, offsets))
+        else:
+            found.append(Located(question, _start(command, offsets), offsets))
+    return found
 
 
-def _ask(
-    source: LocationSource, task: LocateTask, offset: int, offsets: PartitionOffsets, window: int, deadline: Deadline
-) -> SegmentLocation | NotRemote:
-    reader = task.reader
+def _bounds(source: LocationSource, commands: Iterable[Locate], deadline: Deadline) -> _Bounds:
+    """Of the partitions whose bounds have to be known first."""
+    wanted = {_key(command): None for command in commands if _needs_bounds(command)}
+    return source.offsets_of(list(wanted), deadline) if wanted else {}
+
+
+def _needs_bounds(command: Locate) -> bool:
+    read = command.read
+    return command.offset < 0 or (read.stop_at_local and command.offset >= read.offsets.earliest_local)
+
+
+def _question(command: Locate, bounds: _Bounds) -> tuple[LocationQuestion | NotRemote | DirectFetchError, PartitionOffsets]:
+    """What to ask, or the answer where nothing has to be asked; and the tiers' bounds."""
+    read, offsets = command.read, command.read.offsets
+    if _needs_bounds(command):
+        told = bounds[_key(command)]
+        if isinstance(told, DirectFetchError):
+            return told, offsets
+        offsets = attrs.evolve(told, last_stable=offsets.last_stable)  # which only a grant tells
+    offset = _start(command, offsets)
     if offset == UNKNOWN_OFFSET:
-        return NotRemote("log-start-unknown", offsets)
-    if reader.stop_at_local and UNKNOWN_OFFSET != offsets.earliest_local <= offset:
-        return NotRemote("local", offsets)
-    return source.locate(
-        reader.topic,
-        reader.partition,
-        offset,
-        leader_epoch=task.leader_epoch,
-        isolation_level=reader.isolation_level,
-        max_bytes=window,
-        deadline=deadline,
+        return NotRemote("log-start-unknown", offsets), offsets
+    if read.stop_at_local and UNKNOWN_OFFSET != offsets.earliest_local <= offset:
+        return NotRemote("local", offsets), offsets
+    question = LocationQuestion(
+        topic=read.topic,
+        partition=read.partition,
+        offset=offset,
+        isolation_level=read.isolation_level,
+        leader_epoch=command.leader_epoch,
+        max_bytes=command.window,
+        range_bytes=command.range_bytes,
+        read_end_offset=read.end_offset,
     )
+    return question, offsets
+
+
+def _start(command: Locate, offsets: PartitionOffsets) -> int:
+    """The numeric offset, as far as it is known."""
+    return command.offset if command.offset >= 0 else offsets.log_start
+
+
+def _key(command: Locate) -> tuple[str, int]:
+    return command.read.topic, command.read.partition

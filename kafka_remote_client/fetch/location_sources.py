@@ -22,19 +22,21 @@ from confluent_kafka import KafkaException
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.location.tier_source import Tier, TierLocationSource
+from kafka_remote_client.location.tier_source import TierLocationSource, TierResolver
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
+from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 
 __all__ = ["build_source", "configured_layout", "configured_store", "reads_the_store", "servers"]
@@ -96,6 +98,8 @@ def build_source(
     bootstrap = servers(remote, inner)
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
+    setting = "fetch.remote.bootstrap.servers" if remote.bootstrap_servers else "bootstrap.servers"
+    parse_bootstrap_servers(str(bootstrap), setting)
     connection: _Connection = {
         "client_id": str(inner.get("client.id", "rdkafka")),
         "clock": clock,
@@ -106,13 +110,14 @@ def build_source(
     if store is None:
         return BrokerLocationSource(str(bootstrap), formats=formats, **connection)
     leaders = PartitionLeaders(str(bootstrap), **connection)
-    layout = configured_layout(remote)
+    layout, reads = configured_layout(remote), store_read_executor()
     try:
         connected = {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}
-        tier = _tier(remote, connected, store, layout, clock, metrics)
+        resolver = RemoteSegmentResolver(store, layout, executor=reads)
+        tier = _tier(remote, connected, store, layout, resolver, clock, metrics)
     except KafkaException as error:
         raise ConfigurationError(f"the metadata topic cannot be followed: {error.args[0]}") from None
-    return TierLocationSource(leaders, tier, store, layout, clock=clock, range_bytes=remote.range_bytes)
+    return TierLocationSource(leaders, tier, store, layout, clock=clock, range_bytes=remote.range_bytes, reads=reads)
 
 
 def _tier(
@@ -120,10 +125,10 @@ def _tier(
     connection: Mapping[str, str | int | float | bool],
     store: RemoteObjectStore,
     layout: ObjectLayout,
+    resolver: RemoteSegmentResolver,
     clock: Clock,
     metrics: FetchMetrics,
-) -> Tier:
-    resolver = RemoteSegmentResolver(store, layout)
+) -> TierResolver:
     patience = remote.location_timeout_ms / 1000
     if remote.location_source == "listing":
         return ListedTier(store, layout, resolver, clock=clock, patience=patience)

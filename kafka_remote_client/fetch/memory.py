@@ -64,7 +64,8 @@ class Lease:
 class BufferPool:
     """Recycles read buffers: a fresh page costs ten times what writing to one that is there does.
 
-    ``keep`` buffers at most wait to be used again. ``largest``: the size that ranges grow to, give or take a batch.
+    ``keep`` bytes at most wait to be used again, in one buffer at least. ``largest``: the size that ranges grow to, give or
+    take a batch.
     """
 
     def __init__(self, keep: int, largest: int = 0) -> None:
@@ -87,9 +88,9 @@ class BufferPool:
         return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     def give_back(self, buffer: WritableBuffer) -> None:
-        if len(self._free) >= self._keep:
-            self._free.pop(0)
         self._free.append(buffer)
+        while len(self._free) > 1 and sum(map(len, self._free)) > self._keep:
+            self._free.pop(0)
 
 
 def _whole(size: int) -> int:

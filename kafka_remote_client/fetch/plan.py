@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections import deque
 
+import attrs
+
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, SegmentLocation
 
 __all__ = [
+    "FIRST_WINDOW",
     "MIN_RANGE_BYTES",
     "WINDOW_RANGES",
     "RangeSizer",
@@ -20,40 +23,63 @@ __all__ = [
     "refresh_time",
     "refusal",
     "window_bytes",
+    "within",
 ]
 
 MIN_RANGE_BYTES = 64 * 1024
+FIRST_WINDOW = (4 * MIN_RANGE_BYTES, 2 * MIN_RANGE_BYTES)
+"""Bytes of the first window of a read, and of one of its ranges."""
 WINDOW_RANGES = 8
 _CHUNKED_WINDOW_RANGES = 32
-_MOST_SHARES = 4
 _FIRST_RANGE_BYTES = 4 * 1024 * 1024
 _REMEMBERED = 16
 _FADE = 0.9
 
 
 class RangeSizer:
-    """The size of a range that one store can deliver well within the read time-out.
+    """The size of a range. One store delivers it well within the read time-out, and the memory has room for enough of them.
 
-    Starts at 4 MiB, doubles while full ranges take less than a quarter of the time-out, halves on a time-out.
+    The first bound doubles while full ranges take less than a quarter of the time-out, and halves on a time-out. The second
+    bound is a balance. Large ranges cost fewer GETs. But where a store is slow or far, and the application uses records up
+    quickly, more bytes have to be in flight than the memory holds. Then only smaller ranges help. A GET of half the size takes
+    less time, and twice as many of them fly. Both bounds start at ``least``, or at 4 MiB. As many ranges of ``least`` bytes as
+    may fly fill the memory.
     """
 
-    def __init__(self, maximum: int, timeout_seconds: float) -> None:
+    def __init__(self, maximum: int, timeout_seconds: float, least: int = MIN_RANGE_BYTES) -> None:
         self._maximum = maximum
+        self._least = min(maximum, max(MIN_RANGE_BYTES, least))
         self._timeout = timeout_seconds
-        self.range_bytes = min(maximum, _FIRST_RANGE_BYTES)
+        self._deliverable = self._balanced = min(self._least, _FIRST_RANGE_BYTES)
 
     @property
     def maximum(self) -> int:
         return self._maximum
 
+    @property
+    def range_bytes(self) -> int:
+        return min(self._deliverable, self._balanced)
+
     def succeeded(self, size: int, seconds: float) -> None:
         """A range of ``size`` bytes took ``seconds``."""
-        if size * 2 > self.range_bytes and seconds * 4 < self._timeout:
-            self.range_bytes = min(self._maximum, self.range_bytes * 2)
+        if size * 2 > self._deliverable and seconds * 4 < self._timeout:
+            self._deliverable = min(self._maximum, self._deliverable * 2)
 
     def timed_out(self) -> None:
         """A range did not end in time."""
-        self.range_bytes = max(MIN_RANGE_BYTES, self.range_bytes // 2)
+        self._deliverable = max(MIN_RANGE_BYTES, self.range_bytes // 2)
+
+    def balance(self, wanted: float, room: float) -> bool:
+        """Ranges of this size need ``wanted`` bytes in flight, and there is room for so many. Whether the size changes.
+
+        Twice the size needs at most twice the bytes in flight, so ranges grow only where they will not shrink again at once.
+        """
+        before = self.range_bytes
+        if wanted > room:
+            self._balanced = max(min(self._least, before), before // 2)
+        elif 2 * wanted <= room:
+            self._balanced = min(self._maximum, 2 * before)
+        return self.range_bytes != before
 
 
 class ReadAhead:
@@ -70,18 +96,19 @@ class ReadAhead:
 
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
-        self._range_seconds: deque[float] = deque(maxlen=_REMEMBERED)
+        self._landed: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
+        self._since_resized = 0
         self._decoding = _Pace()
         self._using = _Pace()
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether any range has landed."""
-        return bool(self._range_seconds)
+    def landed(self, size: int, seconds: float) -> None:
+        """A range of ``size`` bytes took so long from request to last byte."""
+        self._landed.append((size, seconds))
+        self._since_resized += 1
 
-    def landed(self, seconds: float) -> None:
-        """A range took so long from request to last byte."""
-        self._range_seconds.append(seconds)
+    def resized(self) -> None:
+        """Ranges have another size from now on: what the last ones took says little of them."""
+        self._since_resized = 0
 
     def decoded(self, size: int, begun: float, ended: float) -> None:
         """So many bytes were decoded from ``begun`` to ``ended``."""
@@ -93,10 +120,28 @@ class ReadAhead:
 
     def in_flight(self, range_bytes: int) -> int:
         """Ranges of that size to have in flight, at least 2 where so many are allowed."""
-        lasts = range_bytes * max(self._decoding.seconds_per_byte, self._using.seconds_per_byte)
-        if not self._range_seconds or self._using.seconds_per_byte == 0.0:
+        if not self._landed or self._using.seconds_per_byte == 0.0:
             return self._maximum
-        return min(self._maximum, 1 + max(1, math.ceil(2 * min(self._range_seconds) / lasts)))
+        seconds = min(seconds for _, seconds in self._like(range_bytes) or self._landed)
+        return min(self._maximum, 1 + max(1, math.ceil(2 * seconds / (range_bytes * self._seconds_per_byte))))
+
+    def wanted_bytes(self, range_bytes: int) -> float | None:
+        """Bytes to have in flight in ranges of that size; ``None`` until something was measured of such ranges.
+
+        Where ranges do not get that size (chunks are larger), all of the last ones count.
+        """
+        like = self._like(range_bytes) or (self._landed if self._since_resized >= _REMEMBERED else ())
+        if not like or self._using.seconds_per_byte == 0.0:
+            return None
+        return 2 * min(seconds for _, seconds in like) / self._seconds_per_byte
+
+    def _like(self, range_bytes: int) -> list[tuple[int, float]]:
+        """Those of the last ranges that are of about that size."""
+        return [(size, seconds) for size, seconds in self._landed if range_bytes < 2 * size < 4 * range_bytes]
+
+    @property
+    def _seconds_per_byte(self) -> float:
+        return max(self._decoding.seconds_per_byte, self._using.seconds_per_byte)
 
 
 class _Pace:
@@ -117,26 +162,33 @@ class _Pace:
         return self._seconds / self._bytes if self._bytes else 0.0
 
 
-def window_bytes(
-    range_bytes: int, maximum: int, *, in_flight: int, buffer_memory: int, readers: int, chunked: bool = False
-) -> int:
-    """The window that one of ``readers`` partitions asks for.
+def window_bytes(range_bytes: int, *, in_flight: int, readers: int, chunked: bool = False) -> int:
+    """The window that one of ``readers`` partitions asks for: WINDOW_RANGES ranges, and more where more are to be in flight.
 
-    A peer cuts a window in WINDOW_RANGES ranges, up to the size of range that it gives at most. So a window is how a client
-    says how large its ranges are to be: ``range_bytes`` each, and all of them within a share of the memory. Only where full
-    ranges (``maximum``) are wanted it may be longer: to cover what is in flight twice; and because a chunk that two windows
-    touch is read twice, windows of chunked segments are so long that this costs little. A window holds no memory: ranges do.
+    It covers a partition's share of what is in flight twice. Windows of chunked segments are long, because a chunk that two
+    windows touch is read twice. A window holds no memory: ranges do.
     """
-    share = buffer_memory // min(max(1, readers), _MOST_SHARES)
-    window = min(range_bytes * WINDOW_RANGES, share)
-    if window < maximum * WINDOW_RANGES:
-        return max(MIN_RANGE_BYTES, window)
-    return maximum * max(WINDOW_RANGES, 2 * in_flight, _CHUNKED_WINDOW_RANGES if chunked else 0)
+    share = -(-2 * in_flight // max(1, readers))
+    return range_bytes * max(WINDOW_RANGES, share, _CHUNKED_WINDOW_RANGES if chunked else 0)
 
 
 def refresh_time(received_at: float, expires_at: float) -> float:
     """From when on ranges of a location get new URLs before they are asked for: half of the life that was left."""
     return received_at + (expires_at - received_at) / 2
+
+
+def within(location: SegmentLocation, end_offset: int | None) -> SegmentLocation:
+    """The location without the ranges that hold no record below ``end_offset``, as far as these say where they begin.
+
+    The first range stays. The records of what is left are read, and counted, as if no more had been granted. So a peer that
+    says where ranges begin, and is wrong, is found out: the read does not reach the end that the location promises.
+    """
+    if end_offset is None:
+        return location
+    for number, granted in enumerate(location.ranges[1:], 1):
+        if granted.first_offset is not None and granted.first_offset >= end_offset:
+            return attrs.evolve(location, ranges=location.ranges[:number], next_offset=granted.first_offset)
+    return location
 
 
 def readable_end(location: SegmentLocation, isolation_level: IsolationLevel, end_offset: int | None) -> int:

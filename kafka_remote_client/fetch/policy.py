@@ -40,8 +40,21 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.fetch.breaker import StoreHealth
 
-__all__ = ["POLICY", "Budget", "Rule", "decide", "is_store_failure", "location_pause", "retry_pause", "rule_for", "store_pause"]
+__all__ = [
+    "PENDING_PAUSE_SECONDS",
+    "POLICY",
+    "Budget",
+    "Rule",
+    "decide",
+    "is_store_failure",
+    "location_pause",
+    "retry_pause",
+    "rule_for",
+    "store_pause",
+]
 
+PENDING_PAUSE_SECONDS = 0.01
+"""Before a pending location is asked for again. Whoever answers has waited already."""
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _LONGEST_THROTTLE_SECONDS = 30.0
@@ -92,7 +105,7 @@ POLICY: tuple[Rule, ...] = (
     Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Budget.ONCE),
     Rule(UnsupportedFormatError, "a format, magic or codec that is unknown; a batch beyond the cap"),
     # Nobody could say where it lies.
-    Rule(LocationThrottledError, "the broker asks to be left alone for a while"),
+    Rule(LocationThrottledError, "the broker throttles this client"),
     Rule(PeerUnreachableError, "no connection to the shim or broker that is asked for locations"),
     Rule(NotAnnouncedError, "the peer that is asked for locations is a plain broker and no shim"),
     Rule(LocationError, "no location in time, or none that makes sense"),

@@ -38,7 +38,7 @@ import attrs
 
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 
-__all__ = ["SLOWER_THAN_BROKER", "BrokerPreference", "Place"]
+__all__ = ["SLOWER_THAN_BROKER", "BrokerPreference", "Key", "Place"]
 
 SLOWER_THAN_BROKER = "slower-than-broker"
 """The reason that such fallbacks are counted by."""

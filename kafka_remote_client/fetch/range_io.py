@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, runtime_checkable
-from urllib.parse import urlsplit
 
 import attrs
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import (
-    DirectFetchError,
     InvalidStorageResponseError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
+from kafka_remote_client.fetch.range_place import located
+from kafka_remote_client.fetch.storage_formats import fetcher_for
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
-from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher, WritableBuffer
+from kafka_remote_client.plugin import RemoteStorageFetcher, WritableBuffer
 
-__all__ = ["DiscardingFetcher", "Transfer", "attempt", "discard_range", "read_range", "store_host"]
+__all__ = ["DiscardingFetcher", "Transfer", "attempt", "discard_range", "read_range"]
 
 
 @runtime_checkable
@@ -52,10 +52,9 @@ def attempt(
         transfer.buffer = take()
         read_range(fetcher, location, granted, transfer, deadline)
     except RemoteStorageError as error:
-        error.host = store_host(granted)
-        return transfer, error
+        return transfer, located(error, location, granted)
     except (MemoryError, OSError):  # of ``take`` alone: the system has no memory for us
-        return transfer, RemoteStorageError(f"there is no memory for bytes {granted.range}")
+        return transfer, located(RemoteStorageError(f"no memory for bytes {granted.range}"), location, granted)
     return transfer, None
 
 
@@ -82,7 +81,7 @@ def _fill(
 ) -> None:
     wanted = granted.range
     view = memoryview(transfer.buffer)[: wanted.size]
-    stream = fetcher.fetch_log_segment(location.metadata_for(granted), wanted.start, wanted.end)
+    stream = fetcher_for(fetcher, location).fetch_log_segment(location.metadata_for(granted), wanted.start, wanted.end)
     try:
         while transfer.filled < wanted.size:
             count = stream.readinto(view[transfer.filled :])
@@ -99,15 +98,7 @@ def _fill(
 
 def discard_range(fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange) -> None:
     """Tells a fetcher that keeps ranges that this one's bytes were wrong: the next attempt is to come from the store."""
+    fetcher = fetcher_for(fetcher, location)
     if isinstance(fetcher, DiscardingFetcher):
         with suppress(Exception):  # a plugin may raise anything, and may mean something else by the name
             fetcher.discard(location.metadata_for(granted), granted.range.start, granted.range.end)
-
-
-def store_host(granted: GrantedRange) -> str:
-    """The host that health is counted by: the URL's authority, or "store" for locations without a URL."""
-    try:
-        url = LocationMetadata.decode(granted.custom_metadata).url
-        return urlsplit(url).netloc.rpartition("@")[2] if url else "store"
-    except (DirectFetchError, ValueError):
-        return "store"

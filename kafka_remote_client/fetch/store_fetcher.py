@@ -25,7 +25,7 @@ class StoreFetcher:
     ) -> ReadableStream:
         key = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata).object_key
         if key is None:
-            raise RemoteStorageError("the location holds no object key")
+            raise RemoteStorageError("the location has no object key")
         end = remote_log_segment_metadata.segment_size_in_bytes if end_position == -1 else end_position
         try:
             return _RangeStream(self._store.get_range(key, start_position, end))

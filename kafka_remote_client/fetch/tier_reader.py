@@ -17,16 +17,18 @@ from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import RemoteReader
+from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.registry import load_store
+from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.settings import default_of
 
 __all__ = ["TierReader", "open_tier"]
 
@@ -48,9 +50,10 @@ class TierReader:
         self._clock = clock or SystemClock()
         self._source = source
         self.metrics = FetchMetrics(self._clock)
-        fetcher = ChunkedFetcher(StoreFetcher(store))
+        installed = installed_formats()
+        fetcher, formats = RestoringFetcher(StoreFetcher(store), installed), (ORIGINAL_FORMAT, *installed)
         used = config or RemoteFetchConfig(enabled=True)
-        self._engine = FetchEngine(source, fetcher, used, clock=self._clock, metrics=self.metrics, formats=CHUNKED_FORMATS)
+        self._engine = FetchEngine(source, fetcher, used, clock=self._clock, metrics=self.metrics, formats=formats)
 
     def __enter__(self) -> Self:
         return self
@@ -67,10 +70,12 @@ class TierReader:
 
     def bounds(self, topic: str, partition: int) -> PartitionOffsets:
         """``log_start``: the first tiered offset; ``high_watermark``: the first that is not. -1 where nothing can be read."""
+        if not self._source.partitions(topic):
+            return PartitionOffsets()
         return self._source.offsets(topic, partition, Deadline(self._clock, _UNBOUNDED_SECONDS))
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
-        """One line for each segment that is not read, with the reason: half copied, damaged, or another copy is read."""
+        """One line for each segment that is not read, with the reason: half copied, damaged, or another copy is used."""
         return self._source.remarks(topic_id_partition)
 
     def read(
@@ -112,7 +117,7 @@ class TierReader:
 def open_tier(
     store_url: str,
     *,
-    layout: str = "local",
+    layout: str = default_of("remote.storage.store.layout"),
     key_prefix: str = "",
     encryption_keys: Mapping[str, str] | None = None,
     store_options: Mapping[str, object] | None = None,
@@ -129,4 +134,5 @@ def open_tier(
     """
     laid_out = layout_named(layout, LayoutOptions(key_prefix, encryption_keys or {}))
     store = load_store(store_url, store_options)
+    check_store_options(store_options, store)
     return TierReader(store, ListingLocationSource(store, laid_out, topic=topic, topic_id=topic_id), config)

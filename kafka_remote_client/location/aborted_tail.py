@@ -17,8 +17,8 @@ References: KIP-98; Kafka's UnifiedLog.read, LocalLog.read, RemoteLogManager.col
 
 from __future__ import annotations
 
+from kafka_remote_client.location.lru_cache import LruCache
 from kafka_remote_client.location.probes import Probe, ProbeKind, Probes
-from kafka_remote_client.location.remembered import Remembered
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, TopicIdPartition
 
 __all__ = ["AbortedTail"]
@@ -28,7 +28,7 @@ class AbortedTail:
     """The answers so far. Thread safe."""
 
     def __init__(self) -> None:
-        self._known: Remembered[tuple[AbortedTransaction, ...]] = Remembered()
+        self._known: LruCache[tuple[AbortedTransaction, ...]] = LruCache()
 
     def ask(self, tip: TopicIdPartition, tiered_end: int, leader_epoch: int) -> Probes[tuple[AbortedTransaction, ...] | None]:
         """Aborted transactions that began below ``tiered_end`` (L) and end at or above it, among others that do no harm.

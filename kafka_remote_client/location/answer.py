@@ -6,6 +6,7 @@
     error OFFSET_OUT_OF_RANGE, or offset below log start     | NotRemote "out-of-range", out_of_range
     any other error                                          | BrokerResponseError
     DivergingEpoch                                           | NotRemote "diverging-epoch"
+    RemoteLogLocationPending                                 | LocationPending
     no RemoteLogSegmentId                                    | NotRemote "not-granted"
     a grant, aborted transactions null, read_committed       | NotRemote "aborted-unknown"
     a grant that does not hold the offset, reaches past the  | ProtocolError
@@ -18,28 +19,26 @@ References: docs/wire-format.md, KIP-595 (DivergingEpoch).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from uuid import UUID
-
-import attrs
 
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     NO_EXPIRY,
     GrantedRange,
     IsolationLevel,
+    LocationPending,
     NotRemote,
     PartitionOffsets,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     SegmentLocation,
-    TopicIdPartition,
 )
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchResponse, PartitionData
 
-__all__ = ["MAX_EXPIRY_MS", "LocationQuestion", "leaders_word", "location_of", "offsets_of"]
+__all__ = ["MAX_EXPIRY_MS", "leader_answer", "location_of", "offsets_of"]
 
 MAX_EXPIRY_MS = 7 * 24 * 3600 * 1000
 """The longest life of a signed URL that stores give (a week, by AWS Signature Version 4): more is not believed."""
@@ -47,33 +46,21 @@ MAX_EXPIRY_MS = 7 * 24 * 3600 * 1000
 _UNKNOWN = -1
 
 
-@attrs.frozen
-class LocationQuestion:
-    """What was asked. ``topic_id`` is all zeros where the broker has none; ``sent_at`` is on the monotonic clock."""
-
-    topic: str
-    topic_id: UUID
-    partition: int
-    offset: int
-    isolation_level: IsolationLevel
-    formats: tuple[str, ...]
-    sent_at: float
-
-    def __str__(self) -> str:
-        return f"Fetch of {self.topic}-{self.partition} at {self.offset}"
-
-
 def location_of(
-    question: LocationQuestion, response: FetchResponse, *, by_id: bool, dialect: TaggedDialect
-) -> SegmentLocation | NotRemote:
-    """Reads the answer to a Fetch of one partition; ``by_id`` = the request named the topic by its id.
+    question: LocationQuestion, response: FetchResponse, *, sent_at: float, by_id: bool, dialect: TaggedDialect
+) -> SegmentLocation | NotRemote | LocationPending:
+    """Reads what the answer to a Fetch says of one partition; ``by_id`` = the request named the topic by its id.
+
+    ``sent_at``: when the question was sent, on the monotonic clock.
 
     Raises BrokerResponseError, ProtocolError and UnsupportedFormatError as the module's table says.
     """
-    data = leaders_word(question, response, by_id=by_id)
+    data = leader_answer(question, response, by_id=by_id)
     if isinstance(data, NotRemote):
         return data
     offsets = offsets_of(data)
+    if dialect.is_pending(data.tags):
+        return LocationPending()
     grant = dialect.read_grant(data.tags, question.formats)
     if grant is None:
         return NotRemote("not-granted", offsets)
@@ -92,13 +79,13 @@ def location_of(
         high_watermark=data.high_watermark,
         last_stable_offset=data.last_stable_offset,
         log_start_offset=data.log_start_offset,
-        expires_at=_expires_at(question.sent_at, grant.expires_in_ms),
+        expires_at=_expires_at(sent_at, grant.expires_in_ms),
         range_signed=_has_signed_url(grant.ranges),
         throttle_time_ms=response.throttle_time_ms,
     )
 
 
-def leaders_word(question: LocationQuestion, response: FetchResponse, *, by_id: bool) -> PartitionData | NotRemote:
+def leader_answer(question: LocationQuestion, response: FetchResponse, *, by_id: bool) -> PartitionData | NotRemote:
     """What the leader says of the partition, or why it has nothing for this position.
 
     Raises BrokerResponseError for any other error, and ProtocolError for an answer about something else.
@@ -142,9 +129,8 @@ def _check_grant(question: LocationQuestion, grant: SegmentGrant, data: Partitio
 
 
 def _metadata(question: LocationQuestion, grant: SegmentGrant) -> RemoteLogSegmentMetadata:
-    partition = TopicIdPartition(question.topic_id, question.topic, question.partition)
     return RemoteLogSegmentMetadata(
-        remote_log_segment_id=RemoteLogSegmentId(partition, grant.segment_id),
+        remote_log_segment_id=RemoteLogSegmentId(question.topic_id_partition, grant.segment_id),
         start_offset=grant.start_offset,
         end_offset=grant.end_offset,
         max_timestamp_ms=_UNKNOWN,

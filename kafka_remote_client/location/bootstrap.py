@@ -10,18 +10,18 @@ __all__ = ["parse_bootstrap_servers"]
 _DEFAULT_PORT = 9092
 
 
-def parse_bootstrap_servers(servers: str) -> tuple[Address, ...]:
+def parse_bootstrap_servers(servers: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:
     """``host:port,...`` as in ``bootstrap.servers``. ``[v6]:port``, no port (9092) and ``PROTOCOL://`` in front are understood.
 
-    Raises ConfigurationError for anything else, and for an empty list.
+    Raises ConfigurationError, which names ``setting``, for anything else and for an empty list.
     """
-    addresses = tuple(_parse_address(entry.strip()) for entry in servers.split(",") if entry.strip())
+    addresses = tuple(_parse_address(entry.strip(), setting) for entry in servers.split(",") if entry.strip())
     if not addresses:
-        raise ConfigurationError("bootstrap.servers names no server")
+        raise ConfigurationError(f"{setting} is empty")
     return addresses
 
 
-def _parse_address(entry: str) -> Address:
+def _parse_address(entry: str, setting: str) -> Address:
     authority = entry.rpartition("://")[2]
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
@@ -29,7 +29,7 @@ def _parse_address(entry: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ConfigurationError(f"bootstrap.servers: an IPv6 address needs brackets: {entry!r}")
+        raise ConfigurationError(f"{setting}: an IPv6 address needs brackets: {entry!r}")
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16:
-        raise ConfigurationError(f"bootstrap.servers: not host:port: {entry!r}")
+        raise ConfigurationError(f"{setting}: {entry!r} is not host:port")
     return host, int(port)

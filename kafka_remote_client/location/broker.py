@@ -1,11 +1,12 @@
 """BrokerLocationSource: asks the partition's leader, by a Fetch that carries the dialect's tagged fields.
 
-One question, step by step: the partition's leader and a session with it (:mod:`~kafka_remote_client.location.leaders`), whether
-that peer announced itself, the Fetch, and the answer (:mod:`~kafka_remote_client.location.answer`).
+Step by step: the partitions' leaders and a session with each (:mod:`~kafka_remote_client.location.leaders`), whether these
+peers announced themselves, one Fetch per leader with up to 128 partitions, and the answers
+(:mod:`~kafka_remote_client.location.answer`). A peer that announces version 1 of the dialect gets one partition per Fetch.
 
-The Fetch is without a session, waits for nothing and asks for no records (MaxWaitMs, MinBytes and PartitionMaxBytes 0), so a
-peer that grants nothing has next to nothing to do. A peer that did not announce the dialect is never asked: a broker would
-take the Fetch for an ordinary one and might read the tier for it.
+The Fetch is without a session and asks for no records (MinBytes and PartitionMaxBytes 0), so a peer that grants nothing has
+next to nothing to do. A peer that did not announce the dialect is never asked: a broker would take the Fetch for an ordinary
+one and might read the tier for it. Locations have a connection of their own, so a look-up that takes long delays nothing else.
 
 References: KIP-1248, KIP-1254, docs/wire-format.md.
 """
@@ -13,31 +14,41 @@ References: KIP-1248, KIP-1254, docs/wire-format.md.
 from __future__ import annotations
 
 import ssl
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
+from uuid import UUID
+
+import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError
-from kafka_remote_client.location.answer import LocationQuestion, location_of
-from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError, ProtocolError
+from kafka_remote_client.location.answer import location_of
+from kafka_remote_client.location.cluster import Key, PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import LocationAnswer, NotRemote, PartitionOffsets
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.connection import Authenticator
-from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
+from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.wire import TaggedFields
 
 __all__ = ["BrokerLocationSource"]
 
 _DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _DEFAULT_CONNECT_SECONDS = 1.0
 _ENOUGH_FOR_NO_RECORD = 1
+_LOCATIONS = "locations"
+_WAIT_SECONDS = 0.25
+"""For which a peer may wait for look-ups before it answers that they are pending."""
 
 
 class BrokerLocationSource:
-    """A LocationSource that asks brokers (or a shim in front of them). One connection per broker, shared by all threads.
+    """A LocationSource that asks brokers (or a shim in front of them). Two connections per broker, shared by all threads.
 
     ``formats`` are the storage formats that the caller can read; ``connect_timeout`` is in seconds.
     """
@@ -66,46 +77,89 @@ class BrokerLocationSource:
             check=_check_announced,
         )
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
+    def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
         """As LocationSource; reasons are those of the answer module, "not-announced" and "no-common-version"."""
-        isolation_level = arguments.isolation_level(isolation_level)
-        arguments.offset(offset, "offset")
-        arguments.whole(max_bytes, "max_bytes", 0)
+        answers: dict[LocationQuestion, LocationAnswer] = {}
+        for asked in _once_per_partition(questions):
+            answer = partial(self._locate_led, asked)
+            answered = self._leaders.ask_all(list(asked), deadline, answer, _LOCATIONS)
+            answers |= {question: answered[key] for key, question in asked.items()}
+        return answers
 
-        def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
-            if not session.versions.announces_direct_fetch:
-                return NotRemote("not-announced", error=NotAnnouncedError(leader.host))
+    def _locate_led(
+        self,
+        asked: Mapping[Key, LocationQuestion],
+        session: PeerSession,
+        led: Mapping[Key, PartitionLeader],
+        deadline: Deadline,
+    ) -> Mapping[Key, LocationAnswer]:
+        """The answers of one leader."""
+        if not session.versions.announces_direct_fetch:
+            return {key: NotRemote("not-announced", error=NotAnnouncedError(leader.host)) for key, leader in led.items()}
+        answers: dict[Key, LocationAnswer] = {}
+        by_version: dict[int, list[Key]] = defaultdict(list)
+        for key, leader in led.items():
             version = fetch_version(leader, session)
             if version is None:
-                return NotRemote("no-common-version")
-            root, tags = self._dialect.request_tags(LocationRequest(self._formats, max_bytes=max_bytes))
-            wanted = fetch.FetchPartition(partition, offset, 0, leader.leader_epoch, leader_epoch, tags=tags)
-            request = fetch.FetchRequest(
-                topics=(fetch.FetchTopic((wanted,), topic, leader.topic_id),),
-                max_bytes=_ENOUGH_FOR_NO_RECORD,
-                isolation_level=isolation_level,
-                tags=root,
-            )
-            sent_at = self._clock.monotonic()
-            answer = session.call(FETCH, version, fetch.encode_request(request, version), deadline)
-            return location_of(
-                LocationQuestion(topic, leader.topic_id, partition, offset, isolation_level, self._formats, sent_at),
-                fetch.decode_response(answer, version),
-                by_id=version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS,
-                dialect=self._dialect,
-            )
+                answers[key] = NotRemote("no-common-version")
+            else:
+                by_version[version].append(key)
+        most = MOST_PARTITIONS if session.versions.announces_many_partitions else 1
+        for version, keys in by_version.items():
+            for begin in range(0, len(keys), most):
+                some = {key: led[key] for key in keys[begin : begin + most]}
+                answers |= self._fetched(asked, session, some, version, deadline)
+        return answers
 
-        return self._leaders.ask(topic, partition, deadline, ask)
+    def _fetched(
+        self,
+        asked: Mapping[Key, LocationQuestion],
+        session: PeerSession,
+        led: Mapping[Key, PartitionLeader],
+        version: int,
+        deadline: Deadline,
+    ) -> Mapping[Key, LocationAnswer]:
+        """The answers to one Fetch. Raises LocationError."""
+        may_be_pending = session.versions.announces_many_partitions
+        by_topic: dict[tuple[str, UUID], list[fetch.FetchPartition]] = defaultdict(list)
+        root: TaggedFields = {}
+        for key, leader in led.items():
+            question = asked[key]
+            root, tags = self._dialect.request_tags(
+                LocationRequest(
+                    self._formats,
+                    max_bytes=question.max_bytes,
+                    end_offset=question.read_end_offset,
+                    batched=True,
+                    range_bytes=question.range_bytes,
+                )
+            )
+            wanted = fetch.FetchPartition(
+                question.partition, question.offset, 0, leader.leader_epoch, question.leader_epoch, tags=tags
+            )
+            by_topic[question.topic, leader.topic_id].append(wanted)
+        request = fetch.FetchRequest(
+            topics=tuple(fetch.FetchTopic(tuple(wanted), *topic) for topic, wanted in by_topic.items()),
+            max_wait_ms=int(1000 * min(_WAIT_SECONDS, deadline.remaining() / 2)) if may_be_pending else 0,
+            max_bytes=_ENOUGH_FOR_NO_RECORD,
+            isolation_level=asked[next(iter(led))].isolation_level,
+            tags=root,
+        )
+        sent_at = self._clock.monotonic()
+        response = fetch.decode_response(
+            session.call(FETCH, version, fetch.encode_request(request, version), deadline), version
+        )
+        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
+        answers: dict[Key, LocationAnswer] = {}
+        for key, leader in led.items():
+            question = attrs.evolve(asked[key], topic_id=leader.topic_id, formats=self._formats)
+            try:
+                answers[key] = location_of(question, response, sent_at=sent_at, by_id=by_id, dialect=self._dialect)
+            except DirectFetchError as error:
+                answers[key] = error
+        if any(isinstance(answer, ProtocolError) for answer in answers.values()):
+            session.connection.close()  # the frame was whole, its content is not what it should be: no more is believed
+        return answers
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         """As LocationSource. Raises NotAnnouncedError where the leader does not announce the dialect."""
@@ -118,6 +172,20 @@ class BrokerLocationSource:
 
     def close(self) -> None:
         self._leaders.close()
+
+
+def _once_per_partition(questions: Sequence[LocationQuestion]) -> list[dict[Key, LocationQuestion]]:
+    """The questions in groups that one Fetch can ask: no partition twice, one isolation level."""
+    groups: list[dict[Key, LocationQuestion]] = []
+    for question in dict.fromkeys(questions):
+        key = (question.topic, question.partition)
+        for group in groups:
+            if key not in group and next(iter(group.values())).isolation_level is question.isolation_level:
+                group[key] = question
+                break
+        else:
+            groups.append({key: question})
+    return groups
 
 
 def _check_announced(leader: PartitionLeader, session: PeerSession) -> None:

@@ -129,7 +129,7 @@ class ClusterMetadata:
 
     def _refresh(self, topics: Sequence[str], deadline: Deadline) -> dict[str, LocationError]:
         """Asks until somebody answers. What is learnt of some topics is kept; the errors of the others."""
-        failure = LocationError("there is no broker to ask for metadata")
+        failure = LocationError("no broker is available for the metadata request")
         for address in dict.fromkeys((*self._brokers, *self._bootstrap)):
             if deadline.expired():
                 break

@@ -31,12 +31,15 @@ def direct_location(
 
     Raises RemoteLogError and RemoteStorageError kinds.
     """
-    located = layout.locate(store, found.metadata, found.ranges)
+    located = found.located(store, layout)
     return SegmentLocation(
         metadata=found.metadata,
         format=located.format,
         fetch_offset=found.fetch_offset,
-        ranges=tuple(GrantedRange(one.range, attrs.evolve(one.location, etag=found.etag).encode()) for one in located.ranges),
+        ranges=tuple(
+            GrantedRange(one.range, attrs.evolve(one.location, etag=found.etag).encode(), one.first_offset)
+            for one in located.ranges
+        ),
         next_offset=found.next_offset,
         aborted_transactions=aborted,
         high_watermark=high_watermark,

@@ -1,20 +1,22 @@
 """Stands between the engine and any location source: what leaves it is an answer that the engine knows, or a DirectFetchError.
 
 Sources raise what they document. One with a defect must cost speed and never a partition or a thread, so whatever else it
-raises or answers becomes a LocationError here. The log has the traceback. The error names the kind of the exception and has
-none of its text.
+raises or answers becomes a LocationError here. The log has the traceback. The error names the kind of the exception, has it as
+its ``__cause__``, and repeats none of its text.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, PartitionOffsets, SegmentLocation
 
 __all__ = ["GuardedLocationSource"]
 
@@ -29,39 +31,35 @@ class GuardedLocationSource:
     def __init__(self, inner: LocationSource) -> None:
         self.inner = inner
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
-        """As LocationSource."""
+    def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
+        """As LocationSource, and never raises: each question has an answer or an error."""
 
-        def ask() -> SegmentLocation | NotRemote:
-            found = self.inner.locate(
-                topic,
-                partition,
-                offset,
-                leader_epoch=leader_epoch,
-                isolation_level=isolation_level,
-                max_bytes=max_bytes,
-                deadline=deadline,
-            )
-            return _known(found, SegmentLocation, NotRemote)
+        def ask() -> dict[LocationQuestion, LocationAnswer]:
+            answers = self.inner.locate(questions, deadline)
+            kinds = (SegmentLocation, NotRemote, LocationPending, DirectFetchError)
+            return {question: _known(answers[question], *kinds) for question in questions}
 
-        return _guarded(f"asking where {topic}-{partition} lies", ask)
+        names = ", ".join(f"{question.topic}-{question.partition}" for question in questions)
+        try:
+            answers = _guarded(f"asking where {names} lies", ask)
+        except DirectFetchError as error:
+            answers = dict.fromkeys(questions, error)
+        errors = Counter(id(answer) for answer in answers.values())
+        for question, answer in answers.items():
+            if isinstance(answer, DirectFetchError) and errors[id(answer)] == 1:  # else it is about more than this partition
+                answer.with_context(topic=question.topic, partition=question.partition, offset=question.offset)
+        return answers
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         """As LocationSource."""
-        return _guarded(
-            f"asking for the bounds of {topic}-{partition}",
-            lambda: _known(self.inner.offsets(topic, partition, deadline), PartitionOffsets),
-        )
+        try:
+            return _guarded(
+                f"asking for the bounds of {topic}-{partition}",
+                lambda: _known(self.inner.offsets(topic, partition, deadline), PartitionOffsets),
+            )
+        except DirectFetchError as error:
+            error.with_context(topic=topic, partition=partition)
+            raise
 
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
@@ -96,8 +94,7 @@ def _guarded(doing: str, ask: Callable[[], _T]) -> _T:
         return ask()
     except DirectFetchError:
         raise
-    except Exception as error:  # noqa: BLE001 - see the module
+    except Exception as error:
         _log.exception("%s failed; the broker takes over", doing)
-        kind = type(error).__name__
-    # outside of the handler, so that not even __context__ leads to a text that nobody has looked at
-    raise LocationError(f"{doing} failed: the location source raised {kind}; the log has the traceback")
+        text = f"{doing} failed: the location source raised {type(error).__name__}; see the traceback in the log"
+        raise LocationError(text) from error

@@ -27,7 +27,7 @@ from kafka_remote_client.errors import (
     ProtocolError,
 )
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
-from kafka_remote_client.location.cluster import Address, ClusterMetadata, PartitionLeader
+from kafka_remote_client.location.cluster import Address, ClusterMetadata, Key, PartitionLeader
 from kafka_remote_client.location.tier_offsets import partition_offsets
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.protocol import fetch, metadata
@@ -36,12 +36,16 @@ from kafka_remote_client.protocol.connection import Authenticator, BrokerConnect
 from kafka_remote_client.protocol.dialect import TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error, refreshes_metadata
 from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
-from kafka_remote_client.protocol.primitives import ZERO_UUID
+from kafka_remote_client.protocol.throttle import Throttle
 from kafka_remote_client.threads import side_by_side
+from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["PartitionLeaders", "fetch_version"]
 
 _T = TypeVar("_T")
+
+LedQuestion = Callable[[PeerSession, Mapping[Key, PartitionLeader], Deadline], Mapping[Key, _T]]
+_ORDINARY = ""
 
 _DEFAULT_CONNECT_SECONDS = 1.0
 _NEVER_CREATES_TOPICS = range(4, METADATA.versions.stop)
@@ -49,7 +53,7 @@ _FETCH_VERSIONS = TaggedDialect.fetch_versions
 
 
 class PartitionLeaders:
-    """The leaders of all partitions of a cluster. One connection per broker, shared by all threads; thread safe.
+    """The leaders of all partitions of a cluster. One connection per broker and name, shared by all threads; thread safe.
 
     ``connect_timeout`` is in seconds. ``check`` raises LocationError for a leader that must not be asked for offsets.
     """
@@ -72,7 +76,8 @@ class PartitionLeaders:
         self._ssl_context = ssl_context
         self._sasl = sasl
         self._guard = threading.Lock()
-        self._peers: dict[Address, BrokerPeer] = {}
+        self._peers: dict[tuple[Address, str], BrokerPeer] = {}
+        self._throttles: dict[Address, Throttle] = {}
         self._closed = False
         self._cluster = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), self._ask_metadata, clock)
 
@@ -92,7 +97,7 @@ class PartitionLeaders:
 
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+    ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
         """Where the tiers of partitions begin and end: for each the answer, or the error in its place.
 
         One Metadata request for all topics, then four ListOffsets to each leader for all of its partitions, leaders side by
@@ -102,45 +107,66 @@ class PartitionLeaders:
         Each of the two steps has the time that ``deadline`` leaves at the start, or a slow first one would leave none for the
         second. Leaders are looked for anew only before ``deadline``.
         """
+        return self.ask_all(partitions, deadline, self._offsets_led)
+
+    def ask_all(
+        self, partitions: Sequence[Key], deadline: Deadline, question: LedQuestion[_T], connection: str = _ORDINARY
+    ) -> dict[Key, _T | DirectFetchError]:
+        """The answers of the leaders of all partitions to ``question``: for each the answer, or the error in its place.
+
+        ``question`` is asked once per leader, leaders side by side. It gets the session, the leaders of the partitions that
+        this one leads, and the deadline, and answers all of these. ``connection`` names the connection that it uses: those of
+        other names never wait for it.
+        """
         seconds = deadline.remaining()
-        answers, leaders = self._ask_leaders(partitions, seconds, {})
+        answers, leaders = self._ask_leaders(partitions, seconds, {}, question, connection)
         outdated = {key: leaders[key] for key in leaders if _may_be_outdated(answers[key])}
         if outdated and not self._closed and not deadline.expired():
-            again, _ = self._ask_leaders(list(outdated), seconds, outdated)
+            again, _ = self._ask_leaders(list(outdated), seconds, outdated, question, connection)
             answers.update(again)
         return answers
 
     def _ask_leaders(
-        self, partitions: Sequence[tuple[str, int]], seconds: float, stale: Mapping[tuple[str, int], PartitionLeader]
-    ) -> tuple[dict[tuple[str, int], PartitionOffsets | DirectFetchError], dict[tuple[str, int], PartitionLeader]]:
+        self,
+        partitions: Sequence[Key],
+        seconds: float,
+        stale: Mapping[Key, PartitionLeader],
+        question: LedQuestion[_T],
+        connection: str,
+    ) -> tuple[dict[Key, _T | DirectFetchError], dict[Key, PartitionLeader]]:
         """The answers of all, and the leaders of those for which one was known."""
-        answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
-        leaders: dict[tuple[str, int], PartitionLeader] = {}
+        answers: dict[Key, _T | DirectFetchError] = {}
+        leaders: dict[Key, PartitionLeader] = {}
         for key, found in self._cluster.leaders(partitions, Deadline(self._clock, seconds), stale).items():
             if isinstance(found, LocationError):
                 answers[key] = found
             else:
                 leaders[key] = found
-        by_address: dict[Address, dict[tuple[str, int], PartitionLeader]] = defaultdict(dict)
+        by_address: dict[Address, dict[Key, PartitionLeader]] = defaultdict(dict)
         for key, leader in leaders.items():
             by_address[leader.address][key] = leader
-        offsets = [partial(self._offsets_by, address, led, seconds) for address, led in by_address.items()]
-        for answered in side_by_side("kafka-remote-leaders", offsets):
+        asked = [partial(self._ask_led, address, led, seconds, question, connection) for address, led in by_address.items()]
+        for answered in side_by_side("kafka-remote-leaders", asked):
             answers |= answered
         return answers, leaders
 
-    def _offsets_by(
-        self, address: Address, led: Mapping[tuple[str, int], PartitionLeader], seconds: float
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+    def _ask_led(
+        self,
+        address: Address,
+        led: Mapping[Key, PartitionLeader],
+        seconds: float,
+        question: LedQuestion[_T],
+        connection: str,
+    ) -> Mapping[Key, _T | DirectFetchError]:
         deadline = Deadline(self._clock, seconds)
         try:
-            return self._ask_peer(address, deadline, lambda session: self._offsets_led(session, led, deadline))
+            return self._ask_peer(address, deadline, lambda session: question(session, led, deadline), connection)
         except LocationError as error:
             return dict.fromkeys(led, error)
 
     def _offsets_led(
-        self, session: PeerSession, led: Mapping[tuple[str, int], PartitionLeader], deadline: Deadline
-    ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        self, session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline
+    ) -> Mapping[Key, PartitionOffsets | DirectFetchError]:
         if self._check is not None:
             self._check(next(iter(led.values())), session)
         return partition_offsets(session, led, deadline)
@@ -160,11 +186,13 @@ class PartitionLeaders:
         for peer in peers:
             peer.close()
 
-    def _ask_peer(self, address: Address, deadline: Deadline, ask: Callable[[PeerSession], _T]) -> _T:
+    def _ask_peer(
+        self, address: Address, deadline: Deadline, ask: Callable[[PeerSession], _T], connection: str = _ORDINARY
+    ) -> _T:
         try:
-            return self._ask_again_on_new_connection(self._peer(address), deadline, ask)
+            return self._ask_again_on_new_connection(self._peer(address, connection), deadline, ask)
         except LocationError as error:
-            error.host = f"{address[0]}:{address[1]}"
+            error.with_context(host=f"{address[0]}:{address[1]}")
             raise
 
     def _ask_again_on_new_connection(self, peer: BrokerPeer, deadline: Deadline, ask: Callable[[PeerSession], _T]) -> _T:
@@ -190,13 +218,15 @@ class PartitionLeaders:
 
         return self._ask_peer(address, deadline, ask)
 
-    def _peer(self, address: Address) -> BrokerPeer:
+    def _peer(self, address: Address, connection: str) -> BrokerPeer:
         with self._guard:
             if self._closed:
                 raise LocationError("the location source is closed")
-            if address not in self._peers:
-                self._peers[address] = BrokerPeer(f"{address[0]}:{address[1]}", lambda: self._connection(address), self._clock)
-            return self._peers[address]
+            if (address, connection) not in self._peers:
+                name = f"{address[0]}:{address[1]}"
+                throttle = self._throttles.setdefault(address, Throttle(name, self._clock))
+                self._peers[address, connection] = BrokerPeer(name, lambda: self._connection(address), self._clock, throttle)
+            return self._peers[address, connection]
 
     def _connection(self, address: Address) -> BrokerConnection:
         host, port = address

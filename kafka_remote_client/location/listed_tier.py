@@ -4,6 +4,7 @@ Theory of operation, for each partition::
 
     first question      the listing and the segments' own objects are read by a worker; until then: "listing-not-ready"
     a later question    answered from what was read
+    topic not in store  "nothing-tiered" with an error that says what the store has instead
     not in the tier     and what was read is older than ``max_age``: a worker reads it again, the old answer stands meanwhile
 
 What a segment's objects tell is not read twice. A listing says nothing of what the broker has deleted since; the leader's word
@@ -19,13 +20,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import attrs
 
 from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import NoSegmentsError
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.model import NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+from kafka_remote_client.remote_log.store_contents import no_segments
 
 __all__ = ["DEFAULT_MAX_AGE_SECONDS", "ListedTier"]
 
@@ -42,7 +46,7 @@ class _Partition:
 
 
 class ListedTier:
-    """A Tier over listings of a store, one per topic. Thread safe; does not own ``store``.
+    """A TierResolver over listings of a store, one per topic. Thread safe; does not own ``store``.
 
     In the first ``patience`` seconds a question waits for its partition to be read. ``max_age`` is in seconds.
     """
@@ -65,37 +69,24 @@ class ListedTier:
         self._max_age = max_age
         self._partitions: dict[TopicIdPartition, _Partition] = {}
         self._listings: dict[str, tuple[TierListing, float]] = {}
+        self._absent: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._list_lock = threading.Lock()
         self._closed = False
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-listing")
 
-    def resolve(
-        self,
-        tip: TopicIdPartition,
-        offset: int,
-        isolation_level: IsolationLevel,
-        *,
-        log_start: int,
-        end: int,
-        max_bytes: int,
-        range_bytes: int,
-    ) -> ResolvedSegment | NotRemote:
-        """As Tier; a further reason is ``listing-not-ready``. A failed listing raises once, and is tried again by the next."""
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        """As TierResolver; a further reason is ``listing-not-ready``. A failed listing raises once, then is tried again."""
+        tip = question.topic_id_partition
         cache = self._cache(tip)
         if cache is None:
             return NotRemote("listing-not-ready")
-        found = self._resolver.resolve(
-            cache,
-            offset,
-            isolation_level=isolation_level,
-            max_bytes=max_bytes,
-            range_bytes=range_bytes,
-            log_start=log_start,
-            end_offset=end,
-        )
+        found = self._resolver.resolve(cache, question)
         if isinstance(found, NotRemote) and found.reason in _MAY_BE_NEWER:
             self._read_again(tip)
+            absence = self._absent.get(tip.topic) if found.reason == NoSegmentsError.cause else None
+            if absence is not None:
+                return attrs.evolve(found, error=NoSegmentsError(absence).with_context(topic=tip.topic))
         return found
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
@@ -139,4 +130,5 @@ class ListedTier:
             if listing is None or self._clock.monotonic() - listed_at > self._max_age:
                 listing = TierListing(self._store, self._layout, tip.topic, previous=listing)
                 self._listings[tip.topic] = listing, self._clock.monotonic()
+                self._absent[tip.topic] = None if listing.partitions(tip.topic) else str(no_segments(tip.topic, self._store))
         return listing.cache(tip)

@@ -17,21 +17,27 @@ import threading
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+import attrs
+
 from kafka_remote_client import arguments
-from kafka_remote_client.clock import Deadline
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import (
     ConfigurationError,
     CorruptRecordError,
     DirectFetchError,
+    NoSegmentsError,
     RemoteLogError,
     UnsupportedFormatError,
 )
 from kafka_remote_client.location.direct_location import direct_location
+from kafka_remote_client.location.look_ups import LookUps
 from kafka_remote_client.location.tier_source import DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     UNKNOWN_OFFSET,
     IsolationLevel,
+    LocationAnswer,
     NotRemote,
     PartitionOffsets,
     SegmentLocation,
@@ -41,7 +47,9 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+from kafka_remote_client.remote_log.store_contents import no_segments
 from kafka_remote_client.remote_log.window import range_size
 
 __all__ = ["ListingLocationSource"]
@@ -71,9 +79,12 @@ class ListingLocationSource:
         self._topic_id = topic_id
         self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._listings: dict[str | None, TierListing] = {}
-        self.resolver = RemoteSegmentResolver(store, layout)
+        self._reads = store_read_executor()
+        self.resolver = RemoteSegmentResolver(store, layout, executor=self._reads)
         self._undecided: dict[TopicIdPartition, int | None] = {}
+        self._absent: dict[str, str] = {}
         self._lock = threading.Lock()
+        self._look_ups = LookUps(self._answer, SystemClock())
 
     @property
     def listing(self) -> TierListing:
@@ -95,52 +106,40 @@ class ListingLocationSource:
         ids = [i for i in listing.topic_ids(topic) if self._topic_id in {None, i}]
         if len(ids) > 1:
             known = ", ".join(uuid_to_text(i) for i in ids)
-            raise ConfigurationError(
-                f"the name {topic!r} stands for {len(ids)} topics in the store; pick one by its id: {known}"
-            )
+            raise ConfigurationError(f"the store has {len(ids)} topics named {topic!r}; choose one by topic id: {known}")
         return [tip for tip in listing.partitions(topic) if tip.topic_id in ids]
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
         """One line for each segment of the partition that is not read, with the reason."""
         listing = self._listing(topic_id_partition.topic)
         left_out = {**listing.unreadable(topic_id_partition), **listing.superseded(topic_id_partition)}
-        return [f"segment {segment_id} is not read: {why}" for segment_id, why in left_out.items()]
+        return [f"segment {segment_id} was ignored: {why}" for segment_id, why in left_out.items()]
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
-        """As the interface says; raises ConfigurationError, RemoteLogError and RemoteStorageError kinds as well."""
-        isolation_level = arguments.isolation_level(isolation_level)
-        arguments.offset(offset, "offset")
-        arguments.whole(max_bytes, "max_bytes", 0)
-        tip = self._tip(topic, partition)
+    def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
+        """As LocationSource; ConfigurationError, RemoteLogError and RemoteStorageError kinds are answers as well."""
+        return self._look_ups.locate(questions, deadline)
+
+    def _answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
+        tip = self._tip(question.topic, question.partition)
         if tip is None:
-            return NotRemote("unknown-partition")
+            return NotRemote("unknown-partition", error=self._absence(question.topic))
         undecided = None
-        if isolation_level is IsolationLevel.READ_COMMITTED:
+        if question.isolation_level is IsolationLevel.READ_COMMITTED:
             try:
                 undecided = self.first_undecided_offset(tip)
             except (RemoteLogError, CorruptRecordError, UnsupportedFormatError) as error:
-                _log.warning("committed records of %s cannot be told from others: %s", tip, error)
+                _log.warning("cannot find the committed records of %s: %s", tip, error)
                 return NotRemote("transactions-unknown", self._offsets(tip))
-        if undecided is not None and offset >= undecided:
+        if undecided is not None and question.offset >= undecided:
             return NotRemote("undecided", self._offsets(tip))
-        found = self.resolver.resolve(
-            self._listing(topic).cache(tip),
-            offset,
-            isolation_level=isolation_level,
-            max_bytes=max_bytes or DEFAULT_WINDOW_BYTES,
-            range_bytes=range_size(max_bytes or DEFAULT_WINDOW_BYTES, self._range_bytes),
+        max_bytes = question.max_bytes or DEFAULT_WINDOW_BYTES
+        asked = attrs.evolve(
+            question,
+            max_bytes=max_bytes,
+            range_bytes=range_size(max_bytes, question.range_bytes, self._range_bytes),
             end_offset=undecided,
         )
+        found = self.resolver.resolve(self._listing(question.topic).cache(tip), asked)
         if isinstance(found, NotRemote):
             return found
         if not found.aborted_complete and found.tiered_end != self._offsets(tip).high_watermark:
@@ -157,9 +156,12 @@ class ListingLocationSource:
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         """Where the tier begins and ends, as if it were the whole log and nothing of it were on a broker's disk.
 
-        DeleteRecords leaves no trace here.
+        DeleteRecords leaves no trace here. Raises NoSegmentsError for a topic that has no segment in the store.
         """
         tip = self._tip(topic, partition)
+        absence = self._absence(topic) if tip is None else None
+        if absence is not None:
+            raise absence
         return PartitionOffsets() if tip is None else self._offsets(tip)
 
     def offsets_of(
@@ -191,10 +193,20 @@ class ListingLocationSource:
         return self.resolver.cache_statistics()
 
     def close(self) -> None:
+        self._look_ups.close()
+        self._reads.shutdown(wait=False, cancel_futures=True)
         self._store.close()
 
     def _tip(self, topic: str, partition: int) -> TopicIdPartition | None:
         return next((tip for tip in self.partitions(topic) if tip.partition == partition), None)
+
+    def _absence(self, topic: str) -> NoSegmentsError | None:
+        """The error where the store has nothing of the topic, with what it has instead; listed once."""
+        if self.partitions(topic):
+            return None
+        if topic not in self._absent:
+            self._absent[topic] = str(no_segments(topic, self._store))
+        return NoSegmentsError(self._absent[topic]).with_context(topic=topic)
 
     def _offsets(self, tip: TopicIdPartition) -> PartitionOffsets:
         log = self.resolver.log(self._listing(tip.topic).cache(tip))

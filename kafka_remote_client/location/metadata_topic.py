@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_remote_client.clock import Clock
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.model import NotRemote, TopicIdPartition
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, ClientConfig, RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -45,7 +46,7 @@ def connection_settings(config: Mapping[str, object]) -> ClientConfig:
 
 
 class MetadataTopicTier:
-    """A Tier that follows the metadata topic from the moment it is made. Thread safe.
+    """A TierResolver that follows the metadata topic from the moment it is made. Thread safe.
 
     ``config`` is librdkafka's. In the first ``patience`` seconds a question waits for its partition to be ready; from then on
     what is not ready is answered so at once.
@@ -69,20 +70,8 @@ class MetadataTopicTier:
         self._tier = FollowedTier(store, resolver, self._ready)
         self.follower.start()
 
-    def resolve(
-        self,
-        tip: TopicIdPartition,
-        offset: int,
-        isolation_level: IsolationLevel,
-        *,
-        log_start: int,
-        end: int,
-        max_bytes: int,
-        range_bytes: int,
-    ) -> ResolvedSegment | NotRemote:
-        return self._tier.resolve(
-            tip, offset, isolation_level, log_start=log_start, end=end, max_bytes=max_bytes, range_bytes=range_bytes
-        )
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        return self._tier.resolve(question)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self._resolver.cache_statistics()

@@ -86,7 +86,7 @@ class OauthCallback:
                     raise SaslAuthenticationError(f"oauth_cb raised {type(error).__name__}") from None
                 self._remember(answer)
             if self._last is None or not self._is_good():
-                raise SaslAuthenticationError("oauth_cb has given no token that is good now")
+                raise SaslAuthenticationError("oauth_cb returned an expired token")
             return self._last
 
     def _is_good(self) -> bool:
@@ -188,7 +188,7 @@ class ClientCredentials:
     def token(self, deadline: Deadline) -> Token:
         """As TokenSource."""
         if not self._turn.acquire(timeout=deadline.remaining()):
-            raise SaslAuthenticationError(f"{self._name} gave no token before the deadline")
+            raise SaslAuthenticationError(f"{self._name} timed out getting a token")
         try:
             if self._last is None or self._clock.time_ms() >= self._renew_ms:
                 self._last = self._ask(deadline)
@@ -207,11 +207,11 @@ class ClientCredentials:
             expires = _expiry_of(value) if life is None else asked_ms + int(float(life) * 1000)
         except urllib.error.HTTPError as error:
             error.close()
-            raise SaslAuthenticationError(f"{self._name} gave no token: HTTP status {error.code}") from None
+            raise SaslAuthenticationError(f"{self._name} returned no token: HTTP status {error.code}") from None
         except (*_NO_ANSWER, *_NO_TOKEN) as error:
-            raise SaslAuthenticationError(f"{self._name} gave no token: {type(error).__name__}") from None
+            raise SaslAuthenticationError(f"{self._name} returned no token: {type(error).__name__}") from None
         if not isinstance(value, str) or not value or expires <= asked_ms:
-            raise SaslAuthenticationError(f"{self._name} gave no token that is good now")
+            raise SaslAuthenticationError(f"{self._name} returned an expired token")
         return Token(value, expires, self._extensions)
 
     def _post(self, deadline: Deadline) -> bytes:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.oauth_tokens import ClientCredentials, OauthCallback, TokenSource, UnsecuredTokens
@@ -26,7 +27,6 @@ __all__ = ["authenticator"]
 
 _PROTOCOLS = {"plaintext": False, "ssl": False, "sasl_plaintext": True, "sasl_ssl": True}
 _OAUTH = "sasl.oauthbearer."
-_TRUE = frozenset({"true", "t", "1"})
 _OIDC = frozenset(
     {
         "client.id",
@@ -50,14 +50,14 @@ def authenticator(settings: Mapping[str, object], clock: Clock) -> SaslAuthentic
     """
     protocol = security_protocol(settings)
     if protocol not in _PROTOCOLS:
-        raise ConfigurationError(f"security.protocol={protocol} is not known")
+        raise ConfigurationError(f"unknown security.protocol: {protocol}")
     if not _PROTOCOLS[protocol]:
         return None
     mechanism = (_text(settings, "sasl.mechanism") or _text(settings, "sasl.mechanisms") or "GSSAPI").upper()
     if mechanism == "OAUTHBEARER":
         return SaslAuthenticator(mechanism, _with_tokens(_token_source(settings, clock)))
     if mechanism != "PLAIN" and mechanism not in SCRAM_MECHANISMS:
-        raise ConfigurationError(f"locations cannot be asked for by sasl.mechanism={mechanism}")
+        raise ConfigurationError(f"sasl.mechanism={mechanism} is not supported for location requests")
     if not _text(settings, "sasl.username"):
         raise ConfigurationError("sasl.username is not set")
 
@@ -83,7 +83,7 @@ def _token_source(settings: Mapping[str, object], clock: Clock) -> TokenSource:
         return callback
     if callable(callback):
         return OauthCallback(callback, config, clock, calls_itself=True)
-    if _text(settings, "enable.sasl.oauthbearer.unsecure.jwt").lower() in _TRUE:
+    if arguments.boolean(_text(settings, "enable.sasl.oauthbearer.unsecure.jwt")):
         return UnsecuredTokens(config, clock)
     if _text(settings, f"{_OAUTH}method").lower() != "oidc":
         raise ConfigurationError("sasl.mechanism=OAUTHBEARER needs oauth_cb or sasl.oauthbearer.method=oidc")
@@ -94,7 +94,7 @@ def _client_credentials(settings: Mapping[str, object], clock: Clock) -> ClientC
     given = {name.removeprefix(_OAUTH): _text(settings, name) for name in settings if name.startswith(_OAUTH)}
     unknown = sorted(name for name, value in given.items() if value and name not in _OIDC)
     if unknown:
-        raise ConfigurationError(f"{_OAUTH}{unknown[0]} cannot be followed")
+        raise ConfigurationError(f"{_OAUTH}{unknown[0]} is not supported by direct fetch")
     if given.get("grant.type", "") not in ("", "client_credentials"):
         raise ConfigurationError("sasl.oauthbearer.grant.type must be client_credentials")
     client_id = given.get("client.id") or given.get("client.credentials.client.id") or ""

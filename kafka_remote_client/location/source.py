@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, PartitionOffsets, SegmentLocation
 
-__all__ = ["CachingLocationSource", "LocationSource", "watch_caches"]
+__all__ = ["CachingLocationSource", "LocationSource", "answer_each", "locate_one", "watch_caches"]
 
 
 class LocationSource(Protocol):
-    """Says where the records of a partition lie from an offset on. Safe to call from several threads at once."""
+    """Says where the records of partitions lie from an offset on. Safe to call from several threads at once."""
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
-        """A grant that begins at ``offset``, or the reason why there is none.
+    def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
+        """For each question a grant that begins at its offset, the reason why there is none, or the error in its place.
 
-        ``leader_epoch`` is that of the last record consumed before ``offset`` (-1 = not known); ``max_bytes`` the size of the
-        window wanted (0 = the source's choice). Under read_committed a location's aborted transactions are never unknown.
+        LocationPending: the look-up goes on, and the question is to be asked again. A source waits a little before it answers
+        so, and answers as soon as it can otherwise; whoever asks need not pause.
 
-        Raises LocationError when nothing could be learnt (ProtocolError, BrokerResponseError, or no answer before
-        ``deadline``), UnsupportedFormatError when the segment is in a format that was not offered.
+        Under read_committed a location's aborted transactions are never unknown. Errors are LocationError when nothing could
+        be learnt (ProtocolError, BrokerResponseError, or no answer before ``deadline``), UnsupportedFormatError when the
+        segment is in a format that the client did not offer. Raises what stands for all questions.
         """
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
@@ -55,6 +47,31 @@ class CachingLocationSource(Protocol):
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What its caches did, by the names of ``metrics.CACHES``; always the same names."""
+
+
+def answer_each(
+    questions: Iterable[LocationQuestion], answer: Callable[[LocationQuestion], LocationAnswer]
+) -> dict[LocationQuestion, LocationAnswer]:
+    """What ``answer`` returns for each, one after the other; a DirectFetchError that it raises is the answer."""
+    answers: dict[LocationQuestion, LocationAnswer] = {}
+    for question in questions:
+        try:
+            answers[question] = answer(question)
+        except DirectFetchError as error:
+            answers[question] = error
+    return answers
+
+
+def locate_one(source: LocationSource, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
+    """The answer to one question, asked again while it is pending. Raises the error that is the answer."""
+    while True:
+        answer = source.locate([question], deadline)[question]
+        if isinstance(answer, DirectFetchError):
+            raise answer
+        if not isinstance(answer, LocationPending):
+            return answer
+        if deadline.expired():
+            raise LocationError(f"{question}: the location was still pending at the deadline")
 
 
 def watch_caches(source: LocationSource, metrics: FetchMetrics) -> None:

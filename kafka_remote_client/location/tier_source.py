@@ -13,52 +13,48 @@ References: KIP-516, KIP-1254, docs/design.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from typing import Protocol
+
+import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.location.answer import LocationQuestion, leaders_word, offsets_of
-from kafka_remote_client.location.brokers_word import BrokersWord, only_partition, readable_end
+from kafka_remote_client.location.answer import leader_answer, offsets_of
 from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.direct_location import direct_location
+from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
+from kafka_remote_client.location.look_ups import LookUps
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, answered
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation, TopicIdPartition
+from kafka_remote_client.model import LocationAnswer, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.protocol.peer import PeerSession
-from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.window import range_size
+from kafka_remote_client.settings import default_of
+from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["DEFAULT_RANGE_BYTES", "DEFAULT_WINDOW_BYTES", "Tier", "TierLocationSource"]
+__all__ = ["DEFAULT_RANGE_BYTES", "DEFAULT_WINDOW_BYTES", "TierLocationSource", "TierResolver"]
 
-DEFAULT_RANGE_BYTES = 8 * 1024 * 1024
+DEFAULT_RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
 DEFAULT_WINDOW_BYTES = 4 * DEFAULT_RANGE_BYTES
 _ENOUGH_FOR_ONE_BATCH = 1
 
 
-class Tier(Protocol):
+class TierResolver(Protocol):
     """What lies in the tier, by the metadata topic or by a listing. Thread safe."""
 
-    def resolve(
-        self,
-        tip: TopicIdPartition,
-        offset: int,
-        isolation_level: IsolationLevel,
-        *,
-        log_start: int,
-        end: int,
-        max_bytes: int,
-        range_bytes: int,
-    ) -> ResolvedSegment | NotRemote:
-        """Where ``offset`` lies in the log ``[log_start, end)``. Raises RemoteLogError or RemoteStorageError kinds."""
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises what the store raises."""
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What its caches did, by the names of ``metrics.CACHES``."""
@@ -68,21 +64,22 @@ class Tier(Protocol):
 
 
 class TierLocationSource:
-    """A LocationSource over a tier and the leaders of its partitions. Owns ``leaders``, ``tier`` and ``store``.
+    """A LocationSource over a tier and the leaders of its partitions. Owns ``leaders``, ``tier``, ``store`` and ``reads``.
 
     ``range_bytes`` bounds the bytes of one range. The deadline of a question bounds what is asked of the leader; the store
-    bounds what is read of it.
+    bounds what is read of it. ``reads`` is the pool that the tier reads the store with, where it has one.
     """
 
     def __init__(
         self,
         leaders: PartitionLeaders,
-        tier: Tier,
+        tier: TierResolver,
         store: RemoteObjectStore,
         layout: ObjectLayout,
         *,
         clock: Clock,
         range_bytes: int = DEFAULT_RANGE_BYTES,
+        reads: Executor | None = None,
     ) -> None:
         self._leaders = leaders
         self._tier = tier
@@ -90,23 +87,15 @@ class TierLocationSource:
         self._layout = layout
         self._clock = clock
         self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
-        self._word = BrokersWord()
+        self._reads = reads
+        self._leader_check = LeaderCheck()
+        self._look_ups = LookUps(self._answer, clock)
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
-        """As LocationSource; reasons are those of the tier and of the leader's word. Raises RemoteLogError as well."""
-        isolation_level = arguments.isolation_level(isolation_level)
-        arguments.offset(offset, "offset")
-        arguments.whole(max_bytes, "max_bytes", 0)
+    def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
+        """As LocationSource; reasons are those of the tier and of the leader's word. RemoteLogError is an answer as well."""
+        return self._look_ups.locate(questions, deadline)
+
+    def _answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
 
         def ask(leader: PartitionLeader, session: PeerSession) -> SegmentLocation | NotRemote:
             version = fetch_version(leader, session)
@@ -114,11 +103,10 @@ class TierLocationSource:
                 return NotRemote("no-common-version")
             if leader.topic_id == ZERO_UUID:
                 return NotRemote("no-topic-id")
-            question = LocationQuestion(topic, leader.topic_id, partition, offset, isolation_level, (), self._clock.monotonic())
-            exchange = _Exchange(question, leader, session, version)
-            return self._locate(exchange, leader_epoch, max_bytes or DEFAULT_WINDOW_BYTES, deadline)
+            asked = attrs.evolve(question, topic_id=leader.topic_id, max_bytes=question.max_bytes or DEFAULT_WINDOW_BYTES)
+            return self._locate(_LeaderFetches(asked, leader, session, version), deadline)
 
-        return self._leaders.ask(topic, partition, deadline, ask)
+        return self._leaders.ask(question.topic, question.partition, deadline, ask)
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
         return self._leaders.offsets(topic, partition, deadline)
@@ -132,34 +120,34 @@ class TierLocationSource:
         return self._tier.cache_statistics()
 
     def close(self) -> None:
+        self._look_ups.close()
         self._leaders.close()
         self._tier.close()
+        if self._reads is not None:
+            self._reads.shutdown(wait=False, cancel_futures=True)
         self._store.close()
 
-    def _locate(
-        self, exchange: _Exchange, leader_epoch: int, max_bytes: int, deadline: Deadline
-    ) -> SegmentLocation | NotRemote:
-        question = exchange.question
-        answer = exchange.ask(Probe(ProbeKind.POSITION, question.offset, leader_epoch), deadline)
-        told = leaders_word(question, answer, by_id=exchange.by_id)
+    def _locate(self, fetches: _LeaderFetches, deadline: Deadline) -> SegmentLocation | NotRemote:
+        question = fetches.question
+        answer = fetches.ask(Probe(ProbeKind.POSITION, question.offset, question.leader_epoch), deadline)
+        told = leader_answer(question, answer, by_id=fetches.by_id)
         if isinstance(told, NotRemote):
             return told
         try:
             end = readable_end(told, question.offset, question.isolation_level)
             left = deadline.remaining()
             found = self._tier.resolve(
-                TopicIdPartition(question.topic_id, question.topic, question.partition),
-                question.offset,
-                question.isolation_level,
-                log_start=told.log_start_offset,
-                end=end,
-                max_bytes=max_bytes,
-                range_bytes=range_size(max_bytes, self._range_bytes),
+                attrs.evolve(
+                    question,
+                    log_start_offset=told.log_start_offset,
+                    end_offset=end,
+                    range_bytes=range_size(question.max_bytes, question.range_bytes, self._range_bytes),
+                )
             )
             if isinstance(found, NotRemote):
-                return NotRemote(found.reason, offsets_of(told))
-            probes = self._word.confirm(found, question.isolation_level, exchange.leader.leader_epoch)
-            aborted = answered(probes, partial(exchange.data, deadline=Deadline(self._clock, left)))
+                return NotRemote(found.reason, offsets_of(told), error=found.error)
+            probes = self._leader_check.confirm(found, question.isolation_level, fetches.leader.leader_epoch)
+            aborted = answered(probes, partial(fetches.data, deadline=Deadline(self._clock, left)))
         except NotGrantedError as refused:
             return NotRemote(refused.why, offsets_of(told))
         return direct_location(
@@ -174,7 +162,7 @@ class TierLocationSource:
         )
 
 
-class _Exchange:
+class _LeaderFetches:
     """Fetches of one partition, by one leader, in one session."""
 
     def __init__(self, question: LocationQuestion, leader: PartitionLeader, session: PeerSession, version: int) -> None:

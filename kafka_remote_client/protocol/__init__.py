@@ -1,3 +1,3 @@
-"""Kafka's wire: primitives, the few messages that this package speaks, the direct-fetch dialect, one blocking connection."""
+"""Kafka's protocol: the few messages that this package speaks, the direct-fetch dialect, and one blocking connection."""
 
 __all__: list[str] = []

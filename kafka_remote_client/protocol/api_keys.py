@@ -25,7 +25,7 @@ from enum import IntEnum
 import attrs
 
 from kafka_remote_client.errors import ProtocolError
-from kafka_remote_client.protocol.primitives import Buffer, Reader, Writer
+from kafka_remote_client.wire import Buffer, Reader, Writer
 
 __all__ = [
     "API_VERSIONS",

@@ -10,7 +10,8 @@ A peer that does not know the version asked for answers with error 35 and a body
 :func:`decode_response` follows that. The other tags of the response are kept raw.
 
 A peer that speaks dialect "tagged-1" says so twice: by the private API key 32540, which also fits versions 0-2, and by the
-feature ``direct.remote.fetch`` 1..1, which survives a proxy that drops unknown keys. Either is enough.
+feature ``direct.remote.fetch``, which survives a proxy that drops unknown keys. Either is enough. Version 2 of the feature, or
+version 1 of the API key, says that one Fetch may ask for the locations of several partitions.
 
 References: KIP-35, KIP-482, KIP-511, KIP-584, docs/wire-format.md.
 """
@@ -23,7 +24,7 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.protocol.primitives import Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.wire import Buffer, Reader, TaggedFields, Writer, tag_numbers
 
 __all__ = [
     "DIRECT_FETCH_FEATURE",
@@ -40,6 +41,7 @@ __all__ = [
 
 DIRECT_FETCH_FEATURE = "direct.remote.fetch"
 DIRECT_FETCH_VERSION = 1
+MANY_PARTITIONS_VERSION = 2
 
 _SUPPORTED_FEATURES = 0
 
@@ -94,11 +96,20 @@ class ApiVersionsResponse:
     @property
     def announces_direct_fetch(self) -> bool:
         """Whether the peer speaks the dialect: only then may a location be asked for."""
+        return self._announces(0, DIRECT_FETCH_VERSION)
+
+    @property
+    def announces_many_partitions(self) -> bool:
+        """Whether one Fetch may ask the peer for the locations of several partitions, and answers may be pending."""
+        return self._announces(1, MANY_PARTITIONS_VERSION)
+
+    def _announces(self, key_version: int, feature_version: int) -> bool:
+        """Whether the peer announces that version of the API key, or that version of the feature."""
         return any(
-            entry.api_key == ApiKey.DIRECT_REMOTE_FETCH and entry.min_version <= 0 <= entry.max_version
+            entry.api_key == ApiKey.DIRECT_REMOTE_FETCH and entry.min_version <= key_version <= entry.max_version
             for entry in self.api_keys
         ) or any(
-            feature.name == DIRECT_FETCH_FEATURE and feature.min_version <= DIRECT_FETCH_VERSION <= feature.max_version
+            feature.name == DIRECT_FETCH_FEATURE and feature.min_version <= feature_version <= feature.max_version
             for feature in self.supported_features
         )
 
@@ -106,11 +117,9 @@ class ApiVersionsResponse:
         """The same answer with both announcements of the dialect in it."""
         keys = tuple(entry for entry in self.api_keys if entry.api_key != ApiKey.DIRECT_REMOTE_FETCH)
         features = tuple(feature for feature in self.supported_features if feature.name != DIRECT_FETCH_FEATURE)
-        return attrs.evolve(
-            self,
-            api_keys=(*keys, ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 0)),
-            supported_features=(*features, SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, DIRECT_FETCH_VERSION)),
-        )
+        key = ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 1)
+        feature = SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, MANY_PARTITIONS_VERSION)
+        return attrs.evolve(self, api_keys=(*keys, key), supported_features=(*features, feature))
 
 
 def encode_request(request: ApiVersionsRequest, version: int) -> bytes:

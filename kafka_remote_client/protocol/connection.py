@@ -28,7 +28,7 @@ from typing import Protocol
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import LocationError, PeerUnreachableError, ProtocolError
 from kafka_remote_client.protocol.headers import RequestHeader, decode_response_header, encode_request_header, frame
-from kafka_remote_client.protocol.primitives import Buffer
+from kafka_remote_client.wire import Buffer
 
 __all__ = ["DEFAULT_MAX_RESPONSE_BYTES", "Authenticator", "BrokerConnection"]
 
@@ -103,7 +103,7 @@ class BrokerConnection:
         ends while other exchanges still have their turn.
         """
         if not self._turn.acquire(timeout=deadline.remaining()):
-            raise LocationError(f"{self._host}:{self._port} was busy until the deadline")
+            raise LocationError(f"{self._host}:{self._port} timed out waiting for a free connection")
         try:
             return self._exchange(api_key, version, body, deadline)
         except LocationError:
@@ -111,7 +111,7 @@ class BrokerConnection:
             raise
         except TimeoutError:
             self.close()
-            raise LocationError(f"{self._host}:{self._port} did not answer before the deadline") from None
+            raise LocationError(f"{self._host}:{self._port} timed out") from None
         # ValueError and OverflowError: a host or port, learnt from a peer, that is none.
         except (OSError, ValueError, OverflowError) as error:
             self.close()
@@ -153,7 +153,7 @@ class BrokerConnection:
         response = self._receive(sock, deadline)
         correlation_id, answer = decode_response_header(api_key, version, response)
         if correlation_id != expected:
-            raise ProtocolError(f"{self._host}:{self._port} answered request {correlation_id} instead of {expected}")
+            raise ProtocolError(f"{self._host}:{self._port} answered with correlation id {correlation_id}, expected {expected}")
         return answer
 
     def _open(self, deadline: Deadline) -> socket.socket:
@@ -165,8 +165,8 @@ class BrokerConnection:
             try:
                 self._connect(connecting)
             except OSError as error:
-                why = "no connection before the deadline" if isinstance(error, TimeoutError) else error
-                raise PeerUnreachableError(f"cannot connect to {self._host}:{self._port}: {why}") from error
+                where = f"{self._host}:{self._port}"
+                raise PeerUnreachableError(f"cannot connect to {where}: {_why_not_connected(error)}") from error
             if self._ssl_context is not None:
                 self._start_tls(self._ssl_context, connecting)
             if self._sasl is not None:
@@ -182,7 +182,7 @@ class BrokerConnection:
         self._authenticate_at = None if seconds is None else started + seconds * _AGAIN_AFTER
 
     def _connect(self, deadline: Deadline) -> None:
-        failure: OSError = OSError("the name has no address")
+        failure: OSError = OSError("the host name has no address")
         addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         for left, (family, kind, protocol, _, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
             sock = socket.socket(family, kind, protocol)
@@ -226,7 +226,7 @@ class BrokerConnection:
     def _receive(self, sock: socket.socket, deadline: Deadline) -> bytearray:
         size = int.from_bytes(self._read(sock, _LENGTH_BYTES, deadline), "big", signed=True)
         if not _SMALLEST_RESPONSE <= size <= self._max_response_bytes:
-            raise ProtocolError(f"{self._host}:{self._port} announces a response of {size} bytes")
+            raise ProtocolError(f"{self._host}:{self._port} sent an invalid response length of {size} bytes")
         return self._read(sock, size, deadline)
 
     def _read(self, sock: socket.socket, size: int, deadline: Deadline) -> bytearray:
@@ -238,6 +238,13 @@ class BrokerConnection:
                 raise LocationError(f"{self._host}:{self._port} closed the connection")
             data += piece
         return data
+
+
+def _why_not_connected(error: OSError) -> str:
+    """The reason without errno, for messages."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return "the host name does not resolve" if isinstance(error, socket.gaierror) else (error.strerror or str(error)).lower()
 
 
 def _arm(sock: socket.socket, deadline: Deadline) -> None:

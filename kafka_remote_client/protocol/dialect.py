@@ -18,6 +18,14 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
           |                |                                  | | CustomMetadata BYTES | TAGS; for several, without 12483
     12489 | PartitionData  | RemoteLogSegmentNextOffset       | INT64, first offset after the last range; absent = EndOffset + 1
           |                |                                  | when the ranges reach the segment's end
+    12491 | FetchPartition | RemoteLogSegmentEndOffset        | INT64, first offset that the read does not want, -1 = no bound
+    12494 | FetchPartition | RemoteLogSegmentRangeBytes       | INT64, size of one range wanted; absent = an eighth of 12490
+    12492 | PartitionData  | RemoteLogLocationPending         | BOOLEAN, true: the look-up goes on, ask again
+    12493 | PartitionData  | RemoteLogSegmentRangeOffsets     | ARRAY of INT64, one for each range: no record of the range is
+          |                |                                  | below it
+
+A client that sends 12491 may name several partitions in one Fetch and understands 12492 and 12493. A peer sends these, and
+answers several partitions, only to such a client.
 
 Aborted transactions, high watermark, last stable offset and log start travel in Fetch's own fields.
 
@@ -42,9 +50,9 @@ import attrs
 
 from kafka_remote_client.errors import ProtocolError, UnsupportedFormatError
 from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
-from kafka_remote_client.protocol.primitives import NO_TAGS, ZERO_UUID, Reader, TaggedFields, Writer
+from kafka_remote_client.wire import NO_TAGS, ZERO_UUID, Reader, TaggedFields, Writer
 
-__all__ = ["LocationRequest", "SegmentGrant", "TaggedDialect", "may_request_location"]
+__all__ = ["MOST_PARTITIONS", "LocationRequest", "SegmentGrant", "TaggedDialect", "may_request_location"]
 
 _T = TypeVar("_T")
 
@@ -59,6 +67,15 @@ _EXPIRES_IN_MS = 12487
 _RANGES = 12488
 _NEXT_OFFSET = 12489
 _MAX_BYTES = 12490
+_END_OFFSET = 12491
+_PENDING = 12492
+_RANGE_OFFSETS = 12493
+_RANGE_BYTES = 12494
+_OF_REQUESTS = frozenset({_FORMATS, _REQUESTED, _MAX_BYTES, _END_OFFSET, _RANGE_BYTES})
+_UNBOUNDED = -1
+
+MOST_PARTITIONS = 128
+"""For whose locations one Fetch may ask."""
 
 _TO_SEGMENT_END = -1
 _FLAG_BYTES = b"\xc1\x61\x01\x01"
@@ -66,11 +83,19 @@ _FLAG_BYTES = b"\xc1\x61\x01\x01"
 
 @attrs.frozen
 class LocationRequest:
-    """What a client asks for one partition: in which formats, whether at all, and how many bytes (0 = the peer's choice)."""
+    """What a client asks for one partition: in which formats, whether at all, and how many bytes (0 = the peer's choice).
+
+    ``end_offset``: the first offset that the read does not want; ``None`` = no bound. ``batched``: the client says whether
+    there is a bound (tag 12491), so it understands pending answers, range offsets and answers for several partitions.
+    ``range_bytes``: size of one range (0 = the peer's choice).
+    """
 
     format_versions: tuple[str, ...]
     requested: bool = True
     max_bytes: int = 0
+    end_offset: int | None = None
+    batched: bool = False
+    range_bytes: int = 0
 
 
 @attrs.frozen
@@ -117,6 +142,11 @@ class TaggedDialect:
             partition[_REQUESTED] = _written(lambda w: w.boolean(True))
         if request.max_bytes:
             partition[_MAX_BYTES] = _written(lambda w: w.int64(request.max_bytes))
+        if request.batched:
+            end_offset = _UNBOUNDED if request.end_offset is None else request.end_offset
+            partition[_END_OFFSET] = _written(lambda w: w.int64(end_offset))
+        if request.range_bytes:
+            partition[_RANGE_BYTES] = _written(lambda w: w.int64(request.range_bytes))
         return root, partition
 
     def read_request(self, root: TaggedFields, partition: TaggedFields) -> LocationRequest:
@@ -124,15 +154,32 @@ class TaggedDialect:
         max_bytes = _read(partition, _MAX_BYTES, Reader.int64, 0)
         if max_bytes < 0:
             raise ProtocolError(f"a negative window was asked for: {max_bytes}")
+        end_offset = _read(partition, _END_OFFSET, Reader.int64, _UNBOUNDED)
+        if end_offset < _UNBOUNDED:
+            raise ProtocolError(f"a read is to end at a negative offset: {end_offset}")
+        range_bytes = _read(partition, _RANGE_BYTES, Reader.int64, 0)
+        if range_bytes < 0:
+            raise ProtocolError(f"ranges of a negative size were asked for: {range_bytes}")
         return LocationRequest(
             _read(root, _FORMATS, lambda r: r.array(r.string), ()),
             _read(partition, _REQUESTED, Reader.boolean, False),
             max_bytes,
+            None if end_offset == _UNBOUNDED else end_offset,
+            batched=_END_OFFSET in partition,
+            range_bytes=range_bytes,
         )
+
+    def pending_tags(self) -> TaggedFields:
+        """The tagged fields of a PartitionData whose location is still being looked up."""
+        return {_PENDING: _written(lambda w: w.boolean(True))}
+
+    def is_pending(self, tags: TaggedFields) -> bool:
+        """Whether the location of a PartitionData is still being looked up. Raises ProtocolError."""
+        return _read(tags, _PENDING, Reader.boolean, False)
 
     def strip_request(self, tags: TaggedFields) -> TaggedFields:
         """The tags of a FetchRequest or FetchPartition without this dialect's own."""
-        return {tag: value for tag, value in tags.items() if tag not in (_FORMATS, _REQUESTED, _MAX_BYTES)}
+        return {tag: value for tag, value in tags.items() if tag not in _OF_REQUESTS}
 
     def grant_tags(self, grant: SegmentGrant) -> TaggedFields:
         """The tagged fields of PartitionData that carry the grant. Raises ProtocolError where :meth:`read_grant` would."""
@@ -148,7 +195,7 @@ class TaggedDialect:
             return None
         name = _required(tags, _FORMAT, Reader.string)
         if name not in offered:
-            raise UnsupportedFormatError("the peer grants a storage format that was not offered")
+            raise UnsupportedFormatError("the peer grants a storage format that this client did not offer")
         start, end, size, start_offset, end_offset = _required(tags, _RANGE, _read_range)
         next_offset = _read(tags, _NEXT_OFFSET, Reader.int64, end_offset + 1 if end == size else None)
         if next_offset is None:
@@ -159,6 +206,7 @@ class TaggedDialect:
             ranges = (_granted(start, end, custom_metadata),)
         elif custom_metadata is not None:
             raise ProtocolError("a grant of several ranges has custom metadata outside them")
+        ranges = _with_offsets(ranges, _read(tags, _RANGE_OFFSETS, lambda r: r.array(r.int64), None))
         grant = SegmentGrant(
             segment_id=_required(tags, _SEGMENT_ID, Reader.uuid),
             format=name,
@@ -171,7 +219,7 @@ class TaggedDialect:
             expires_in_ms=_read(tags, _EXPIRES_IN_MS, Reader.int64, None),
         )
         _check(grant)
-        if grant.span != ByteRange(start, end):
+        if (grant.span.start, grant.span.end) != (start, end):
             raise ProtocolError(f"the granted ranges cover {grant.span}, the grant says [{start}, {end})")
         return grant
 
@@ -190,6 +238,9 @@ def _grant_fields(grant: SegmentGrant) -> TaggedFields:
         tags[_RANGES] = _written(lambda w: w.array(grant.ranges, partial(_write_granted, w)))
     elif grant.ranges[0].custom_metadata:
         tags[_CUSTOM_METADATA] = _written(lambda w: w.nullable_bytes(grant.ranges[0].custom_metadata))
+    offsets = [granted.first_offset for granted in grant.ranges if granted.first_offset is not None]
+    if len(offsets) == len(grant.ranges):
+        tags[_RANGE_OFFSETS] = _written(lambda w: w.array(offsets, w.int64))
     if grant.expires_in_ms is not None:
         tags[_EXPIRES_IN_MS] = _written(lambda w: w.int64(grant.expires_in_ms or 0))
     return tags
@@ -218,6 +269,13 @@ def _check(grant: SegmentGrant) -> None:
         raise ProtocolError(
             f"a grant's next offset {grant.next_offset} is not in its segment [{grant.start_offset}, {grant.end_offset}]"
         )
+    offsets = [granted.first_offset for granted in grant.ranges if granted.first_offset is not None]
+    if offsets and not grant.start_offset <= offsets[0] <= offsets[-1] < grant.next_offset:
+        raise ProtocolError(
+            f"a grant's range offsets [{offsets[0]}, {offsets[-1]}] are not in [{grant.start_offset}, next offset)"
+        )
+    if any(one > following for one, following in pairwise(offsets)):
+        raise ProtocolError("a grant's range offsets fall")
     epochs = grant.leader_epochs
     if not epochs or epochs[0].epoch < 0:
         raise ProtocolError("a grant has no leader epochs")
@@ -255,6 +313,14 @@ def _granted(start: int, end: int, custom_metadata: bytes | None) -> GrantedRang
         return GrantedRange(ByteRange(start, end), custom_metadata or None)
     except ValueError:
         raise ProtocolError(f"a granted range is empty or negative: [{start}, {end})") from None
+
+
+def _with_offsets(ranges: tuple[GrantedRange, ...], offsets: tuple[int, ...] | None) -> tuple[GrantedRange, ...]:
+    if offsets is None:
+        return ranges
+    if len(offsets) != len(ranges):
+        raise ProtocolError(f"a grant of {len(ranges)} ranges has {len(offsets)} range offsets")
+    return tuple(attrs.evolve(granted, first_offset=offset) for granted, offset in zip(ranges, offsets, strict=True))
 
 
 def _write_range(writer: Writer, span: ByteRange, grant: SegmentGrant) -> None:

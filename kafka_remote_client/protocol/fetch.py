@@ -29,7 +29,7 @@ import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, AbortedTransaction, IsolationLevel
 from kafka_remote_client.protocol.api_keys import FETCH
-from kafka_remote_client.protocol.primitives import NO_TAGS, ZERO_UUID, Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.wire import NO_TAGS, ZERO_UUID, Buffer, Reader, TaggedFields, Writer, tag_numbers
 
 __all__ = [
     "DIVERGING_EPOCH_TAG",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import attrs
 
 from kafka_remote_client.protocol.api_keys import ApiKey, is_flexible
-from kafka_remote_client.protocol.primitives import NO_TAGS, Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.wire import NO_TAGS, Buffer, Reader, TaggedFields, Writer, tag_numbers
 
 __all__ = [
     "RequestHeader",

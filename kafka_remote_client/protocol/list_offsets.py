@@ -21,7 +21,7 @@ import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, IsolationLevel
 from kafka_remote_client.protocol.api_keys import LIST_OFFSETS
-from kafka_remote_client.protocol.primitives import Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.wire import Buffer, Reader, TaggedFields, Writer, tag_numbers
 
 __all__ = [
     "FIRST_VERSION",

@@ -26,7 +26,7 @@ import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH
 from kafka_remote_client.protocol.api_keys import METADATA
-from kafka_remote_client.protocol.primitives import ZERO_UUID, Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.wire import ZERO_UUID, Buffer, Reader, TaggedFields, Writer, tag_numbers
 
 __all__ = [
     "NO_LEADER",

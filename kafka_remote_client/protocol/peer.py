@@ -31,8 +31,8 @@ from kafka_remote_client.protocol.api_keys import Api, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
-from kafka_remote_client.protocol.primitives import Reader
 from kafka_remote_client.protocol.throttle import Throttle, throttle_seconds
+from kafka_remote_client.wire import Reader
 
 __all__ = ["BrokerPeer", "PeerSession"]
 
@@ -73,17 +73,21 @@ class PeerSession:
 class BrokerPeer:
     """The peer at one address. ``connect`` makes a new, unopened connection to it; ``name`` is for messages.
 
+    Several connections to one peer share a ``throttle``: a broker means the client and not the connection.
+
     Safe to share between threads.
     """
 
-    def __init__(self, name: str, connect: Callable[[], BrokerConnection], clock: Clock) -> None:
+    def __init__(
+        self, name: str, connect: Callable[[], BrokerConnection], clock: Clock, throttle: Throttle | None = None
+    ) -> None:
         self._name = name
         self._connect = connect
         self._lock = threading.Lock()
         self._guard = threading.Lock()
         self._reconnect = Backoff(clock, *_RECONNECT_SECONDS)
         self._reprobe = Backoff(clock, *_REPROBE_SECONDS)
-        self._throttle = Throttle(name, clock)
+        self._throttle = throttle or Throttle(name, clock)
         self._connection: BrokerConnection | None = None
         self._session: PeerSession | None = None
         self._closed = False

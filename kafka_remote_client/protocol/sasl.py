@@ -71,9 +71,9 @@ class SaslAuthenticator:
         answer = sasl_handshake.decode_response(data, _HANDSHAKE_VERSION)
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = _printable(", ".join(answer.mechanisms)) or "none"
-            raise SaslAuthenticationError(f"the broker has no {self._mechanism}; it has: {offered}")
+            raise SaslAuthenticationError(f"the broker does not support {self._mechanism}; it supports: {offered}")
         if answer.error_code != ErrorCode.NONE:
-            raise SaslAuthenticationError(f"the broker refuses to begin {self._mechanism}: error {answer.error_code}")
+            raise SaslAuthenticationError(f"the broker refused to start {self._mechanism}: error {answer.error_code}")
 
     def _say(
         self, connection: BrokerConnection, message: bytes, deadline: Deadline
@@ -83,14 +83,14 @@ class SaslAuthenticator:
         answer = sasl_authenticate.decode_response(data, _AUTHENTICATE_VERSION)
         if answer.error_code != ErrorCode.NONE:
             said = _printable(answer.error_message or f"error {answer.error_code}")
-            raise SaslAuthenticationError(f"the broker refuses {self._mechanism}: {said}")
+            raise SaslAuthenticationError(f"the broker rejected {self._mechanism}: {said}")
         return answer
 
 
 def plain(username: str, password: str) -> Conversation:
     """One message with both in it. Raises ConfigurationError for a zero byte in either."""
     if "\0" in username + password:
-        raise ConfigurationError("sasl.username and sasl.password cannot hold a zero byte")
+        raise ConfigurationError("sasl.username and sasl.password must not contain a zero byte")
     return _plain(username, password)
 
 
@@ -114,10 +114,12 @@ def _scram(mechanism: str, client: ScramClient, first: str) -> Conversation:
         client.set_server_first(answer.decode())
         rounds = int(client.iterations)
         if rounds not in SCRAM_ITERATIONS:
-            raise SaslAuthenticationError(f"the broker asks for {rounds} rounds of {mechanism}: a sensible number is wanted")
+            raise SaslAuthenticationError(
+                f"{mechanism} iterations {rounds} not in {SCRAM_ITERATIONS.start}-{SCRAM_ITERATIONS[-1]}"
+            )
         final = client.get_client_final()
     except (ScramException, UnicodeDecodeError):
-        raise SaslAuthenticationError(f"the broker's first message of {mechanism} cannot be believed") from None
+        raise SaslAuthenticationError(f"the broker's first message of {mechanism} is malformed") from None
     answer = yield final.encode()
     try:
         client.set_server_final(answer.decode())
@@ -131,7 +133,7 @@ def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
     fields = "".join(f"{name}={value}{_SEPARATOR}" for name, value in pairs.items())
     proper = all(name.isascii() and name.isalpha() for name in extensions) and "auth" not in extensions
     if not proper or not token or not all(value.isascii() and value.isprintable() for value in pairs.values()):
-        raise SaslAuthenticationError("the token, or its extensions, cannot be shown by OAUTHBEARER")
+        raise SaslAuthenticationError("the OAUTHBEARER token or an extension contains invalid characters")
     return _oauthbearer(f"n,,{_SEPARATOR}{fields}{_SEPARATOR}".encode())
 
 
@@ -139,7 +141,7 @@ def _oauthbearer(message: bytes) -> Conversation:
     if (yield message):
         # The broker says why not, and ends the exchange with an error once that was heard.
         yield _SEPARATOR.encode()
-        raise SaslAuthenticationError("the broker refuses the token")
+        raise SaslAuthenticationError("the broker rejected the token")
 
 
 def _printable(text: str) -> str:

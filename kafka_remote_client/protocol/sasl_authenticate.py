@@ -17,7 +17,7 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import SASL_AUTHENTICATE
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.protocol.primitives import Buffer, TaggedFields, tag_numbers
+from kafka_remote_client.wire import Buffer, TaggedFields, tag_numbers
 
 __all__ = [
     "SaslAuthenticateRequest",

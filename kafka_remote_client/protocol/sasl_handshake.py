@@ -16,7 +16,7 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import SASL_HANDSHAKE
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.protocol.primitives import Buffer
+from kafka_remote_client.wire import Buffer
 
 __all__ = [
     "SaslHandshakeRequest",

@@ -20,7 +20,7 @@ import threading
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import LocationThrottledError
 from kafka_remote_client.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
-from kafka_remote_client.protocol.primitives import Buffer
+from kafka_remote_client.wire import Buffer
 
 __all__ = ["Throttle", "throttle_seconds"]
 
@@ -54,7 +54,7 @@ class Throttle:
         """Raises LocationThrottledError while the wait lasts."""
         left = self._until - self._clock.monotonic()
         if left > 0:
-            raise LocationThrottledError(f"{self._name} asks to be left alone for {left:.3f} s", left)
+            raise LocationThrottledError(f"{self._name} throttles this client for {left:.3f} s", left)
 
     def sit_out(self, deadline: Deadline) -> None:
         """Waits until the wait is over. Raises LocationThrottledError at once when it is longer than the deadline."""

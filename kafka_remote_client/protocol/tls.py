@@ -30,6 +30,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 
 __all__ = ["client_context", "security_protocol", "server_context"]
@@ -37,8 +38,6 @@ __all__ = ["client_context", "security_protocol", "server_context"]
 _log = logging.getLogger(__name__)
 
 _VERIFY = "enable.ssl.certificate.verification"
-_TRUE = frozenset({"true", "t", "1"})
-_FALSE = frozenset({"false", "f", "0"})
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 
 _FOLLOWED = frozenset(
@@ -73,7 +72,7 @@ def client_context(settings: Mapping[str, object]) -> ssl.SSLContext:
     """
     for name in settings:
         if name.startswith(("ssl.", "ssl_")) and name not in _FOLLOWED and _text(settings, name):
-            raise ConfigurationError(f"{name} cannot be followed")
+            raise ConfigurationError(f"{name} is not supported by direct fetch")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _set_checks(context, settings)
@@ -115,17 +114,17 @@ def _set_checks(context: ssl.SSLContext, settings: Mapping[str, object]) -> None
     verifies = _verifies(settings)
     if not verifies:
         _log.warning(
-            "%s=false: the certificates of brokers and of the shim are not verified; anybody may answer for them", _VERIFY
+            "%s=false: the certificates of brokers and of the shim are not verified; any host can impersonate them", _VERIFY
         )
     context.check_hostname = verifies and algorithm == "https"
     context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
 
 
 def _verifies(settings: Mapping[str, object]) -> bool:
-    value = (_text(settings, _VERIFY) or "true").lower()
-    if value not in _TRUE | _FALSE:
+    value = arguments.boolean(_text(settings, _VERIFY) or "true")
+    if value is None:
         raise ConfigurationError(f"{_VERIFY} must be true or false")
-    return value in _TRUE
+    return value
 
 
 def _trust(context: ssl.SSLContext, settings: Mapping[str, object]) -> None:
@@ -182,7 +181,7 @@ def _unpacked(keystore: Path, password: str | None) -> bytes:
     with _said(f"ssl.keystore.location {keystore}"):
         data = keystore.read_bytes()
     if data.startswith(_JKS_MAGIC):
-        raise ConfigurationError(f"ssl.keystore.location {keystore} is a JKS keystore, and only PKCS#12 can be read")
+        raise ConfigurationError(f"ssl.keystore.location {keystore} is a JKS keystore; convert it to PKCS#12")
     try:
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - an extra that most do without
             Encoding,
@@ -195,9 +194,9 @@ def _unpacked(keystore: Path, password: str | None) -> bytes:
     try:
         stored = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except Exception:  # noqa: BLE001 - cryptography names no set of errors, and their texts may repeat the content
-        raise ConfigurationError(f"ssl.keystore.location {keystore} is damaged, or the password is another one") from None
+        raise ConfigurationError(f"ssl.keystore.location {keystore} is damaged or the password is wrong") from None
     if stored.key is None or stored.cert is None:
-        raise ConfigurationError(f"ssl.keystore.location {keystore} holds no key with its certificate")
+        raise ConfigurationError(f"ssl.keystore.location {keystore} contains no private key with a certificate")
     key = stored.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     chain = (stored.cert, *stored.additional_certs)
     return key + b"".join(entry.certificate.public_bytes(Encoding.PEM) for entry in chain)

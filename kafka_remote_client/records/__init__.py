@@ -1,6 +1,6 @@
 """Bytes to records. Pure: no I/O, no clock, no threads."""
 
-from kafka_remote_client.records._select import MessageSlice, poll
+from kafka_remote_client.records._select import MessageSlice, slice_poll
 from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.completed_fetch import CompletedFetch
@@ -15,6 +15,6 @@ __all__ = [
     "MessageSlice",
     "RecordBlock",
     "RemoteLogInputStream",
-    "poll",
     "read_batches",
+    "slice_poll",
 ]

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from confluent_kafka import Message
 
@@ -7,7 +7,6 @@ from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.records.batch import BatchHeader, BatchRules
 from kafka_remote_client.records.columns import BinaryColumn, Buffer, HeaderColumns, Row
 from kafka_remote_client.records.message_layout import MessageLayout
-from kafka_remote_client.records.message_slice import SlicePoller
 
 FAULTS: dict[str, int]
 
@@ -72,4 +71,4 @@ class MessageSlice:
     def take(self) -> Message | None: ...
     def stop(self) -> list[Message]: ...
 
-def poll(self: SlicePoller, timeout: float = -1) -> Message | None: ...
+def slice_poll(queue: str, slowly: str) -> Callable[..., Message | None]: ...

@@ -25,7 +25,7 @@ from confluent_kafka import Message
 from kafka_remote_client.records.batch import BatchHeader, read_legacy_header
 from kafka_remote_client.records.control import is_abort_marker
 from kafka_remote_client.records.faults import BatchFault, fault_error
-from kafka_remote_client.records.message_layout import message_layout
+from kafka_remote_client.records.message_layout import layout_in_use
 from kafka_remote_client.records.payload import copy_records
 
 cdef extern from "_crc32c.h" nogil:
@@ -35,6 +35,7 @@ cdef extern from "_crc32c.h" nogil:
 
 cdef extern from "_memory.h" nogil:
     void *krm_allocate(size_t size)
+    void krm_expect(const void *address)
     void krm_copy(uint8_t *to, const uint8_t *source, size_t size)
 
 cdef extern from "Python.h":

@@ -1,6 +1,13 @@
 # Part of _kernel.pyx: the read_committed filter, the twin of aborted.py.
 
 
+cdef int64_t MIN_OFFSET = -9223372036854775807 - 1
+
+
+def order_of(entry):
+    return entry.first_offset, entry.producer_id
+
+
 cdef class AbortedTransactionFilter:
     """``aborted.AbortedTransactionFilter`` over arrays: the list sorted by first offset, and a flag for each producer in it."""
 
@@ -10,28 +17,46 @@ cdef class AbortedTransactionFilter:
     cdef int64_t *owners  # of each transaction its producer's place in ``producers``
     cdef int64_t *producers  # rising
     cdef int64_t *active  # 1 = an aborted transaction of the producer is going on
+    cdef int64_t *saved  # ``active`` as it was, and behind it ``begun`` and ``active_count``
     cdef int64_t count
     cdef int64_t begun
     cdef int64_t producer_count
     cdef int64_t active_count
+    cdef int64_t near  # the place that was found last: a batch's marker follows it
 
     def __cinit__(self, aborted_transactions):
         cdef int64_t i
+        cdef dict places = {}
         self.entries = tuple(aborted_transactions)
-        pending = sorted([(entry.first_offset, entry.producer_id) for entry in self.entries])
-        producers = sorted({producer for _, producer in pending})
-        places = {producer: place for place, producer in enumerate(producers)}
-        self.count, self.producer_count = len(pending), len(producers)
-        self.begun = self.active_count = 0
-        self.memory = memory_of(2 * (self.count + self.producer_count) * sizeof(int64_t))
+        self.count = len(self.entries)
+        self.begun = self.active_count = self.near = 0
+        self.memory = memory_of((5 * self.count + 2) * sizeof(int64_t))
         self.first_offsets = <int64_t *>self.memory.data
         self.owners = self.first_offsets + self.count
         self.producers = self.owners + self.count
-        self.active = self.producers + self.producer_count
+        self.active = self.producers + self.count
+        self.saved = self.active + self.count
+        if not self.fill(self.entries, places):
+            self.fill(tuple(sorted(self.entries, key=order_of)), places)
+        self.producer_count = len(places)
+        # ``active`` says meanwhile which producer came how late, until all of them are in order.
+        for i, producer in enumerate(sorted(places)):
+            self.producers[i], self.active[<int64_t>places[producer]] = producer, i
         for i in range(self.count):
-            self.first_offsets[i], self.owners[i] = pending[i][0], places[pending[i][1]]
-        for i in range(self.producer_count):
-            self.producers[i], self.active[i] = producers[i], 0
+            self.owners[i] = self.active[self.owners[i]]
+        memset(self.active, 0, self.count * sizeof(int64_t))
+
+    cdef bint fill(self, tuple entries, dict places) except -1:
+        """Takes first offsets, and for each the number of its producer by the order in which they come. Whether offsets rise."""
+        cdef int64_t i = 0, last = MIN_OFFSET, first_offset
+        cdef bint rise = True
+        for entry in entries:
+            first_offset = entry.first_offset
+            rise = rise and last <= first_offset
+            self.first_offsets[i] = last = first_offset
+            self.owners[i] = places.setdefault(entry.producer_id, len(places))
+            i += 1
+        return rise
 
     def drops(self, header, *, bint is_abort_marker):
         """Advances the state by one batch of a producer; True = it belongs to an aborted transaction."""
@@ -45,10 +70,20 @@ cdef class AbortedTransactionFilter:
             return True
         return is_abort_marker and self.is_active(batch.producer_id)
 
+    cdef void save(self) noexcept nogil:
+        memcpy(self.saved, self.active, self.producer_count * sizeof(int64_t))
+        self.saved[self.producer_count] = self.begun
+        self.saved[self.producer_count + 1] = self.active_count
+
+    cdef void restore(self) noexcept nogil:
+        memcpy(self.active, self.saved, self.producer_count * sizeof(int64_t))
+        self.begun = self.saved[self.producer_count]
+        self.active_count = self.saved[self.producer_count + 1]
+
     cdef bint dropped(self, Batch *batch, bint is_abort_marker) noexcept nogil:
         cdef int64_t place
         while self.begun < self.count and self.first_offsets[self.begun] <= batch.last_offset:
-            place = self.owners[self.begun]
+            place = self.near = self.owners[self.begun]
             self.active_count += 1 - self.active[place]
             self.active[place] = 1
             self.begun += 1
@@ -69,10 +104,13 @@ cdef class AbortedTransactionFilter:
     cdef int64_t place_of(self, int64_t producer_id) noexcept nogil:
         """The place of the first producer that is not below ``producer_id``."""
         cdef int64_t low = 0, high = self.producer_count, middle
+        if self.near < high and self.producers[self.near] == producer_id:
+            return self.near
         while low < high:
             middle = (low + high) // 2
             if self.producers[middle] < producer_id:
                 low = middle + 1
             else:
                 high = middle
+        self.near = low
         return low

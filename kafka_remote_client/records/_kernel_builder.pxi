@@ -90,6 +90,7 @@ cdef double usual_ratio = 4.0  # of decompressed to compressed bytes
 cdef enum:
     CACHED = 1 << 18  # bytes that are decompressed before they are read
     RUN = 1024  # batches that are looked at together, while their headers lie in the processor's cache
+    AHEAD = 8  # batches: the processor loads by itself what lies in a row, and not what lies behind a batch that is passed over
 
 
 cdef class ColumnBuilder:
@@ -108,6 +109,8 @@ cdef class ColumnBuilder:
     cdef int64_t records
     cdef int64_t compressed
     cdef AbortedTransactionFilter aborted
+    cdef bint advanced  # whether the batches that were looked at last have changed the filter's state
+    cdef bint mixed  # whether there are control batches among them
     cdef Columns columns
 
     def __cinit__(self, data, BatchList batches, *, bint arena, int64_t fetch_offset, int64_t end_offset,
@@ -122,17 +125,19 @@ cdef class ColumnBuilder:
         self.limit = max_decompressed_bytes
         self.block_bytes = block_bytes
         self.aborted = aborted
+        self.advanced = self.mixed = False
         self.records = self.compressed = 0
         self.columns = Columns()
 
     def append(self, int64_t start, int64_t stop):
         """Adds the records of the batches ``[start, stop)``; the first batch not done and its fault."""
-        cdef int64_t selected, reached
+        cdef int64_t first, selected, reached
         cdef int fault = NONE, damage = NONE, unread = NONE
         if self.arena is not None:
             self.expect(start, stop)
         while start < stop and not unread:
             self.columns.reserve(1)  # for a marker, which is forgotten again
+            first = start
             with nogil:
                 selected = self.select(start, min(stop, start + RUN), &unread)
             if unread == NEEDS_PYTHON:
@@ -142,42 +147,59 @@ cdef class ColumnBuilder:
                 self.columns.reserve(self.count(start, reached))
                 with nogil:
                     while start < reached and not damage:
+                        if self.mixed and start + AHEAD < reached and self.batches.batches[start + AHEAD].taken:
+                            krm_expect(self.origin() + self.batches.batches[start + AHEAD].records_start)
                         if self.batches.batches[start].taken:
                             damage = read_records(self.origin(), &self.batches.batches[start], self.fetch_offset,
                                                   self.end_offset, &self.columns.cells, &self.columns.length)
                         start += damage == NONE
                 fault = damage or fault
                 if fault or (start < selected and self.full()):
+                    self.undo(first, start)
                     return start, fault
         return start, unread
 
     cdef int64_t select(self, int64_t start, int64_t stop, int *fault) noexcept nogil:
         """Decides for batches from ``start`` on whether the application gets them; the first one that is not decided.
 
-        That is a control batch that does not parse, or has to be read by Python, or a batch that changes the filter's state,
-        unless it is the first. So all that is decided can be decided again, where the block is full or a batch is damaged
-        before its end.
+        That is a control batch that does not parse, or has to be read by Python.
         """
         cdef Batch *batch
         cdef bint is_control, aborts
-        cdef int64_t first = start
+        self.advanced = self.mixed = False
         while start < stop:
             batch = &self.batches.batches[start]
+            if self.mixed and start + AHEAD < stop:
+                krm_expect(self.start + self.batches.batches[start + AHEAD].position + BATCH_OVERHEAD)
             is_control = (batch.attributes & CONTROL) != 0
             batch.taken = False
             if batch.last_offset >= self.fetch_offset:
                 if is_control:
+                    self.mixed = True
                     fault[0] = self.read_marker(batch)
                     if fault[0]:
                         return start
                 batch.taken = not is_control
                 if self.aborted is not None and batch.producer_id >= 0:
                     aborts = is_control and batch.marker == ABORTS
-                    if start > first and self.aborted.changes(batch, aborts):
-                        return start
+                    if not self.advanced and self.aborted.changes(batch, aborts):
+                        self.aborted.save()
+                        self.advanced = True
                     batch.taken = not self.aborted.dropped(batch, aborts) and not is_control
             start += 1
         return start
+
+    cdef void undo(self, int64_t first, int64_t stop) noexcept nogil:
+        """Batches from ``first`` on were decided and the block ends before ``stop``: the filter has seen none behind that."""
+        cdef Batch *batch
+        if not self.advanced:
+            return
+        self.aborted.restore()
+        while first < stop:
+            batch = &self.batches.batches[first]
+            if batch.last_offset >= self.fetch_offset and batch.producer_id >= 0:
+                self.aborted.dropped(batch, (batch.attributes & CONTROL) != 0 and batch.marker == ABORTS)
+            first += 1
 
     cdef int read_marker(self, Batch *batch) noexcept nogil:
         """Parses a control batch, and notes what its first record marks where the filter wants to know."""

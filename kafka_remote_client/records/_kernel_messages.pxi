@@ -56,4 +56,4 @@ cdef object copied(object pattern, int64_t offset, object key, object value, obj
     return made
 
 
-use_message_layout(message_layout(Message, message_image))
+use_message_layout(layout_in_use(Message, message_image))

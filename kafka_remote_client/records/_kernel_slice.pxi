@@ -33,12 +33,17 @@ cdef class MessageSlice:
         return message
 
 
-def poll(self, timeout=-1):
-    """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
-    cdef double seconds = timeout
-    cdef MessageSlice handed_out = self._handed_out
-    if not handed_out.due and handed_out.taken < handed_out.end:
-        message = handed_out.messages[handed_out.taken]
-        handed_out.taken += 1
-        return message
-    return self._poll_slowly(seconds)
+def slice_poll(str queue, str slowly):
+    """``message_slice.slice_poll``."""
+
+    def poll(self, timeout=-1):
+        """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
+        cdef double seconds = timeout
+        cdef MessageSlice handed_out = getattr(self, queue)
+        if not handed_out.due and handed_out.taken < handed_out.end:
+            message = handed_out.messages[handed_out.taken]
+            handed_out.taken += 1
+            return message
+        return getattr(self, slowly)(seconds)
+
+    return poll

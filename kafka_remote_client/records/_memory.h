@@ -19,6 +19,15 @@
 #define KRM_AHEAD 4096
 #define KRM_LINE 64
 
+/* Has the processor begin to load memory that is read soon; no address is an error. */
+static inline void krm_expect(const void *address) {
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(address);
+#else
+    (void)address;
+#endif
+}
+
 /* As malloc; free() lets go of it, realloc() may move it. */
 static void *krm_allocate(size_t size) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

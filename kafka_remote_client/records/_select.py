@@ -11,7 +11,7 @@ import os
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BatchList, scan_batches
 from kafka_remote_client.records.columns import ColumnBuilder, Columns, Row
-from kafka_remote_client.records.message_slice import MessageSlice, poll
+from kafka_remote_client.records.message_slice import MessageSlice, slice_poll
 
 __all__ = [
     "KERNEL",
@@ -21,8 +21,8 @@ __all__ = [
     "Columns",
     "MessageSlice",
     "Row",
-    "poll",
     "scan_batches",
+    "slice_poll",
 ]
 
 KERNEL = "pure"
@@ -41,6 +41,6 @@ if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
         ColumnBuilder = _kernel.ColumnBuilder  # type: ignore[misc,assignment] # as above
         Columns = _kernel.Columns  # type: ignore[misc,assignment] # as above
         MessageSlice = _kernel.MessageSlice  # type: ignore[misc,assignment] # as above
-        poll = _kernel.poll
         scan_batches = _kernel.scan_batches  # type: ignore[assignment] # as above
+        slice_poll = _kernel.slice_poll
         KERNEL = "compiled"

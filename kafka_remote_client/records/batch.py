@@ -39,6 +39,7 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata
 from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
 from kafka_remote_client.records.legacy import read_entry
+from kafka_remote_client.settings import default_of
 
 __all__ = [
     "ANY_OFFSET",
@@ -46,10 +47,14 @@ __all__ = [
     "DEFAULT_MAX_DECOMPRESSED_BYTES",
     "LOG_OVERHEAD",
     "MAX_OFFSET",
+    "PREFIX_SIZE",
     "BatchHeader",
     "BatchList",
+    "BatchPrefix",
     "BatchRules",
+    "checksum_matches",
     "read_legacy_header",
+    "read_unverified_header",
     "scan_batches",
 ]
 
@@ -57,22 +62,62 @@ LOG_OVERHEAD = 12
 """Bytes of baseOffset and batchLength, which batchLength does not count."""
 BATCH_OVERHEAD = 61
 """Bytes of a magic 2 header."""
-HEADER_SIZE_UP_TO_MAGIC = 17
 MAX_OFFSET = 2**63 - 1
-DEFAULT_MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+DEFAULT_MAX_DECOMPRESSED_BYTES: int = default_of("fetch.remote.max.decompressed.bytes")
 """What a batch may decompress to where nothing else is said."""
 ANY_OFFSET = -1
 """Nothing is known yet about where the next batch has to begin."""
 
 _PREFIX = struct.Struct(">qiib")
+PREFIX_SIZE = _PREFIX.size
+"""Bytes that begin a batch of every format, up to and with the magic."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_MINIMAL_SIZE = (14, 22, BATCH_OVERHEAD - LOG_OVERHEAD)
-_CRC_START = 21
+_LEGACY_TIMESTAMP = struct.Struct(">q")
+_LEGACY_TIMESTAMP_AT = 18
+_MIN_SIZES = (LOG_OVERHEAD + 14, LOG_OVERHEAD + 22, BATCH_OVERHEAD)
+_CRC_AT, _CRC_START = 17, 21
+_NO_TIMESTAMP = -1
 _CODEC_MASK, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
+class BatchPrefix(NamedTuple):
+    """What begins a batch of every format. ``size`` is that of the whole batch, whatever it says.
+
+    ``base_offset`` of magic 0 and 1 is the last offset of the entry, and ``leader_epoch`` is part of its checksum.
+    """
+
+    base_offset: int
+    size: int
+    leader_epoch: int
+    magic: int
+
+    @classmethod
+    def read(cls, data: bytes | memoryview, position: int = 0) -> BatchPrefix:
+        """The prefix at ``position`` of ``data``, which has PREFIX_SIZE bytes from there on."""
+        base_offset, length, leader_epoch, magic = _PREFIX.unpack_from(data, position)
+        return cls(base_offset, LOG_OVERHEAD + length, leader_epoch, magic)
+
+    @property
+    def header_size(self) -> int:
+        """Bytes of the header, which is also the smallest batch of this magic. Raises IndexError for an unknown magic."""
+        return _MIN_SIZES[self.magic]
+
+    @property
+    def has_room_for_a_header(self) -> bool:
+        """Whether the size is at least that of the smallest batch of any magic."""
+        return self.size >= _MIN_SIZES[0]
+
+    def fault(self, max_batch_bytes: int) -> Fault:
+        """Why no batch of at most ``max_batch_bytes`` begins like this; NONE when one may."""
+        if not 0 <= self.magic < len(_MIN_SIZES):
+            return Fault.MAGIC if self.has_room_for_a_header else Fault.BATCH_SIZE
+        if self.size < self.header_size:
+            return Fault.BATCH_SIZE
+        return Fault.BEYOND_SEGMENT if self.size > max_batch_bytes else Fault.NONE
+
+
 class BatchHeader(NamedTuple):
-    """One verified batch: where it lies in the buffer, and what its header says. Magic 0 and 1 fill in what v2 would say."""
+    """One batch: where it lies in the buffer, and what its header says. Magic 0 and 1 fill in what v2 would say."""
 
     position: int
     size: int
@@ -191,34 +236,46 @@ def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> B
     needed = 0
     position, end = 0, len(data)
     offset = -1
-    while end - position >= HEADER_SIZE_UP_TO_MAGIC:
-        offset, size, _, magic = _PREFIX.unpack_from(data, position)
-        size += LOG_OVERHEAD
-        fault = _check_prefix(size, magic, rules)
+    while end - position >= PREFIX_SIZE:
+        prefix = BatchPrefix.read(data, position)
+        offset = prefix.base_offset
+        fault = prefix.fault(rules.max_batch_bytes)
         if fault:
             break
-        if end - position < size:
-            needed = size
+        if end - position < prefix.size:
+            needed = prefix.size
             break
-        header, fault = _read_header(data, position, size, magic, rules.max_decompressed_bytes)
+        header, fault = _read_header(data, position, prefix, rules.max_decompressed_bytes)
         fault = fault or _check_place(header, expected_offset, rules)
         if fault:
             break
         headers.append(header)
         expected_offset = header.last_offset + 1
-        position += size
+        position += prefix.size
     if fault == Fault.CHAIN and len(headers) == 1 and not anchored:
         position, offset = headers[0].position, headers[0].base_offset
         headers.clear()
     return BatchList(headers, fault_error(fault, position, offset) if fault else None, needed)
 
 
-def _check_prefix(size: int, magic: int, rules: BatchRules) -> Fault:
-    if not 0 <= magic <= 2:
-        return Fault.BATCH_SIZE if size < LOG_OVERHEAD + _MINIMAL_SIZE[0] else Fault.MAGIC
-    if size < LOG_OVERHEAD + _MINIMAL_SIZE[magic]:
-        return Fault.BATCH_SIZE
-    return Fault.BEYOND_SEGMENT if size > rules.max_batch_bytes else Fault.NONE
+def read_unverified_header(data: bytes | memoryview, position: int, prefix: BatchPrefix) -> BatchHeader:
+    """The header at the front of ``data``, which need not hold the records. ``position`` is where the batch begins in its log.
+
+    ``prefix`` is that of ``data`` and without fault; ``data`` has at least its ``header_size``. Of magic 0 and 1 only the last
+    offset is known: it is the base offset, too, and the record count is -1.
+    """
+    base, size, _, magic = prefix
+    if magic == 2:
+        return _unpack_header(data, 0, position, size)[0]
+    timestamp = _LEGACY_TIMESTAMP.unpack_from(data, _LEGACY_TIMESTAMP_AT)[0] if magic else _NO_TIMESTAMP
+    return BatchHeader(position, size, base, base, magic, UNKNOWN_EPOCH, 0, timestamp, timestamp, -1, -1)
+
+
+def checksum_matches(batch: bytes | memoryview) -> bool:
+    """Whether ``batch``, taken for a whole batch of magic 2 whatever its size field says, matches its checksum."""
+    if len(batch) < BATCH_OVERHEAD:
+        return False
+    return crc32c.crc32c(batch[_CRC_START:]) == int.from_bytes(batch[_CRC_AT:_CRC_START], "big")
 
 
 def read_legacy_header(
@@ -246,17 +303,23 @@ def read_legacy_header(
 
 
 def _read_header(
-    data: memoryview, position: int, size: int, magic: int, max_decompressed_bytes: int
+    data: memoryview, position: int, prefix: BatchPrefix, max_decompressed_bytes: int
 ) -> tuple[BatchHeader, Fault]:
-    if magic < 2:
-        return read_legacy_header(data, position, size, magic, max_decompressed_bytes)
-    base, _, epoch, _, crc, attributes, delta, base_time, max_time, producer, _, _, count = _HEADER.unpack_from(data, position)
-    header = BatchHeader(position, size, base, base + delta, magic, epoch, attributes, base_time, max_time, producer, count)
+    size = prefix.size
+    if prefix.magic < 2:
+        return read_legacy_header(data, position, size, prefix.magic, max_decompressed_bytes)
+    header, crc = _unpack_header(data, position, position, size)
     if crc32c.crc32c(data[position + _CRC_START : position + size]) != crc:
         return header, Fault.CRC
-    if delta < 0:
+    if header.last_offset < header.base_offset:
         return header, Fault.LAST_OFFSET
-    return header, Fault.RECORD_COUNT if count < 0 else Fault.NONE
+    return header, Fault.RECORD_COUNT if header.record_count < 0 else Fault.NONE
+
+
+def _unpack_header(data: bytes | memoryview, at: int, position: int, size: int) -> tuple[BatchHeader, int]:
+    """The header of magic 2 at ``at`` of ``data``, and its checksum."""
+    base, _, epoch, magic, crc, attributes, delta, base_time, max_time, producer, _, _, count = _HEADER.unpack_from(data, at)
+    return BatchHeader(position, size, base, base + delta, magic, epoch, attributes, base_time, max_time, producer, count), crc
 
 
 def _check_place(header: BatchHeader, expected_offset: int, rules: BatchRules) -> Fault:

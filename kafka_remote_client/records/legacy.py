@@ -31,6 +31,7 @@ from typing import NamedTuple
 from kafka_remote_client.records.compression import LZ4, ZSTD, ByteArena, decompress_into
 from kafka_remote_client.records.faults import BatchFault, Fault
 from kafka_remote_client.records.record import wrap_int64
+from kafka_remote_client.wire import Writer
 
 __all__ = ["LegacyEntry", "as_v2_records", "read_entry"]
 
@@ -142,26 +143,20 @@ def _absolute(outer: _Message, inner: list[_Message]) -> Iterator[_Message]:
 
 def as_v2_records(entry: LegacyEntry) -> bytes:
     """The entry's messages in the record format of magic 2, for a batch with its base offset and its outer timestamp."""
-    out = bytearray()
+    out = Writer()
     for message in entry.messages:
-        body = bytearray(1)
-        _write_varint(body, wrap_int64(message.timestamp - entry.timestamp))
-        _write_varint(body, message.offset - entry.base_offset)
+        body = Writer()
+        body.int8(0)  # attributes
+        body.varlong(wrap_int64(message.timestamp - entry.timestamp))
+        body.varlong(message.offset - entry.base_offset)  # too large for a varint, it is a fault of the record that is read
         for field in (message.key, message.value):
-            _write_varint(body, -1 if field is None else len(field))
-            body += field or b""
-        body.append(0)
-        _write_varint(out, len(body))
-        out += body
-    return bytes(out)
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    raw = (value << 1 ^ value >> 127) & 0xFFFFFFFFFFFFFFFF
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
+            body.varint(-1 if field is None else len(field))
+            body.raw(field or b"")
+        body.varint(0)  # headers
+        record = body.getvalue()
+        out.varint(len(record))
+        out.raw(record)
+    return out.getvalue()
 
 
 def _with_lz4_checksum(source: memoryview) -> memoryview:

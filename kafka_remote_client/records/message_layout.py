@@ -5,7 +5,7 @@ have most of them in common, so the kernel has one made by the constructor and m
 five words replaced. Nobody promises where these words are. So messages are made here whose arguments differ in one place, and
 their memory is compared: each argument must change one word and no other, words that refer to objects must hold their
 addresses, and there must be no reference but those. Where anything is not as plain as that, nothing is known, and the
-constructor makes all messages.
+constructor makes all messages. So it does where the environment has ``KAFKA_REMOTE_CLIENT_MESSAGE_LAYOUT=0``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 import attrs
 from confluent_kafka import KafkaError
 
-__all__ = ["MessageLayout", "message_layout"]
+from kafka_remote_client.arguments import switched_on
+
+__all__ = ["MessageLayout", "layout_in_use", "message_layout"]
 
 _NO_ADDRESS = 1 << 16
 """Nothing is mapped below: a word that holds less refers to nothing."""
@@ -92,3 +94,8 @@ def message_layout(make: Callable[..., Any], image: Callable[[Any], Sequence[int
         no_value=places[_VALUE][1],
         no_headers=places[_HEADERS][1],
     )
+
+
+def layout_in_use(make: Callable[..., Any], image: Callable[[Any], Sequence[int]]) -> MessageLayout | None:
+    """What the kernel goes by, found out at its import; ``None`` where the constructor is to make all messages."""
+    return message_layout(make, image) if switched_on("KAFKA_REMOTE_CLIENT_MESSAGE_LAYOUT") else None

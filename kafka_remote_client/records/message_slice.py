@@ -7,12 +7,13 @@ so there is a compiled one, with nothing but this in it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from math import ldexp
-from typing import Protocol
+from typing import Any
 
 from confluent_kafka import Message
 
-__all__ = ["MessageSlice", "SlicePoller", "poll"]
+__all__ = ["MessageSlice", "slice_poll"]
 
 
 class MessageSlice:
@@ -50,20 +51,21 @@ class MessageSlice:
             return waiting
 
 
-class SlicePoller(Protocol):
-    """What has :func:`poll` as a method."""
+def slice_poll(queue: str, slowly: str) -> Callable[..., Message | None]:
+    """``poll`` for a class whose objects have a :class:`MessageSlice` as ``queue`` and a method ``slowly(timeout)``.
 
-    @property
-    def _handed_out(self) -> MessageSlice: ...
+    The class names both itself, so nothing here depends on what a consumer calls its parts.
+    """
 
-    def _poll_slowly(self, timeout: float) -> Message | None: ...
+    def poll(self: Any, timeout: float = -1) -> Message | None:
+        """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
+        seconds = ldexp(timeout, 0)
+        handed_out: MessageSlice = getattr(self, queue)
+        if not handed_out.due:
+            message = handed_out.take()
+            if message is not None:  # a message without a value is falsy
+                return message
+        found: Message | None = getattr(self, slowly)(seconds)
+        return found
 
-
-def poll(self: SlicePoller, timeout: float = -1) -> Message | None:
-    """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
-    seconds = ldexp(timeout, 0)
-    if not self._handed_out.due:
-        message = self._handed_out.take()
-        if message is not None:  # a message without a value is falsy
-            return message
-    return self._poll_slowly(seconds)
+    return poll

@@ -19,10 +19,11 @@ import attrs
 from kafka_remote_client.errors import RemoteLogError
 from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
+from kafka_remote_client.remote_log.prefetch import Prefetch
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
 from kafka_remote_client.remote_log.transaction_index import TransactionIndex
 
-__all__ = ["CollectedTransactions", "collect_aborted_transactions", "undecided_transactions"]
+__all__ = ["CollectedTransactions", "collect_aborted_transactions", "is_decided_within", "undecided_transactions"]
 
 
 @attrs.frozen
@@ -34,25 +35,37 @@ class CollectedTransactions:
     searched_end: int
 
 
+@attrs.frozen
+class _SegmentSearch:
+    """What one segment tells. ``is_complete``: no other has to be asked. ``undecided``: as undecided_transactions has it."""
+
+    aborted: frozenset[AbortedTransaction]
+    is_complete: bool
+    undecided: tuple[AbortedTransaction, ...] | None = None
+
+
 def collect_aborted_transactions(
-    indexes: RemoteIndexCache, log: TieredLog, fetch_offset: int, upper_bound: int, tail: TransactionIndex | None = None
+    indexes: RemoteIndexCache,
+    log: TieredLog,
+    fetch_offset: int,
+    upper_bound: int,
+    tail: TransactionIndex | None = None,
+    prefetch: Prefetch | None = None,
 ) -> CollectedTransactions:
     """What a reader of ``[fetch_offset, upper_bound)`` needs, in the order of first offsets.
 
-    ``tail`` is the transaction index of the segments after the tier's end, where somebody has it. Raises CorruptIndexError,
-    or what the store raises.
+    ``tail`` is the transaction index of the segments after the tier's end, where somebody has it. ``prefetch`` reads the files
+    of several segments at once. Raises CorruptIndexError, or what the store raises.
     """
     found: set[AbortedTransaction] = set()
     undecided: tuple[AbortedTransaction, ...] | None = None
     end = fetch_offset
-    for segment in log.segments_from(fetch_offset):
+    for segment in (prefetch or Prefetch(indexes)).of_transactions(log.segments_from(fetch_offset)):
         end = segment.end
-        result = _of_segment(indexes, segment).collect_aborted_txns(fetch_offset, upper_bound)
-        found.update(entry.transaction for entry in result.aborted_transactions)
-        if result.is_complete:
-            return CollectedTransactions(_ordered(found), is_complete=True, searched_end=end)
-        undecided = undecided_transactions(indexes, segment)
-        if undecided is not None and _none_below(undecided, upper_bound):
+        search = _search(indexes, segment, fetch_offset, upper_bound)
+        found |= search.aborted
+        undecided = search.undecided
+        if search.is_complete:
             return CollectedTransactions(_ordered(found), is_complete=True, searched_end=end)
     if tail is None:
         return CollectedTransactions(_ordered(found), is_complete=False, searched_end=end)
@@ -65,13 +78,21 @@ def collect_aborted_transactions(
     return CollectedTransactions(_ordered(found), is_complete=complete, searched_end=end)
 
 
+def is_decided_within(indexes: RemoteIndexCache, segment: TieredSegment, fetch_offset: int, upper_bound: int) -> bool:
+    """Whether the search for a reader of ``[fetch_offset, upper_bound)`` ends in ``segment``, which holds the first of them.
+
+    Raises as :func:`collect_aborted_transactions`.
+    """
+    return _search(indexes, segment, fetch_offset, upper_bound).is_complete
+
+
 def undecided_transactions(indexes: RemoteIndexCache, segment: TieredSegment) -> tuple[AbortedTransaction, ...] | None:
     """The transactions that are open where ``segment`` ends; None = not known.
 
     Not known where the lineage leaves the segment before its end, and where the snapshot is missing or damaged: then others
     have to be asked, nothing is wrong with the records.
     """
-    if segment.end != segment.metadata.end_offset + 1:
+    if not segment.is_whole:
         return None
     try:
         return indexes.open_transactions(segment.metadata)
@@ -79,9 +100,18 @@ def undecided_transactions(indexes: RemoteIndexCache, segment: TieredSegment) ->
         return None
 
 
+def _search(indexes: RemoteIndexCache, segment: TieredSegment, fetch_offset: int, upper_bound: int) -> _SegmentSearch:
+    result = _of_segment(indexes, segment).collect_aborted_txns(fetch_offset, upper_bound)
+    aborted = frozenset(entry.transaction for entry in result.aborted_transactions)
+    if result.is_complete:
+        return _SegmentSearch(aborted, is_complete=True)
+    undecided = undecided_transactions(indexes, segment)
+    return _SegmentSearch(aborted, undecided is not None and _none_below(undecided, upper_bound), undecided)
+
+
 def _of_segment(indexes: RemoteIndexCache, segment: TieredSegment) -> TransactionIndex:
     index = indexes.transaction_index(segment.metadata)
-    if segment.end == segment.metadata.end_offset + 1:
+    if segment.is_whole:
         return index
     return TransactionIndex([entry for entry in index if entry.last_offset < segment.end])
 

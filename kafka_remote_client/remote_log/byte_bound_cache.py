@@ -53,10 +53,7 @@ class ByteBoundCache(Generic[_V]):
     def get(self, key: object) -> _V | None:
         """The value, which counts as used now; None when it is not there, or was there too long."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None and entry.expires_at <= self._clock.monotonic():
-                self._remove(key)
-                entry = None
+            entry = self._fresh(key)
             if entry is None:
                 self._misses += 1
                 return None
@@ -65,10 +62,15 @@ class ByteBoundCache(Generic[_V]):
             return entry.value
 
     def peek(self, key: object) -> _V | None:
-        """The value if it is there, which counts as nothing at all."""
+        """What :meth:`get` would give, which counts as nothing at all."""
         with self._lock:
-            entry = self._entries.get(key)
+            entry = self._fresh(key)
             return None if entry is None else entry.value
+
+    def note_miss(self) -> None:
+        """Counts a value that has to be read before anybody asks for it."""
+        with self._lock:
+            self._misses += 1
 
     def put(self, key: object, value: _V, nbytes: int) -> None:
         """Keeps a value of about ``nbytes``. One that is there already stays."""
@@ -80,6 +82,13 @@ class ByteBoundCache(Generic[_V]):
             # The newest stays even when it alone is above the bound: it is being used.
             while self._nbytes > self._max_bytes and len(self._entries) > 1:
                 self._remove(next(iter(self._entries)))
+
+    def _fresh(self, key: object) -> _Entry[_V] | None:
+        entry = self._entries.get(key)
+        if entry is not None and entry.expires_at <= self._clock.monotonic():
+            self._remove(key)
+            return None
+        return entry
 
     def _remove(self, key: object) -> None:
         self._nbytes -= self._entries.pop(key).nbytes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import NotRemote, TopicIdPartition
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 
@@ -21,21 +22,12 @@ class FollowedTier:
         self._resolver = resolver
         self._ready = ready
 
-    def resolve(
-        self,
-        tip: TopicIdPartition,
-        offset: int,
-        isolation_level: IsolationLevel,
-        *,
-        log_start: int,
-        end: int,
-        max_bytes: int,
-        range_bytes: int,
-    ) -> ResolvedSegment | NotRemote:
-        """Where ``offset`` lies, as :meth:`RemoteSegmentResolver.resolve` has it, in the log ``[log_start, end)``.
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        """Where the offset lies in the log ``[log_start_offset, end_offset)``, as RemoteSegmentResolver has it.
 
         Further reasons: ``metadata-not-ready``. Raises RemoteLogError or RemoteStorageError.
         """
+        tip = question.topic_id_partition
         if not self._ready(tip):
             return NotRemote("metadata-not-ready")
         cache = self._store.cache(tip)
@@ -44,12 +36,4 @@ class FollowedTier:
             return NotRemote("metadata-not-ready")
         if cache is None:
             return NotRemote("nothing-tiered")
-        return self._resolver.resolve(
-            cache,
-            offset,
-            isolation_level=isolation_level,
-            max_bytes=max_bytes,
-            range_bytes=range_bytes,
-            log_start=log_start,
-            end_offset=end,
-        )
+        return self._resolver.resolve(cache, question)

@@ -31,10 +31,11 @@ from kafka_remote_client.remote_log.followed_partition import FollowedPartition,
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from kafka_remote_client.settings import default_of
 
 __all__ = ["METADATA_TOPIC", "RemoteLogMetadataFollower"]
 
-METADATA_TOPIC = "__remote_log_metadata"
+METADATA_TOPIC: str = default_of("fetch.remote.metadata.topic")
 
 ClientConfig: TypeAlias = Mapping[str, str | int | float | bool]
 
@@ -164,10 +165,10 @@ class RemoteLogMetadataFollower:
             self._changed.notify_all()
         self._store.clear()
         if not self._recovers:
-            _log.exception("following %s failed; no segment is located", self._topic)
+            _log.exception("following %s failed; no location is granted until it recovers", self._topic)
             return
         pause = self._restart.failed()
-        _log.exception("following %s failed; it is read anew in %.1f s", self._topic, pause)
+        _log.exception("following %s failed; reading it again from the start in %.1f s", self._topic, pause)
         self._clock.wait(self._stop, pause)
 
     def _read_anew(self, consumer: Consumer) -> None:
@@ -182,12 +183,12 @@ class RemoteLogMetadataFollower:
             place.offset, high = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
         except KafkaException as error:
             pause = self._pauses[number].failed()
-            _log.warning("%s-%d cannot be read anew, trying again in %.1f s: %s", self._topic, number, pause, error)
+            _log.warning("reading %s-%d from the start failed, retrying in %.1f s: %s", self._topic, number, pause, error)
             return
         # Not by a seek: librdkafka refuses it for a partition whose place it has lost.
         consumer.incremental_unassign([place])
         consumer.incremental_assign([place])
-        _log.warning("%s-%d is read anew from offset %d to %d", self._topic, number, place.offset, high)
+        _log.warning("reading %s-%d from offset %d to %d", self._topic, number, place.offset, high)
         count = len(self._partitions)
         self._store.forget(lambda tip: metadata_partition(tip, count) == number)
         with self._changed:
@@ -202,7 +203,7 @@ class RemoteLogMetadataFollower:
                 consumer.poll(0)  # serves callbacks, such as the one that fetches a token for the first connection
                 found = self._watermarks(consumer)
             except KafkaException as error:
-                _log.warning("%s cannot be read yet: %s", self._topic, error)
+                _log.warning("%s is not readable yet: %s", self._topic, error)
                 found = {}
             if found:
                 consumer.assign([TopicPartition(self._topic, number, low) for number, (low, _) in found.items()])
@@ -268,8 +269,8 @@ class RemoteLogMetadataFollower:
 
     def _doubt(self, number: int, partition: FollowedPartition, why: str) -> None:
         pause = self._pauses.setdefault(number, Backoff(self._clock, *_REREAD_SECONDS)).failed()
-        again = f"it is read anew in {pause:.1f} s" if self._recovers else "no segment of it is located"
-        _log.error("%s-%d is not trusted, %s: %s", self._topic, number, again, why)
+        again = f"reading it again in {pause:.1f} s" if self._recovers else "no location of it is granted"
+        _log.error("%s-%d is inconsistent, %s: %s", self._topic, number, again, why)
         with self._changed:
             self.bad_records += 1
             partition.doubt()

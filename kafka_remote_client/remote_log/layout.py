@@ -1,15 +1,21 @@
-"""Where the objects of a segment lie in a store, and which segments a store holds.
+"""Where the objects of a segment lie in a store, and which segments a store holds: all that the author of a layout must read.
 
 A layout stands between the metadata (which never names an object, except in custom metadata) and a
 :class:`~kafka_remote_client.plugin.RemoteObjectStore`. It knows names, which object holds what, and how a log that is not
 stored as Kafka wrote it becomes that again. Of the formats inside the indexes it knows nothing.
+
+A layout is found by its name in the entry-point group ``kafka_remote_client.layouts``. The entry is called with
+:class:`LayoutOptions` and returns an :class:`ObjectLayout`, which subclasses nothing. A layout whose segments are not stored as
+Kafka wrote them announces a storage format, which a plugin of the group ``kafka_remote_client.storage_formats`` restores
+(:class:`~kafka_remote_client.plugin.StorageFormat`). Prove a layout with ``kafka_remote_client.testing.ObjectLayoutTests``; a
+worked example is in docs/extending.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -21,6 +27,9 @@ from kafka_remote_client.plugin import RemoteObjectStore
 __all__ = [
     "ORIGINAL_FORMAT",
     "REQUIRED",
+    "UPLOAD_ORDER",
+    "IndexesInOneObject",
+    "LayoutOptions",
     "ListedSegment",
     "LocatedRange",
     "LocatedSegment",
@@ -49,6 +58,25 @@ REQUIRED = frozenset(ObjectKind) - {ObjectKind.TRANSACTION_INDEX}
 """Every segment has these; one that lacks any was not copied to its end, or is being deleted."""
 
 
+UPLOAD_ORDER = (
+    ObjectKind.LOG,
+    ObjectKind.OFFSET_INDEX,
+    ObjectKind.TIME_INDEX,
+    ObjectKind.TRANSACTION_INDEX,
+    ObjectKind.LEADER_EPOCH,
+    ObjectKind.PRODUCER_SNAPSHOT,
+)
+"""The order in which plugins upload the objects of a segment: a copy that stopped lacks the last ones."""
+
+
+@attrs.frozen
+class LayoutOptions:
+    """What a user may say about a tier besides its layout's name. ``encryption_keys``: files of private keys by key id."""
+
+    key_prefix: str = ""
+    encryption_keys: Mapping[str, str] = attrs.field(factory=dict)
+
+
 @attrs.frozen
 class ListedSegment:
     """What a listing alone tells of a segment: its identity, where it starts, and the size of each object in bytes.
@@ -75,11 +103,13 @@ class LocatedRange:
     """Bytes ``range`` of the segment lie in bytes ``object_range`` of the object that ``location`` names.
 
     The two are equal where the log is stored as Kafka wrote it. ``location`` says all that is needed to make one of the other.
+    ``first_offset``: no record of the range is below it; None = not known. A layout leaves it to the caller.
     """
 
     range: ByteRange
     object_range: ByteRange
     location: LocationMetadata
+    first_offset: int | None = None
 
 
 @attrs.frozen
@@ -107,6 +137,7 @@ def segment_order(segment_id: RemoteLogSegmentId, start_offset: int) -> tuple[ob
     return tip.topic, tip.topic_id, tip.partition, start_offset, segment_id.id
 
 
+@runtime_checkable
 class ObjectLayout(Protocol):
     """How a KIP-405 plugin lays segments out as objects. One instance may serve many threads.
 
@@ -122,8 +153,14 @@ class ObjectLayout(Protocol):
     def format_name(self) -> str:
         """The storage format that a reader of all its segments has to understand: ORIGINAL_FORMAT = as Kafka wrote them."""
 
+    def prefix_of(self, topic: str | None = None) -> str:
+        """What the keys of all objects begin with (those of a topic name, perhaps others, too); "" = anything."""
+
+    def topic_of(self, key: str) -> str | None:
+        """The topic whose objects lie where ``key`` does, segment or not; None for a key that belongs to no topic."""
+
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
-        """The key of one object of a segment."""
+        """The key of one object of a segment. Kinds that lie in one object have one key."""
 
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
         """The segments in the store (of one topic name), by partition and start offset; half-copied ones included."""
@@ -144,3 +181,19 @@ class ObjectLayout(Protocol):
 
     def manifest_statistics(self) -> CacheStatistics:
         """What the layout keeps of the segments' manifests; all zero where there are none."""
+
+
+@runtime_checkable
+class IndexesInOneObject(Protocol):
+    """What an ObjectLayout may have besides where all indexes of a segment lie in one object: a way to read that ahead.
+
+    Without it, each index is read ahead by itself.
+    """
+
+    def offer_indexes(
+        self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, *, missing: bool
+    ) -> Iterator[Callable[[], None]]:
+        """Reads that a thread pool may begin, and of which ``read_index`` and ``locate`` make use. They raise no Exception.
+
+        None for what is kept or being read already. ``missing``: an index of the segment is about to be asked for.
+        """

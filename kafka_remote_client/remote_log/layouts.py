@@ -1,56 +1,41 @@
-"""The layouts that ``--layout`` can name."""
+"""The layouts that ``--layout`` and ``remote.storage.store.layout`` can name: those of the entry-point group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-
-import attrs
+import logging
+from collections.abc import Iterable
+from functools import cache
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
-from kafka_remote_client.remote_log.aiven.layout import AivenLayout
-from kafka_remote_client.remote_log.layout import ObjectLayout
-from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.registry import LAYOUTS, load_named
+from kafka_remote_client.remote_log.layout import LayoutOptions, ObjectLayout
 
-__all__ = ["LAYOUTS", "LayoutOptions", "encryption_key_files", "layout_named"]
+__all__ = ["LayoutOptions", "encryption_key_files", "layout_named"]
 
-_ALIASES = {"local": LocalTieredStorageLayout.name}
+_log = logging.getLogger(__name__)
 
-
-@attrs.frozen
-class LayoutOptions:
-    """What a user may say about a tier besides its layout's name. ``encryption_keys``: files of private keys by key id."""
-
-    key_prefix: str = ""
-    encryption_keys: Mapping[str, str] = attrs.field(factory=dict)
-
-
-def _local_tiered_storage(options: LayoutOptions) -> ObjectLayout:
-    if options != LayoutOptions():
-        raise ConfigurationError(f"the layout {LocalTieredStorageLayout.name} has no key prefix and no encryption keys")
-    return LocalTieredStorageLayout()
-
-
-def _aiven(options: LayoutOptions) -> ObjectLayout:
-    return AivenLayout(options.key_prefix, KeyRing.of_files(options.encryption_keys))
-
-
-LAYOUTS: dict[str, Callable[[LayoutOptions], ObjectLayout]] = {
-    AivenLayout.name: _aiven,
-    LocalTieredStorageLayout.name: _local_tiered_storage,
-}
+_OLD_SPELLINGS = {"local": "local-tiered-storage"}
+"""Names of the release before this one, which the next one drops."""
 
 
 def layout_named(name: str, options: LayoutOptions | None = None) -> ObjectLayout:
-    """A new layout. ``local`` is short for local-tiered-storage.
+    """A new layout, by the name of its entry point.
 
-    Raises ConfigurationError, with the names that exist, for another name, and for options that the layout does not have or
-    keys that cannot be read; MissingExtraError where keys need a package that is not installed.
+    Raises ConfigurationError, with the names that exist, for another name, for options that the layout does not have, and for
+    keys that cannot be read; MissingExtraError where a package that is needed is missing.
     """
-    name = _ALIASES.get(name, name)
-    if name not in LAYOUTS:
-        raise ConfigurationError(f"there is no layout {name!r}; there are: {', '.join(sorted(LAYOUTS))}")
-    return LAYOUTS[name](options or LayoutOptions())
+    if name in _OLD_SPELLINGS:
+        _warn_once(name)
+        name = _OLD_SPELLINGS[name]
+    layout = load_named(LAYOUTS, "layout", name)(options or LayoutOptions())
+    if not isinstance(layout, ObjectLayout):
+        raise ConfigurationError(f"the plugin {name} is no layout: ObjectLayout in kafka_remote_client.remote_log.layout")
+    return layout
+
+
+@cache
+def _warn_once(name: str) -> None:
+    _log.warning("the layout name %r is deprecated and goes with the next release: use %r", name, _OLD_SPELLINGS[name])
 
 
 def encryption_key_files(pairs: Iterable[str], option: str) -> dict[str, str]:
@@ -59,7 +44,7 @@ def encryption_key_files(pairs: Iterable[str], option: str) -> dict[str, str]:
     for pair in pairs:
         key_id, separator, path = pair.partition("=")
         if not separator or not key_id or not path:
-            raise ConfigurationError(f"{option} takes KEYID=PRIVATE_KEY_FILE")
+            raise ConfigurationError(f"{option} must be KEYID=PRIVATE_KEY_FILE")
         if key_id in keys:
             raise ConfigurationError(f"{option}: {key_id} is given twice")
         keys[key_id] = path

@@ -40,7 +40,7 @@ def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochLineage:
     if len(lines) < 2 or lines[0] != _VERSION:
         raise CorruptIndexError(f"leader epoch checkpoint is not of version {_VERSION}")
     if not _NUMBER.fullmatch(lines[1]) or int(lines[1]) != len(lines) - 2:
-        raise CorruptIndexError(f"leader epoch checkpoint has {len(lines) - 2} entries, not as many as it says")
+        raise CorruptIndexError(f"leader epoch checkpoint has {len(lines) - 2} entries, not the declared number")
     entries = []
     for line in lines[2:]:
         match = _ENTRY.fullmatch(line)

@@ -155,14 +155,14 @@ class TierListing:
         for segment, result in zip(segments, results, strict=True):
             if isinstance(result, RemoteLogError):
                 damaged[segment.remote_log_segment_id] = str(result)
-                _log.warning("segment %s is left out: %s", segment.remote_log_segment_id, result)
+                _log.warning("ignored segment %s: %s", segment.remote_log_segment_id, result)
         found = [result for result in results if isinstance(result, _ReadSegment)]
         with self._lock:
             self._read_before |= {one.listed.remote_log_segment_id: one for one in found}
         cache = cache_of_uploads(tip, [(one.metadata, one.uploader_epoch) for one in found])
         superseded = self._superseded(cache)
         for segment_id, why in superseded.items():
-            _log.warning("segment %s is not read: %s", segment_id, why)
+            _log.warning("ignored segment %s: %s", segment_id, why)
         return _Partition(cache, damaged, superseded)
 
     def _superseded(self, cache: RemoteLogMetadataCache) -> dict[RemoteLogSegmentId, str]:
@@ -175,7 +175,7 @@ class TierListing:
             log = TieredLog(cache, parse_leader_epoch_checkpoint(checkpoint))
         except RemoteLogError:  # a reader will be told why; who only lists needs no key
             hidden = (segment for segment in segments if not _answers(cache, segment))
-            return {segment.remote_log_segment_id: "another copy is read" for segment in hidden}
+            return {segment.remote_log_segment_id: "another copy is used" for segment in hidden}
         live = {one.metadata.remote_log_segment_id for one in log.all_segments()}
         return {
             dead.remote_log_segment_id: _why_not_read(log, dead) for dead in segments if dead.remote_log_segment_id not in live
@@ -205,7 +205,7 @@ class TierListing:
         lineage = parse_leader_epoch_checkpoint(self._layout.read_index(self._store, draft, ObjectKind.LEADER_EPOCH))
         epochs = _cut(lineage, segment.start_offset, end_offset)
         if not epochs:
-            raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} does not reach the segment")
+            raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} ends before the segment")
         return _metadata(segment, end_offset, epochs, self._max_timestamp(segment, draft)), lineage.entries[-1].epoch
 
     def _end_offset(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
@@ -219,8 +219,8 @@ class TierListing:
             segment.sizes[ObjectKind.LOG],
         )
         last = UNKNOWN_OFFSET
-        for front in log.walk(position):
-            last = front.last_offset
+        for header in log.walk(position):
+            last = header.last_offset
         if last == UNKNOWN_OFFSET:
             raise CorruptIndexError(f"{log.key}: no batch at or after {position} of {log.size} bytes")
         return last
@@ -247,9 +247,9 @@ def _answers(cache: RemoteLogMetadataCache, segment: RemoteLogSegmentMetadata) -
 
 def _why_not_read(log: TieredLog, dead: RemoteLogSegmentMetadata) -> str:
     if log.lineage.agreed_end(dead, dead.start_offset) == dead.start_offset:
-        return "its leader epochs are not those of the newest segment's lineage"
+        return "its leader epochs differ from the newest segment's lineage"
     other = log.segment_for_offset(dead.start_offset)
-    return "another copy is read" if other is None else f"{uuid_to_text(other.metadata.remote_log_segment_id.id)} is read"
+    return "another copy is used" if other is None else f"{uuid_to_text(other.metadata.remote_log_segment_id.id)} is read"
 
 
 def cache_of_uploads(

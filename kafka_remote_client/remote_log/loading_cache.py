@@ -2,11 +2,14 @@
 
 ::
 
-    thread | key is kept | is being loaded     | not there
-    any    | the value   | waits for that load | loads it, tells all who wait, keeps it
+    thread | key is kept | is being loaded     | load is offered      | not there
+    any    | the value   | waits for that load | loads it by that one | loads it, tells all who wait, keeps it
 
 A load that fails fails for all who waited for it, and nothing is kept of it: the next one to ask tries again. A load must not
 ask its own cache for the key that it is loading.
+
+An offer is a load that a thread pool may begin. Who asks for the key before a thread of the pool is free loads it himself, so
+nobody ever waits for a place in the pool's queue.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Generic, TypeVar
+
+import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.metrics import CacheStatistics
@@ -25,42 +31,73 @@ __all__ = ["LoadingCache", "SingleFlight"]
 _V = TypeVar("_V")
 
 
+@attrs.define(eq=False)
+class _Flight(Generic[_V]):
+    """A call of ``work``: offered until somebody takes it."""
+
+    work: Callable[[], _V]
+    taken: bool = False
+    result: Future[_V] = attrs.field(factory=Future)
+
+
 class SingleFlight(Generic[_V]):
     """Thread safe. Calls for the same key that overlap in time are one call."""
 
     def __init__(self) -> None:
-        self._flights: dict[object, Future[_V]] = {}
+        self._flights: dict[object, _Flight[_V]] = {}
         self._lock = threading.Lock()
 
     def do(self, key: object, work: Callable[[], _V]) -> _V:
-        """What ``work`` gives or raises, here or in the thread that came first."""
+        """What ``work`` gives or raises, here or in the thread that came first; of an offer, what the offered work does."""
         while True:
             with self._lock:
-                flight = self._flights.get(key)
-                mine: Future[_V] | None = None
-                if flight is None:
-                    mine = self._flights[key] = Future()
-            if mine is not None:
-                return self._fly(key, mine, work)
-            assert flight is not None  # one of the two
+                flight = self._flights.setdefault(key, _Flight(work))
+                mine = not flight.taken
+                flight.taken = True
+            if mine:
+                return self._fly(key, flight)
             try:
-                return flight.result()
+                return flight.result.result()
             except CancelledError:  # the thread that was at it was interrupted, which is its own affair
                 continue
 
-    def _fly(self, key: object, flight: Future[_V], work: Callable[[], _V]) -> _V:
+    def offer(self, key: object, work: Callable[[], _V]) -> Callable[[], None] | None:
+        """A call of ``work`` that any thread may begin, or none; None = there is one for the key.
+
+        The function that is returned begins it unless :meth:`do` has. It raises no Exception: that is for who asks by ``do``.
+        """
+        with self._lock:
+            if key in self._flights:
+                return None
+            flight = self._flights[key] = _Flight(work)
+        return lambda: self._take_up(key, flight)
+
+    def has(self, key: object) -> bool:
+        """Whether there is a call for the key, offered or begun."""
+        with self._lock:
+            return key in self._flights
+
+    def _take_up(self, key: object, flight: _Flight[_V]) -> None:
+        with self._lock:
+            mine = not flight.taken
+            flight.taken = True
+        if mine:
+            with suppress(Exception):
+                self._fly(key, flight)
+
+    def _fly(self, key: object, flight: _Flight[_V]) -> _V:
         try:
-            value = work()
+            value = flight.work()
         except Exception as error:
             self._end(key)
-            flight.set_exception(error)
+            flight.result.set_exception(error)
             raise
         except BaseException:
             self._end(key)
-            flight.cancel()
+            flight.result.cancel()
             raise
         self._end(key)
-        flight.set_result(value)
+        flight.result.set_result(value)
         return value
 
     def _end(self, key: object) -> None:
@@ -82,13 +119,32 @@ class LoadingCache(Generic[_V]):
         return self._entries.nbytes
 
     def statistics(self) -> CacheStatistics:
-        """As of the cache below. Who waited for another's load counts as a miss too."""
+        """As of the cache below. Each offer is a miss, and who waited for another's load counts as one too."""
         return self._entries.statistics()
 
     def get(self, key: object, load: Callable[[], tuple[_V, int]]) -> _V:
         """The value of ``key``; ``load`` gives it and its size in bytes. Raises what ``load`` raises."""
         known = self._entries.get(key)
         return known if known is not None else self._flights.do(key, lambda: self._load(key, load))
+
+    def peek(self, key: object) -> _V | None:
+        """The value if it is kept. Counts as nothing at all."""
+        return self._entries.peek(key)
+
+    def offer(self, key: object, load: Callable[[], tuple[_V, int]]) -> Callable[[], None] | None:
+        """A load that a thread pool may begin; None where the value is kept, or a load is offered or begun already.
+
+        The function that is returned raises no Exception: what the load raises is for who asks for the value meanwhile.
+        """
+        if self.has(key):
+            return None
+        self._entries.note_miss()
+        return self._flights.offer(key, lambda: self._load(key, load))
+
+    def has(self, key: object) -> bool:
+        """Whether the value is kept, or a load of it is offered or begun. Counts as nothing at all."""
+        # A load keeps its value before it ends: asked the other way round, it might be missed in both.
+        return self._flights.has(key) or self.peek(key) is not None
 
     def _load(self, key: object, load: Callable[[], tuple[_V, int]]) -> _V:
         # Another load may have ended between our look into the cache and the beginning of this one.

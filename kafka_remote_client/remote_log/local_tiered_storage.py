@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from kafka_remote_client.errors import ObjectNotFoundError
+from kafka_remote_client.errors import ConfigurationError, ObjectNotFoundError
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     ByteRange,
@@ -31,6 +31,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
 from kafka_remote_client.remote_log.layout import (
     ORIGINAL_FORMAT,
+    LayoutOptions,
     ListedSegment,
     LocatedSegment,
     ObjectKind,
@@ -60,16 +61,31 @@ class LocalTieredStorageLayout:
     format_name = ORIGINAL_FORMAT
 
     def __init__(self, root: str = "kafka-tiered-storage") -> None:
-        self._prefix = f"{root}/" if root else ""
+        self.prefix = f"{root}/" if root else ""
+
+    @classmethod
+    def of_options(cls, options: LayoutOptions) -> LocalTieredStorageLayout:
+        """The layout as users name it. Raises ConfigurationError for options, which it does not have."""
+        if options != LayoutOptions():
+            raise ConfigurationError(f"the layout {cls.name} takes no key prefix and no encryption keys")
+        return cls()
+
+    def prefix_of(self, topic: str | None = None) -> str:
+        return self.prefix if topic is None else f"{self.prefix}{topic}-"
+
+    def topic_of(self, key: str) -> str | None:
+        directory, slash, _ = key.removeprefix(self.prefix).partition("/")
+        named = _DIRECTORY.fullmatch(directory) if slash else None
+        return named["topic"] if named else None
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
         segment_id = metadata.remote_log_segment_id
         tip = segment_id.topic_id_partition
         directory = f"{tip.topic}-{tip.partition}-{uuid_to_text(tip.topic_id)}"
-        return f"{self._prefix}{directory}/{metadata.start_offset:020d}-{uuid_to_text(segment_id.id)}{_SUFFIXES[kind]}"
+        return f"{self.prefix}{directory}/{metadata.start_offset:020d}-{uuid_to_text(segment_id.id)}{_SUFFIXES[kind]}"
 
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
-        found = (self._parse(info) for info in store.list(self._prefix if topic is None else f"{self._prefix}{topic}-"))
+        found = (self._parse(info) for info in store.list(self.prefix_of(topic)))
         objects = [parsed for parsed in found if parsed and (topic is None or parsed[0].topic_id_partition.topic == topic)]
         objects.sort(key=lambda parsed: segment_order(parsed[0], parsed[1]))
         for (segment_id, start), group in groupby(objects, key=lambda parsed: parsed[:2]):
@@ -99,7 +115,7 @@ class LocalTieredStorageLayout:
 
     def _parse(self, info: ObjectInfo) -> tuple[RemoteLogSegmentId, int, ObjectKind, int] | None:
         """None for an object that is no part of a segment."""
-        directory, _, name = info.key.removeprefix(self._prefix).partition("/")
+        directory, _, name = info.key.removeprefix(self.prefix).partition("/")
         of_directory, of_file = _DIRECTORY.fullmatch(directory), _FILE.fullmatch(name)
         if of_directory is None or of_file is None or of_file["suffix"] not in _KINDS:
             return None

@@ -68,7 +68,9 @@ class RemoteLogMetadataCache:
         Raises RemoteLogMetadataError for any state but COPY_SEGMENT_STARTED.
         """
         if metadata.state is not _COPYING:
-            raise RemoteLogMetadataError(f"segment {metadata.remote_log_segment_id} begins with {metadata.state.name}")
+            raise RemoteLogMetadataError(
+                f"segment {metadata.remote_log_segment_id} has the first state {metadata.state.name}, not COPY_SEGMENT_STARTED"
+            )
         with self._lock:
             segment_id = metadata.remote_log_segment_id
             if not self._allowed(self._segments.get(segment_id), metadata.state):
@@ -178,4 +180,6 @@ def _end_of_epoch(metadata: RemoteLogSegmentMetadata, leader_epoch: int) -> int:
     for index, entry in enumerate(metadata.segment_leader_epochs):
         if entry.epoch == leader_epoch:
             return metadata.epoch_end(index)
-    raise AssertionError(f"{metadata.remote_log_segment_id} is filed under epoch {leader_epoch}, which it does not hold")
+    raise AssertionError(
+        f"{metadata.remote_log_segment_id} is listed under leader epoch {leader_epoch}, which it does not contain"
+    )

@@ -46,11 +46,11 @@ class RemoteLogMetadataStore:
         elif isinstance(event, RemotePartitionDeleteMetadata):
             applied = self._delete(event)
         else:
-            raise RemoteLogMetadataError("a snapshot record stands outside a snapshot file")
+            raise RemoteLogMetadataError("a snapshot record is outside a snapshot file")
         if not applied:
             with self._lock:
                 self.dropped_events += 1
-            _log.warning("dropped an event of %s that does not fit what came before it", event.topic_id_partition)
+            _log.warning("dropped an event of %s: it contradicts earlier events", event.topic_id_partition)
         return applied
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:

@@ -8,11 +8,17 @@ References: KIP-405; Kafka's RemoteLogManager.read, findOffsetByTimestamp; docs/
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from itertools import islice
 
 import attrs
 
 from kafka_remote_client import arguments
+from kafka_remote_client.errors import RemoteLogError, RemoteStorageError
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     AbortedTransaction,
@@ -24,18 +30,21 @@ from kafka_remote_client.model import (
     RemoteLogSegmentMetadata,
 )
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions
+from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions, is_decided_within
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES, RemoteIndexCache
-from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
+from kafka_remote_client.remote_log.layout import LocatedSegment, ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
-from kafka_remote_client.remote_log.tiered_log import TieredLog
+from kafka_remote_client.remote_log.prefetch import Prefetch
+from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
 from kafka_remote_client.remote_log.time_lookup import TimestampAndOffset, find_offset_by_timestamp
 from kafka_remote_client.remote_log.transaction_index import TransactionIndex
 from kafka_remote_client.remote_log.transaction_scan import open_transactions_at_end
-from kafka_remote_client.remote_log.window import plan_window
+from kafka_remote_client.remote_log.window import plan_window, sketch_window
 
 __all__ = ["RemoteSegmentResolver", "ResolvedSegment"]
+
+_SEGMENTS_OF_SECOND_ROUND = 2
 
 
 @attrs.frozen
@@ -44,7 +53,7 @@ class ResolvedSegment:
 
     ``ranges`` tile ``[first.start, last.end)`` of the segment, each begins with a batch, and together they hold every record of
     ``[fetch_offset, next_offset)``; the first may begin with batches below ``fetch_offset``. ``next_offset`` is above
-    ``fetch_offset``.
+    ``fetch_offset``. ``range_offsets``, one for each range: no record of the range is below it.
 
     ``aborted`` was collected from ``fetch_offset`` and serves a read from there only. ``aborted_complete`` False: a
     transaction that began below ``next_offset`` may have its ABORT marker at or after ``tiered_end``, so the broker has to be
@@ -60,6 +69,7 @@ class ResolvedSegment:
     object_key: str
     fetch_offset: int
     ranges: tuple[ByteRange, ...]
+    range_offsets: tuple[int, ...]
     next_offset: int
     aborted: tuple[AbortedTransaction, ...]
     aborted_complete: bool
@@ -72,6 +82,16 @@ class ResolvedSegment:
         """All ranges as one."""
         return ByteRange(self.ranges[0].start, self.ranges[-1].end)
 
+    def located(self, store: RemoteObjectStore, layout: ObjectLayout) -> LocatedSegment:
+        """Where the ranges lie in the store, with their first offsets. Raises as :meth:`ObjectLayout.locate`."""
+        located = layout.locate(store, self.metadata, self.ranges)
+        ranges = (attrs.evolve(one, first_offset=self._offset_at(one.range.start)) for one in located.ranges)
+        return attrs.evolve(located, ranges=tuple(ranges))
+
+    def _offset_at(self, position: int) -> int:
+        """An offset that no record of a batch that ends behind ``position`` is below."""
+        return self.range_offsets[bisect_right(self.ranges, position, key=lambda one: one.start) - 1]
+
 
 class RemoteSegmentResolver:
     """Thread safe. Keeps what it read of the store, up to ``index_cache_bytes``.
@@ -79,11 +99,24 @@ class RemoteSegmentResolver:
     All methods raise CorruptIndexError and ObjectNotFoundError (no location then: the broker serves), or a RemoteStorageError
     kind when the store cannot be read. ``leader_epochs`` is the lineage of the log as the caller knows it; None takes it from
     the newest tiered segment, which knows all of it up to its own end.
+
+    With an ``executor``, which its owner shuts down, :meth:`resolve` reads what it needs at once, in two rounds: first the
+    indexes and the checkpoint, then batch headers. Further rounds are for transactions that stay open over several segments,
+    for bounds between two entries of the offset index, and for batches of magic 0 and 1. Without one, it reads one object
+    after the other.
     """
 
-    def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, *, index_cache_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        store: RemoteObjectStore,
+        layout: ObjectLayout,
+        *,
+        index_cache_bytes: int = DEFAULT_MAX_BYTES,
+        executor: Executor | None = None,
+    ) -> None:
         self._layout = layout
         self.indexes = RemoteIndexCache(store, layout, max_bytes=index_cache_bytes)
+        self._prefetch = Prefetch(self.indexes, executor)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What the caches below did, by the names of ``metrics.CACHES``."""
@@ -92,28 +125,25 @@ class RemoteSegmentResolver:
     def resolve(
         self,
         cache: RemoteLogMetadataCache,
-        offset: int,
+        question: LocationQuestion,
         *,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        range_bytes: int,
         leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
-        log_start: int = 0,
-        end_offset: int | None = None,
         tail: TransactionIndex | None = None,
     ) -> ResolvedSegment | NotRemote:
-        """The window of about ``max_bytes`` from ``offset`` on, in ranges of about ``range_bytes`` (both at least 1).
+        """The window of about ``max_bytes`` from the offset on, in ranges of about ``range_bytes`` (both at least 1).
 
-        No batch is granted that lies at or after ``end_offset`` (exclusive), or that ends below ``log_start`` (at most
-        ``offset``). ``tail`` is the transaction index of what is not tiered yet, where the caller has it. Raises ValueError for
-        sizes below 1 and for what is no isolation level.
+        No batch is granted that lies at or after ``end_offset`` (exclusive), or that ends below ``log_start_offset`` (at most
+        the offset). Records at or after ``read_end_offset`` are not wanted, so the window ends soon after it. ``tail`` is the
+        transaction index of what is not tiered yet, where the caller has it. Raises ValueError for sizes below 1.
 
         Reasons why there is none: ``nothing-tiered``, ``below-tier``, ``missing`` (tiered before and after it, but not there),
         ``local`` (at or after the tier's end), ``beyond-end`` (of ``end_offset``), ``no-batch``.
         """
-        isolation_level = arguments.isolation_level(isolation_level)
-        arguments.whole(max_bytes, "max_bytes", 1)
-        arguments.whole(range_bytes, "range_bytes", 1)
+        arguments.whole(question.max_bytes, "max_bytes", 1)
+        arguments.whole(question.range_bytes, "range_bytes", 1)
+        offset, end_offset = question.offset, question.end_offset
+        committed = question.isolation_level is IsolationLevel.READ_COMMITTED
+        guessed = self._read_ahead(cache, question) if leader_epochs is None else None
         log = self.log(cache, leader_epochs)
         tiered_end = None if log is None else log.end_offset()
         if log is None or tiered_end is None:
@@ -124,36 +154,91 @@ class RemoteSegmentResolver:
         segment = log.segment_for_offset(offset)
         if segment is None:
             return NotRemote(_why_not(log, offset, tiered_end), offsets)
+        if segment.metadata is not guessed:
+            self._prefetch.segment(segment.metadata, transactions=committed)
+        bound = segment.end if end_offset is None else min(segment.end, end_offset)
+        self._read_window_ahead(log, segment, question, bound)
         window = plan_window(
             self.indexes,
             segment.metadata,
             offset,
-            bound=segment.end if end_offset is None else min(segment.end, end_offset),
-            max_bytes=max_bytes,
-            range_bytes=range_bytes,
-            log_start=log_start,
+            bound=bound,
+            max_bytes=question.max_bytes,
+            range_bytes=question.range_bytes,
+            log_start=question.log_start_offset,
+            read_end=question.read_end_offset,
         )
         if window is None:
             return NotRemote("no-batch", offsets)
         aborted: tuple[AbortedTransaction, ...] = ()
         complete = True
-        if isolation_level is IsolationLevel.READ_COMMITTED:
-            collected = collect_aborted_transactions(self.indexes, log, offset, window.next_offset, tail)
+        if committed:
+            collected = collect_aborted_transactions(self.indexes, log, offset, window.next_offset, tail, self._prefetch)
             aborted, complete = collected.aborted, collected.is_complete
             if not complete:
                 tiered_end = collected.searched_end
+        etag = self.indexes.etag(segment.metadata)
+        if window.next_offset == segment.end:
+            self._read_next_ahead(log, segment, question)
         return ResolvedSegment(
             metadata=segment.metadata,
             object_key=self._layout.object_key(segment.metadata, ObjectKind.LOG),
             fetch_offset=offset,
             ranges=window.ranges,
+            range_offsets=window.range_offsets,
             next_offset=window.next_offset,
             aborted=aborted,
             aborted_complete=complete,
             tiered_end=tiered_end,
             lineage=log.lineage,
-            etag=self.indexes.etag(segment.metadata),
+            etag=etag,
         )
+
+    def _read_ahead(self, cache: RemoteLogMetadataCache, question: LocationQuestion) -> RemoteLogSegmentMetadata | None:
+        """Begins to read the lineage, and the segment that holds the offset by the metadata alone, which is returned.
+
+        None where the lineage is there, so that nobody has to guess.
+        """
+        newest = cache.newest_segment() if self._prefetch.is_on else None
+        if newest is None or self.indexes.keeps(newest, ObjectKind.LEADER_EPOCH):
+            return None
+        self._prefetch.leader_epochs(newest)
+        if question.end_offset is not None and question.offset >= question.end_offset:
+            return None
+        guessed = _guessed_segment(cache, question.offset)
+        if guessed is not None:
+            self._prefetch.segment(guessed, transactions=question.isolation_level is IsolationLevel.READ_COMMITTED)
+        return guessed
+
+    def _read_window_ahead(self, log: TieredLog, segment: TieredSegment, question: LocationQuestion, bound: int) -> None:
+        """Begins to read the batch headers of the window, and further segments where aborted transactions are sought there."""
+        if not self._prefetch.is_on:
+            return
+        sketch = sketch_window(
+            self.indexes,
+            segment.metadata,
+            question.offset,
+            bound=bound,
+            max_bytes=question.max_bytes,
+            log_start=question.log_start_offset,
+            read_end=question.read_end_offset,
+        )
+        has_to_wait = self._prefetch.batch_headers(segment.metadata, sketch.positions)
+        if question.isolation_level is not IsolationLevel.READ_COMMITTED or not has_to_wait:
+            return
+        # What cannot be read is told by the search itself.
+        with suppress(RemoteLogError, RemoteStorageError):
+            if not is_decided_within(self.indexes, segment, question.offset, sketch.next_offset):
+                self._prefetch.transactions(islice(log.segments_from(segment.end), _SEGMENTS_OF_SECOND_ROUND))
+
+    def _read_next_ahead(self, log: TieredLog, segment: TieredSegment, question: LocationQuestion) -> None:
+        """Begins to read the segment behind the one whose last window was found, if the reader will come to it."""
+        if question.read_end_offset is not None and question.read_end_offset <= segment.end:
+            return
+        following = log.segment_for_offset(segment.end)
+        if following is not None:
+            committed = question.isolation_level is IsolationLevel.READ_COMMITTED
+            self._prefetch.segment(following.metadata, transactions=committed)
 
     def offset_for_time(
         self,
@@ -206,6 +291,12 @@ class RemoteSegmentResolver:
         else:
             lineage = LeaderEpochLineage(leader_epochs)
         return None if lineage is None else TieredLog(cache, lineage)
+
+
+def _guessed_segment(cache: RemoteLogMetadataCache, offset: int) -> RemoteLogSegmentMetadata | None:
+    """The segment that holds ``offset`` in the highest epoch that has it: nearly always that of the lineage."""
+    found = (cache.remote_log_segment_metadata(epoch, offset) for epoch in reversed(cache.leader_epochs()))
+    return next((metadata for metadata in found if metadata is not None), None)
 
 
 def _why_not(log: TieredLog, offset: int, tiered_end: int) -> str:

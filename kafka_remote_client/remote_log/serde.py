@@ -31,8 +31,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, TypeVar
-
-import attrs
+from uuid import UUID
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
@@ -49,7 +48,7 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from kafka_remote_client.remote_log.flexible import FlexibleReader, FlexibleWriter
+from kafka_remote_client.wire import NO_TAGS, Reader, Writer
 
 __all__ = ["RemoteLogMetadataSerde"]
 
@@ -62,22 +61,6 @@ _TXN_INDEX_EMPTY = 0
 _S = TypeVar("_S", bound=IntEnum)
 
 
-@attrs.frozen
-class _SegmentBody:
-    """What keys 0 and 3 have in common."""
-
-    start_offset: int
-    end_offset: int
-    broker_id: int
-    max_timestamp_ms: int
-    event_timestamp_ms: int
-    segment_leader_epochs: tuple[EpochEntry, ...]
-    segment_size_in_bytes: int
-    custom_metadata: bytes | None
-    state: RemoteLogSegmentState
-    txn_index_empty: bool
-
-
 class RemoteLogMetadataSerde:
     """Kafka's RemoteLogMetadataSerde. Stateless."""
 
@@ -88,169 +71,181 @@ class RemoteLogMetadataSerde:
         that remain.
         """
         if not value:
-            raise RemoteLogMetadataError("metadata record has no value")
-        reader = FlexibleReader(value)
+            raise RemoteLogMetadataError("a metadata record has no value")
+        reader = Reader(value, flexible=True, what="a metadata record", error=RemoteLogMetadataError)
         frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
         if frame != _FRAME_VERSION:
-            raise RemoteLogMetadataError(f"metadata record has frame version {frame}, not {_FRAME_VERSION}")
+            raise RemoteLogMetadataError(f"a metadata record has frame version {frame}, not {_FRAME_VERSION}")
         if key not in _READERS:
-            raise RemoteLogMetadataError(f"metadata record has the unknown key {key}")
+            raise RemoteLogMetadataError(f"a metadata record has the unknown key {key}")
         if version > _HIGHEST_VERSION:
-            raise RemoteLogMetadataError(f"metadata record has key {key} in the unknown version {version}")
+            raise RemoteLogMetadataError(f"a metadata record has key {key} in the unknown version {version}")
         event = _READERS[key](reader)
-        if reader.remaining:
-            raise RemoteLogMetadataError(f"metadata record has {reader.remaining} bytes after its body")
+        reader.expect_end()
         return event
 
     def serialize(self, event: RemoteLogMetadata) -> bytes:
         """The value of one record, in version 0, as Kafka writes it."""
         key, write = _WRITERS[type(event)]
-        writer = FlexibleWriter()
+        writer = Writer(flexible=True)
         for number in (_FRAME_VERSION, key, _WRITTEN_VERSION):
             writer.uvarint(number)
         write(writer, event)
         return writer.getvalue()
 
 
-def _read_tip(reader: FlexibleReader) -> TopicIdPartition:
+def _read_tip(reader: Reader) -> TopicIdPartition:
     topic, topic_id, partition = reader.string(), reader.uuid(), reader.int32()
-    reader.tags()
+    reader.tagged_fields()
     return TopicIdPartition(topic_id, topic, partition)
 
 
-def _read_sid(reader: FlexibleReader) -> RemoteLogSegmentId:
+def _read_sid(reader: Reader) -> RemoteLogSegmentId:
     tip, segment = _read_tip(reader), reader.uuid()
-    reader.tags()
+    reader.tagged_fields()
     return RemoteLogSegmentId(tip, segment)
 
 
-def _read_state(reader: FlexibleReader, states: type[_S]) -> _S:
+def _read_state(reader: Reader, states: type[_S]) -> _S:
     number = reader.int8()
     try:
         return states(number)
     except ValueError:
-        raise RemoteLogMetadataError(f"metadata record has the unknown {states.__name__} {number}") from None
+        raise RemoteLogMetadataError(f"a metadata record has the unknown {states.__name__} {number}") from None
 
 
-def _read_epochs(reader: FlexibleReader) -> tuple[EpochEntry, ...]:
+def _read_epochs(reader: Reader) -> tuple[EpochEntry, ...]:
     # Kafka puts them into a sorted map: order on the wire does not matter, the last of two equal epochs counts.
-    entries: dict[int, int] = {}
-    for _ in range(reader.array_length()):
-        epoch, offset = reader.int32(), reader.int64()
-        reader.tags()
-        entries[epoch] = offset
+    entries = dict(reader.array(lambda: _read_epoch(reader)))
     return tuple(EpochEntry(epoch, offset) for epoch, offset in sorted(entries.items()))
 
 
-def _read_segment_body(reader: FlexibleReader) -> _SegmentBody:
+def _read_epoch(reader: Reader) -> tuple[int, int]:
+    epoch, offset = reader.int32(), reader.int64()
+    reader.tagged_fields()
+    return epoch, offset
+
+
+def _read_segment_body(reader: Reader, segment_id: UUID) -> RemoteLogSegmentMetadataSnapshot:
     start, end = reader.int64(), reader.int64()
     broker_id, max_timestamp, event_timestamp = reader.int32(), reader.int64(), reader.int64()
     epochs = _read_epochs(reader)
     size = reader.int32()
     custom, state = reader.nullable_bytes(), _read_state(reader, RemoteLogSegmentState)
-    tags = reader.tags()
+    tags = reader.tagged_fields()
     if not 0 <= start <= end:
-        raise RemoteLogMetadataError(f"metadata record has a segment from {start} to {end}")
+        raise RemoteLogMetadataError(f"a metadata record has the offsets {start} to {end}")
     if size < 0:
-        raise RemoteLogMetadataError(f"metadata record has a segment of {size} bytes")
+        raise RemoteLogMetadataError(f"a metadata record has a segment of {size} bytes")
     if not epochs or any(a.start_offset > b.start_offset for a, b in pairwise(epochs)):
-        raise RemoteLogMetadataError(f"metadata record has the leader epochs {epochs}")
+        raise RemoteLogMetadataError(f"a metadata record has the leader epochs {epochs}")
     empty = tags.get(_TXN_INDEX_EMPTY, b"\0")
     if len(empty) != 1:
-        raise RemoteLogMetadataError(f"metadata record has a TxnIndexEmpty of {len(empty)} bytes")
-    return _SegmentBody(
-        start, end, broker_id, max_timestamp, event_timestamp, epochs, size, custom, state, txn_index_empty=empty != b"\0"
+        raise RemoteLogMetadataError(f"a metadata record has a TxnIndexEmpty of {len(empty)} bytes")
+    return RemoteLogSegmentMetadataSnapshot(
+        segment_id=segment_id,
+        start_offset=start,
+        end_offset=end,
+        broker_id=broker_id,
+        max_timestamp_ms=max_timestamp,
+        event_timestamp_ms=event_timestamp,
+        segment_leader_epochs=epochs,
+        segment_size_in_bytes=size,
+        custom_metadata=custom,
+        state=state,
+        txn_index_empty=empty != b"\0",
     )
 
 
-def _read_segment(reader: FlexibleReader) -> RemoteLogSegmentMetadata:
-    segment_id, body = _read_sid(reader), _read_segment_body(reader)
-    return RemoteLogSegmentMetadata(segment_id, **attrs.asdict(body, recurse=False))
+def _read_segment(reader: Reader) -> RemoteLogSegmentMetadata:
+    segment_id = _read_sid(reader)
+    return _read_segment_body(reader, segment_id.id).in_partition(segment_id.topic_id_partition)
 
 
-def _read_snapshot(reader: FlexibleReader) -> RemoteLogSegmentMetadataSnapshot:
-    segment_id, body = reader.uuid(), _read_segment_body(reader)
-    return RemoteLogSegmentMetadataSnapshot(segment_id, **attrs.asdict(body, recurse=False))
+def _read_snapshot(reader: Reader) -> RemoteLogSegmentMetadataSnapshot:
+    return _read_segment_body(reader, reader.uuid())
 
 
-def _read_update(reader: FlexibleReader) -> RemoteLogSegmentMetadataUpdate:
+def _read_update(reader: Reader) -> RemoteLogSegmentMetadataUpdate:
     segment_id, broker_id, event_timestamp = _read_sid(reader), reader.int32(), reader.int64()
     custom, state = reader.nullable_bytes(), _read_state(reader, RemoteLogSegmentState)
-    reader.tags()
+    reader.tagged_fields()
     return RemoteLogSegmentMetadataUpdate(segment_id, broker_id, event_timestamp, state, custom)
 
 
-def _read_partition_delete(reader: FlexibleReader) -> RemotePartitionDeleteMetadata:
+def _read_partition_delete(reader: Reader) -> RemotePartitionDeleteMetadata:
     tip, broker_id, event_timestamp = _read_tip(reader), reader.int32(), reader.int64()
     state = _read_state(reader, RemotePartitionDeleteState)
-    reader.tags()
+    reader.tagged_fields()
     return RemotePartitionDeleteMetadata(tip, state, event_timestamp, broker_id)
 
 
-def _write_tip(writer: FlexibleWriter, tip: TopicIdPartition) -> None:
+def _write_tip(writer: Writer, tip: TopicIdPartition) -> None:
     writer.string(tip.topic)
     writer.uuid(tip.topic_id)
     writer.int32(tip.partition)
-    writer.tags()
+    writer.tagged_fields(NO_TAGS)
 
 
-def _write_sid(writer: FlexibleWriter, segment_id: RemoteLogSegmentId) -> None:
+def _write_sid(writer: Writer, segment_id: RemoteLogSegmentId) -> None:
     _write_tip(writer, segment_id.topic_id_partition)
     writer.uuid(segment_id.id)
-    writer.tags()
+    writer.tagged_fields(NO_TAGS)
 
 
-def _write_segment_body(writer: FlexibleWriter, body: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataSnapshot) -> None:
+def _write_epoch(writer: Writer, entry: EpochEntry) -> None:
+    writer.int32(entry.epoch)
+    writer.int64(entry.start_offset)
+    writer.tagged_fields(NO_TAGS)
+
+
+def _write_segment_body(writer: Writer, body: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataSnapshot) -> None:
     writer.int64(body.start_offset)
     writer.int64(body.end_offset)
     writer.int32(body.broker_id)
     writer.int64(body.max_timestamp_ms)
     writer.int64(body.event_timestamp_ms)
-    writer.array_length(len(body.segment_leader_epochs))
-    for entry in body.segment_leader_epochs:
-        writer.int32(entry.epoch)
-        writer.int64(entry.start_offset)
-        writer.tags()
+    writer.array(body.segment_leader_epochs, lambda entry: _write_epoch(writer, entry))
     writer.int32(body.segment_size_in_bytes)
     writer.nullable_bytes(body.custom_metadata)
     writer.int8(body.state)
-    writer.tags({_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else {})
+    writer.tagged_fields({_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else NO_TAGS)
 
 
-def _write_segment(writer: FlexibleWriter, event: RemoteLogSegmentMetadata) -> None:
+def _write_segment(writer: Writer, event: RemoteLogSegmentMetadata) -> None:
     _write_sid(writer, event.remote_log_segment_id)
     _write_segment_body(writer, event)
 
 
-def _write_snapshot(writer: FlexibleWriter, event: RemoteLogSegmentMetadataSnapshot) -> None:
+def _write_snapshot(writer: Writer, event: RemoteLogSegmentMetadataSnapshot) -> None:
     writer.uuid(event.segment_id)
     _write_segment_body(writer, event)
 
 
-def _write_update(writer: FlexibleWriter, event: RemoteLogSegmentMetadataUpdate) -> None:
+def _write_update(writer: Writer, event: RemoteLogSegmentMetadataUpdate) -> None:
     _write_sid(writer, event.remote_log_segment_id)
     writer.int32(event.broker_id)
     writer.int64(event.event_timestamp_ms)
     writer.nullable_bytes(event.custom_metadata)
     writer.int8(event.state)
-    writer.tags()
+    writer.tagged_fields(NO_TAGS)
 
 
-def _write_partition_delete(writer: FlexibleWriter, event: RemotePartitionDeleteMetadata) -> None:
+def _write_partition_delete(writer: Writer, event: RemotePartitionDeleteMetadata) -> None:
     _write_tip(writer, event.topic_id_partition)
     writer.int32(event.broker_id)
     writer.int64(event.event_timestamp_ms)
     writer.int8(event.state)
-    writer.tags()
+    writer.tagged_fields(NO_TAGS)
 
 
-_READERS: dict[int, Callable[[FlexibleReader], RemoteLogMetadata]] = {
+_READERS: dict[int, Callable[[Reader], RemoteLogMetadata]] = {
     _SEGMENT: _read_segment,
     _UPDATE: _read_update,
     _PARTITION_DELETE: _read_partition_delete,
     _SNAPSHOT: _read_snapshot,
 }
-_WRITERS: dict[type, tuple[int, Callable[[FlexibleWriter, Any], None]]] = {
+_WRITERS: dict[type, tuple[int, Callable[[Writer, Any], None]]] = {
     RemoteLogSegmentMetadata: (_SEGMENT, _write_segment),
     RemoteLogSegmentMetadataUpdate: (_UPDATE, _write_update),
     RemotePartitionDeleteMetadata: (_PARTITION_DELETE, _write_partition_delete),

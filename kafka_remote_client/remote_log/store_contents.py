@@ -11,15 +11,15 @@ A prefix that does not end with ``/`` cannot be told from the topic's name and i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import attrs
 
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
 from kafka_remote_client.plugin import RemoteObjectStore
 
-__all__ = ["describe_contents", "nothing_found"]
+__all__ = ["describe_contents", "no_segments", "nothing_found"]
 
 _LOOKED_AT = 10_000
 _SHOWN_TOPICS = 5
@@ -34,26 +34,42 @@ _ROOT = "kafka-tiered-storage/"
 
 
 @attrs.frozen
+class _Names:
+    """Under which names a user says where the tier lies: options of the command line, or settings."""
+
+    layout: str
+    key_prefix: str
+    store: str
+    between: str
+
+
+_OPTIONS = _Names("--layout ", "--key-prefix ", "--store", " ")
+_SETTINGS = _Names("remote.storage.store.layout=", "remote.storage.store.key.prefix=", "remote.storage.store.url", ", ")
+
+
+@attrs.frozen
 class _Place:
     """Where segments of one layout lie."""
 
     layout: str
     prefix: str
 
-    def __str__(self) -> str:
+    def described(self, names: _Names) -> str:
+        """What lies there, and how to say so under ``names``."""
         what = {"aiven": "Aiven manifests", "local-tiered-storage": "LocalTieredStorage segments"}[self.layout]
-        return f"{what} {f'below {self.prefix}' if self.prefix else 'at its root'} ({self._options()})"
+        return f"{what} {f'below {self.prefix}' if self.prefix else 'at its root'} ({self._options(names)})"
 
-    def _options(self) -> str:
+    def _options(self, names: _Names) -> str:
+        layout = f"{names.layout}{self.layout}"
         if self.layout == "aiven":
-            return f"--layout aiven --key-prefix {self.prefix}" if self.prefix else "--layout aiven"
+            return f"{layout}{names.between}{names.key_prefix}{self.prefix}" if self.prefix else layout
         above = self.prefix.removesuffix(_ROOT)
         if not self.prefix.endswith(_ROOT):
             return "expected in a directory kafka-tiered-storage"
-        return f"--layout local-tiered-storage, --store with {above} at its end" if above else "--layout local-tiered-storage"
+        return f"{layout}, {names.store} with {above} at its end" if above else layout
 
 
-def describe_contents(keys: Iterable[str]) -> str:
+def describe_contents(keys: Iterable[str], names: _Names = _OPTIONS) -> str:
     """One phrase: segments of which layout and topics lie where, else what the objects are called."""
     places: dict[_Place, set[str]] = {}
     count, example = 0, ""
@@ -66,13 +82,13 @@ def describe_contents(keys: Iterable[str]) -> str:
                 places.setdefault(_Place(layout, matched["prefix"]), set()).add(matched["topic"])
                 break
     if not count:
-        return "the store holds no objects there"
+        return "the store has no objects there"
     if not places:
         some = f"at least {count}" if count == _LOOKED_AT else str(count)
-        return f"the store holds {some} objects and none is part of a segment, such as {example}"
-    shown = [f"{place} of {_topics(topics)}" for place, topics in sorted(places.items(), key=lambda item: str(item[0]))]
+        return f"the store has {some} objects, none of them part of a segment, for example {example}"
+    shown = sorted(f"{place.described(names)} of {_topics(topics)}" for place, topics in places.items())
     more = f", and {len(shown) - _SHOWN_PLACES} other places" if len(shown) > _SHOWN_PLACES else ""
-    return f"the store holds {'; '.join(shown[:_SHOWN_PLACES])}{more}"
+    return f"the store has {'; '.join(shown[:_SHOWN_PLACES])}{more}"
 
 
 def nothing_found(what: str, store: RemoteObjectStore) -> ConfigurationError:
@@ -80,8 +96,16 @@ def nothing_found(what: str, store: RemoteObjectStore) -> ConfigurationError:
 
     Looks at the first 10,000 objects. Raises what the store raises.
     """
-    keys = (info.key for info in islice(store.list(""), _LOOKED_AT))
-    return ConfigurationError(f"{what}; {describe_contents(keys)}")
+    return ConfigurationError(f"{what}; {describe_contents(_first_keys(store))}")
+
+
+def no_segments(topic: str, store: RemoteObjectStore) -> NoSegmentsError:
+    """The same for a client that is set up by settings, about a topic that has no segment in its store."""
+    return NoSegmentsError(f"found no segments of topic {topic}; {describe_contents(_first_keys(store), _SETTINGS)}")
+
+
+def _first_keys(store: RemoteObjectStore) -> Iterator[str]:
+    return (info.key for info in islice(store.list(""), _LOOKED_AT))
 
 
 def _topics(topics: set[str]) -> str:

@@ -27,6 +27,11 @@ class TieredSegment:
     start: int
     end: int
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log holds the segment up to the segment's own end."""
+        return self.end == self.metadata.end_offset + 1
+
 
 @attrs.frozen
 class TieredLog:

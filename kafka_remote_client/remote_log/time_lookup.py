@@ -11,9 +11,10 @@ from __future__ import annotations
 import attrs
 
 from kafka_remote_client.model import UNKNOWN_OFFSET
+from kafka_remote_client.records.batch import BatchHeader
 from kafka_remote_client.records.reader import read_batches
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
-from kafka_remote_client.remote_log.segment_log import BatchFront, SegmentLog
+from kafka_remote_client.remote_log.segment_log import SegmentLog
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
 
 __all__ = ["TimestampAndOffset", "find_offset_by_timestamp"]
@@ -45,20 +46,22 @@ def _search_segment(indexes: RemoteIndexCache, segment: TieredSegment, timestamp
     hint = indexes.time_index(segment.metadata).lookup(timestamp_ms).offset
     position = indexes.offset_index(segment.metadata).lookup(max(hint, segment.start)).position
     log = indexes.log(segment.metadata)
-    for front in log.walk(position):
-        if front.base_offset >= segment.end:
+    for header in log.walk(position):
+        if header.base_offset >= segment.end:
             return None
-        reaches = front.max_timestamp >= timestamp_ms or front.max_timestamp == UNKNOWN_OFFSET
-        if reaches and front.last_offset >= segment.start and (found := _search_batch(log, front, segment.start, timestamp_ms)):
+        reaches = header.max_timestamp >= timestamp_ms or header.max_timestamp == UNKNOWN_OFFSET
+        if not reaches or header.last_offset < segment.start:
+            continue
+        if found := _search_batch(log, header, segment.start, timestamp_ms):
             return found
     return None
 
 
-def _search_batch(log: SegmentLog, front: BatchFront, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | None:
-    block = read_batches(log.store.get_range(log.key, front.position, front.end), fetch_offset=start_offset)
-    if front.is_control:
+def _search_batch(log: SegmentLog, header: BatchHeader, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | None:
+    block = read_batches(log.store.get_range(log.key, header.position, header.end), fetch_offset=start_offset)
+    if header.is_control:
         # No record comes out of it, but its marker has an offset and a time like any other.
-        return TimestampAndOffset(front.base_offset, front.max_timestamp, front.leader_epoch)
+        return TimestampAndOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
     for offset, timestamp, _, leader_epoch, *_ in block.rows():
         if timestamp >= timestamp_ms:
             return TimestampAndOffset(offset, timestamp, leader_epoch)

@@ -1,3 +1,3 @@
-"""The broker's side: a Kafka proxy that answers location requests and signs URLs, and the embedded cluster."""
+"""The broker's side: a Kafka proxy that answers location requests and signs URLs."""
 
 __all__: list[str] = []

@@ -25,8 +25,8 @@ import attrs
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, decode_response, encode_response
-from kafka_remote_client.protocol.primitives import Buffer, Reader
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.wire import Buffer, Reader
 
 __all__ = ["announce", "check_version"]
 
@@ -43,10 +43,10 @@ _OFFERED: Mapping[int, range] = {
 
 
 def check_version(head: RequestHead) -> None:
-    """Raises ProtocolError for a request that was not offered."""
+    """Raises ProtocolError for a request whose version is not offered."""
     offered = _OFFERED.get(head.api_key, range(_ANY))
     if head.api_version not in offered:
-        raise ProtocolError(f"version {head.api_version} of API key {head.api_key} was not offered")
+        raise ProtocolError(f"version {head.api_version} of API key {head.api_key} is not supported")
 
 
 def announce(version: int, body: Buffer, overrides: Mapping[int, range]) -> bytes:

@@ -13,8 +13,8 @@ from typing import Protocol
 import attrs
 
 from kafka_remote_client.protocol.headers import RequestHeader
-from kafka_remote_client.protocol.primitives import Buffer
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.wire import Buffer
 
 __all__ = ["Ask", "BrokerStrategy", "ClientRequest", "PassThrough"]
 
@@ -23,12 +23,14 @@ __all__ = ["Ask", "BrokerStrategy", "ClientRequest", "PassThrough"]
 class ClientRequest:
     """A request that was collected whole: its header, and the body behind it.
 
-    ``secure``: whether it came over an encrypted connection, so that the answer may hold secrets.
+    ``secure``: whether it came over an encrypted connection, so that the answer may hold secrets. ``client``: the address and
+    port that the client connected from.
     """
 
     header: RequestHeader
     body: memoryview = attrs.field(repr=False)
     secure: bool = False
+    client: str = ""
 
 
 class Ask(Protocol):

@@ -1,8 +1,9 @@
 """One client's connection and the connection to a broker that belongs to it, as asyncio protocols.
 
-Bytes go through an :class:`~kafka_remote_client.shim.exchange.Exchange`. What is done here: connecting upstream while the
-client's first bytes wait, back-pressure (a side whose peer reads slowly is not read either), the strategy's answers as tasks,
-and one end for both: when either side closes, so does the other, after what was written to it has gone out.
+Bytes go through a :class:`~kafka_remote_client.shim.request_pipeline.RequestPipeline`. What is done here: connecting
+upstream while the client's first bytes wait, back-pressure (a side whose peer reads slowly is not read either), the
+strategy's answers as tasks, and one end for both: when either side closes, so does the other, after what was written to it has
+gone out.
 
 Where clients have to speak TLS, the handshake is done here and not by the listener, so that connections which never finish one
 are counted and bounded like all others.
@@ -14,18 +15,19 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
-from kafka_remote_client.protocol.primitives import Buffer
-from kafka_remote_client.shim.broker import BrokerStrategy, ClientRequest
+from kafka_remote_client.shim.broker import BrokerStrategy
 from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.exchange import Exchange, Hold
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.wire import Buffer
 
 __all__ = ["ClientConnection", "Surroundings"]
 
@@ -64,7 +66,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, node_id: int, around: Surroundings, owner: Owner) -> None:
         self.node_id = node_id
-        self.peer = ""
+        self.peer = self._client_address = ""
         self.upstream: Address | None = None
         self._around = around
         self._owner = owner
@@ -72,7 +74,7 @@ class ClientConnection(asyncio.Protocol):
         self._handshaking = False
         self._broker = _BrokerSide(self)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._exchange = Exchange(
+        self._pipeline = RequestPipeline(
             strategy=around.strategy,
             advertise=around.listeners.advertise,
             counters=around.counters,
@@ -98,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
         config = self._around.config
         if self._closing_at is not None:
             return now - self._closing_at > config.first_request_timeout
-        if not self._exchange.anything_asked and now - self._opened_at > config.first_request_timeout:
+        if not self._pipeline.anything_asked and now - self._opened_at > config.first_request_timeout:
             return True
         return now - self._last_active > config.idle_timeout
 
@@ -131,8 +133,9 @@ class ClientConnection(asyncio.Protocol):
         self._client = transport
         transport.set_write_buffer_limits(_MAX_UNWRITTEN)
         name = transport.get_extra_info("peername")
-        self.peer = str(name[0]) if name else ""
-        self._exchange.hold(Hold.CONNECTING)
+        if name:
+            self.peer, self._client_address = str(name[0]), f"{name[0]}:{name[1]}"
+        self._pipeline.hold(Hold.CONNECTING)
         if not self._owner.opened(self):
             transport.abort()
             return
@@ -144,7 +147,7 @@ class ClientConnection(asyncio.Protocol):
             self._start(self._secure(transport, self._around.listener_tls))
 
     def data_received(self, data: bytes) -> None:
-        self._feed(self._exchange.from_client, data)
+        self._feed(self._pipeline.from_client, data)
 
     def pause_writing(self) -> None:
         self._broker.read(False)
@@ -159,7 +162,7 @@ class ClientConnection(asyncio.Protocol):
     # The broker's side, called by _BrokerSide.
 
     def broker_sent(self, data: bytes) -> None:
-        self._feed(self._exchange.from_broker, data)
+        self._feed(self._pipeline.from_broker, data)
 
     def broker_full(self, full: bool) -> None:
         self._broker_full = full
@@ -202,7 +205,7 @@ class ClientConnection(asyncio.Protocol):
         if self._client is None or self._handshaking:
             return
         # A client whose requests only wait is read on, up to a bound, so that its leaving is noticed.
-        if self._broker_full or self._exchange.kept_back > _MAX_KEPT_BACK:
+        if self._broker_full or self._pipeline.kept_back > _MAX_KEPT_BACK:
             self._client.pause_reading()
         else:
             self._client.resume_reading()
@@ -251,15 +254,16 @@ class ClientConnection(asyncio.Protocol):
         self.drop("upstream")
 
     def _release_connecting(self) -> None:
-        self._feed(lambda _nothing: self._exchange.release(Hold.CONNECTING), b"")
+        self._feed(lambda _nothing: self._pipeline.release(Hold.CONNECTING), b"")
 
-    def _answer(self, request: ClientRequest) -> None:
-        self._start(self._work(request))
+    def _answer(self, claim: Claim) -> None:
+        self._start(self._work(claim))
 
-    async def _work(self, request: ClientRequest) -> None:
+    async def _work(self, claim: Claim) -> None:
         try:
             secure = self._around.listener_tls is not None
-            result = await self._around.strategy.answer(attrs.evolve(request, secure=secure), self._ask)
+            known = attrs.evolve(claim.request, secure=secure, client=self._client_address)
+            result = await self._around.strategy.answer(known, partial(self._ask, claim))
         except DirectFetchError as error:
             _LOG.info("closing the connection of %s: %s", self.peer, error)
             self.drop("protocol")
@@ -267,16 +271,16 @@ class ClientConnection(asyncio.Protocol):
             _LOG.exception("a request of %s cannot be answered", self.peer)
             self.drop("error")
         else:
-            self._feed(lambda _nothing: self._exchange.answered(result), b"")
+            self._feed(lambda _nothing: self._pipeline.answered(claim, result), b"")
 
-    async def _ask(self, api_key: int, version: int, body: Buffer) -> memoryview:
+    async def _ask(self, claim: Claim, api_key: int, version: int, body: Buffer) -> memoryview:
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
 
         def deliver(answer: memoryview) -> None:
             if not future.done():
                 future.set_result(answer)
 
-        self._exchange.ask(api_key, version, body, deliver)
+        self._pipeline.ask(claim, api_key, version, body, deliver)
         return await future
 
     def _start(self, work: object) -> None:

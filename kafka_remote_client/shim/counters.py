@@ -18,8 +18,9 @@ class Counters:
     ``connections_dropped.<why>`` | closed by us: ``protocol``, ``upstream``, ``idle``, ``error``, ``stopped``
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
-    ``locations_granted``         | of these, answered with one
-    ``locations_refused.<why>``   | of these, left to the broker, or answered with the broker's own error
+    ``locations_granted``         | of these, or of the partitions of a batch, answered with one
+    ``locations_refused.<why>``   | the same, left to the broker, or answered with the broker's own word
+    ``locations_pending``         | partitions of batches that were told to ask again
     ``bytes_granted``             | bytes of the ranges that were granted
     ``ranges_granted``            | signed ranges
     ``probes``                    | Fetch requests of ours, before each grant

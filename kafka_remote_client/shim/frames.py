@@ -41,6 +41,8 @@ class Route(Enum):
     COLLECT = "collect"
     MORE = "more"
     """Not decidable yet: show more of the frame."""
+    WAIT = "wait"
+    """Not now: the handler has called :meth:`FrameScanner.pause`, and is asked again after :meth:`FrameScanner.resume`."""
 
 
 @attrs.frozen
@@ -89,6 +91,7 @@ class FrameScanner:
         self._collected: bytearray | None = None
         self._streaming = 0
         self._backlog = bytearray()
+        self._waiting = False
         self._paused = False
         self._running = False
 
@@ -130,7 +133,7 @@ class FrameScanner:
             self._running = False
 
     def _scan(self, view: memoryview) -> None:
-        while len(view):
+        while len(view) or self._waiting:
             if self._streaming:
                 view = self._pass_on(view)
             elif self._collected is not None:
@@ -176,6 +179,9 @@ class FrameScanner:
             self._wanted = _LENGTH.size + self._min_length
             return view
         route = self._handler.route(memoryview(bytes(self._front))[_LENGTH.size :], self._length)
+        self._waiting = route is Route.WAIT
+        if self._waiting:
+            return view
         if route is Route.MORE:
             whole = _LENGTH.size + self._length
             if len(self._front) in (whole, self._max_front):

@@ -3,7 +3,7 @@
 ::
 
     step | what                                                  | asked of
-    1    | one partition, no session, a format that we may have  | the request
+    1    | no session, a format that we may have                 | the request
     2    | error, divergence, log start, high watermark, LSO     | the broker: the same Fetch, 0 bytes, no wait, no tags
     3    | segment, its format, ranges, aborted transactions     | the tier (a worker thread)
     4    | is that segment on the leader's lineage               | the broker: a Fetch at the window's end, with its epoch
@@ -17,7 +17,19 @@ An error or divergence of step 2 is the answer. Whatever else stands in the way 
 own request goes to the broker unchanged, and the client learns no reason, so that "you may not" and "there is nothing" look
 alike. All questions go over the client's own connection: the client's READ right, quotas and fencing are the broker's to judge.
 
-Steps 2, 4 and 5 are those of every location source (:mod:`kafka_remote_client.location.brokers_word`).
+**A batch** names several partitions. Step 2 is one question about all of them; the other steps run side by side, and each
+partition is answered for itself::
+
+    the partition is         | its answer                          | the client
+    granted                  | the grant                           | reads the tier
+    refused, in step 2 or on | what the broker said in step 2      | asks the broker for records
+    not decided in time      | the same without records, "pending" | asks again
+
+The answer goes out when the first partition is decided and others had a moment to follow, or when MaxWaitMs is over. What a
+pending partition's look-up has read by then is in the index cache, or will be: the look-up goes on, and the next request joins
+it. Of one request's answers nothing is kept for another: each is made within the bounds of its own step 2.
+
+Steps 2, 4 and 5 are those of every location source (:mod:`kafka_remote_client.location.leader_check`).
 
 References: KIP-1248, KIP-1254, docs/wire-format.md.
 """
@@ -25,21 +37,23 @@ References: KIP-1248, KIP-1254, docs/wire-format.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from functools import partial
-from typing import Protocol, TypeVar
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
 
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
-from kafka_remote_client.location.brokers_word import BrokersWord, only_partition, readable_end
+from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, Probes
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     AbortedTransaction,
     GrantedRange,
-    IsolationLevel,
     NotRemote,
     TopicIdPartition,
 )
@@ -47,24 +61,29 @@ from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_location
 from kafka_remote_client.protocol.fetch import PartitionData
-from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
-from kafka_remote_client.shim.location_question import (
+from kafka_remote_client.shim.lookups import Lookups
+from kafka_remote_client.shim.settings import shim_default
+from kafka_remote_client.shim.tagged_fetch import (
     DIALECT,
-    LocationQuestion,
+    TaggedFetch,
+    TaggedPartition,
     asks_for_location,
-    location_question,
+    read_tagged_fetch,
 )
+from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["GrantLimits", "GrantingBroker", "LocationTier", "Window"]
+__all__ = ["GrantLimits", "GrantingBroker", "LocationTier"]
 
 _MAX_REQUEST_BYTES = 64 << 10
 _METADATA_VERSION = 12
+_GATHER_SECONDS = 0.02
+"""How long a partition that is decided waits for the next one of its batch: about a question to the broker."""
 _COUNTED = {
     ProbeKind.POSITION: (),
     ProbeKind.LINEAGE: (),
@@ -73,14 +92,6 @@ _COUNTED = {
 }
 
 _T = TypeVar("_T")
-
-
-@attrs.frozen
-class Window:
-    """Bytes to be granted, and bytes of one of the ranges that they are granted in."""
-
-    max_bytes: int
-    range_bytes: int
 
 
 class LocationTier(Protocol):
@@ -93,10 +104,8 @@ class LocationTier(Protocol):
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         """The partition, by ``topic_id``; ``topic`` may be empty. ``None`` when nothing of it is tiered."""
 
-    def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, log_start: int, end: int, window: Window
-    ) -> ResolvedSegment | NotRemote:
-        """Where ``offset`` lies in the log ``[log_start, end)``. Raises RemoteLogError or RemoteStorageError."""
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises RemoteLogError or RemoteStorageError."""
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         """How its ranges are stored. Raises as :meth:`resolve`."""
@@ -110,17 +119,59 @@ class GrantLimits:
     """Bytes of one range and of one grant at most, and the life of a grant in seconds.
 
     ``plaintext_data_keys``: whether keys of encrypted segments may go over connections that are not encrypted.
+    ``lookup_timeout``: seconds for one look-up in the tier, and for signing what it found.
     """
 
-    range_bytes: int = 8 << 20
-    max_grant_bytes: int = 256 << 20
-    url_ttl: float = 120.0
+    range_bytes: int = shim_default("range_bytes")
+    max_grant_bytes: int = shim_default("max_grant_bytes")
+    url_ttl: float = shim_default("url_ttl")
     plaintext_data_keys: bool = False
+    lookup_timeout: float = shim_default("lookup_timeout")
 
-    def window(self, wanted: int) -> Window:
-        """The sizes for a client that wants so many bytes, 0 = does not say."""
+    def window(self, wanted: int, wanted_range: int) -> tuple[int, int]:
+        """Bytes of a grant and of one of its ranges for a client that wants so many bytes, 0 = does not say."""
         max_bytes = min(wanted or self.range_bytes, self.max_grant_bytes)
-        return Window(max_bytes, min(max_bytes, range_size(max_bytes, self.range_bytes)))
+        return max_bytes, min(max_bytes, range_size(max_bytes, wanted_range, self.range_bytes))
+
+
+class _TopicIds:
+    """The ids that the topics of a request have now, by the broker: a topic may have been deleted and created again.
+
+    All are asked for at once, when the first is needed.
+    """
+
+    def __init__(self, tagged: TaggedFetch, ask: Ask) -> None:
+        self._names = tuple(dict.fromkeys(one.topic.topic for one in tagged.partitions))
+        self._ask = ask
+        self._asking = asyncio.Lock()
+        self._known: Mapping[str, UUID] | None = None
+
+    async def of(self, tagged: TaggedPartition) -> UUID:
+        """Raises NotGrantedError for a topic that there is not."""
+        if tagged.version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS:
+            return tagged.topic.topic_id
+        async with self._asking:
+            self._known = await self._told() if self._known is None else self._known
+        if tagged.topic.topic not in self._known:
+            raise NotGrantedError("unknown-topic")
+        return self._known[tagged.topic.topic]
+
+    async def _told(self) -> Mapping[str, UUID]:
+        topics = tuple(metadata.MetadataRequestTopic(name) for name in self._names)
+        request = metadata.MetadataRequest(topics, allow_auto_topic_creation=False)
+        body = await self._ask(ApiKey.METADATA, _METADATA_VERSION, metadata.encode_request(request, _METADATA_VERSION))
+        told = metadata.decode_response(body, _METADATA_VERSION).topics
+        return {one.name: one.topic_id for one in told if one.name and not one.error_code and one.topic_id != ZERO_UUID}
+
+
+@attrs.frozen
+class _Visit:
+    """A request, as its partitions need it: by which connection it came, whether that is encrypted, how to ask the broker."""
+
+    connection: str
+    secure: bool
+    ask: Ask
+    topic_ids: _TopicIds
 
 
 class GrantingBroker:
@@ -132,8 +183,8 @@ class GrantingBroker:
         self._tier = tier
         self._limits = limits
         self._counters = counters
-        self._workers = workers
-        self._word = BrokersWord()
+        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout)
+        self._leader_check = LeaderCheck()
 
     def collects(self, head: RequestHead, length: int) -> bool:
         return head.api_key == ApiKey.FETCH and head.api_version in DIALECT.fetch_versions and length <= _MAX_REQUEST_BYTES
@@ -147,8 +198,12 @@ class GrantingBroker:
         if not asks_for_location(asked):
             return None  # the bytes looked like our tag by chance
         self._counters.add("location_requests")
+        return await self._unless_refused(self._answer(asked, request, ask))
+
+    async def _unless_refused(self, work: Awaitable[_T]) -> _T | None:
+        """What ``work`` returns; ``None`` when nothing is granted, which is counted. Raises ProtocolError."""
         try:
-            return await self._grant(location_question(asked, version), ask, secure=request.secure)
+            return await work
         except NotGrantedError as refused:
             self._refuse(refused.why)
         except ProtocolError:
@@ -160,71 +215,122 @@ class GrantingBroker:
     def _refuse(self, why: str) -> None:
         self._counters.add(f"locations_refused.{why}")
 
-    async def _grant(self, question: LocationQuestion, ask: Ask, *, secure: bool) -> bytes:
-        if not set(self._tier.formats).intersection(question.wanted.format_versions):
-            raise NotGrantedError("format")
-        body = await self._ask(question, question.probe(), ask)
-        answer = fetch.decode_response(body, question.version)
+    async def _answer(self, asked: fetch.FetchRequest, request: ClientRequest, ask: Ask) -> bytes:
+        tagged = read_tagged_fetch(asked, request.header.api_version)
+        visit = _Visit(request.client, request.secure, ask, _TopicIds(tagged, ask))
+        if tagged.batched:
+            return await self._answer_batch(tagged, visit)
+        (one,) = tagged.partitions
+        self._check_formats(one)
+        body = await self._ask(tagged.version, tagged.probe(), ask)
+        answer = fetch.decode_response(body, tagged.version)
         data = only_partition(answer)
-        if answer.error_code or data is None or data.error_code or fetch.DIVERGING_EPOCH_TAG in data.tags:
+        if answer.error_code or data is None or _is_the_answer(data):
             self._refuse("broker-error")
             return bytes(body)
-        resolved, located = await self._resolve(question, data, ask)
-        if located.format not in question.wanted.format_versions:
+        granted = await self._grant(one, data, visit)
+        topics = (attrs.evolve(answer.responses[0], partitions=(granted,)),)
+        return _encoded(topics, answer, tagged.version)
+
+    async def _answer_batch(self, tagged: TaggedFetch, visit: _Visit) -> bytes:
+        body = await self._ask(tagged.version, tagged.probe(), visit.ask)
+        answer = fetch.decode_response(body, tagged.version)
+        if answer.error_code:
+            self._refuse("broker-error")
+            return bytes(body)
+        asked = {one.name: one for one in tagged.partitions}
+        told = [
+            (asked.get((topic.topic, topic.topic_id, data.partition_index)), data)
+            for topic in answer.responses
+            for data in topic.partitions
+        ]
+        work = [self._decide(one, data, visit) for one, data in told]
+        decided = await _first_results(work, max(0, tagged.request.max_wait_ms) / 1000)
+        self._counters.add("locations_pending", decided.count(None))
+        answers = iter(_pending(data) if result is None else result for result, (_, data) in zip(decided, told, strict=True))
+        topics = (attrs.evolve(topic, partitions=tuple(islice(answers, len(topic.partitions)))) for topic in answer.responses)
+        return _encoded(tuple(topics), answer, tagged.version)
+
+    async def _decide(self, one: TaggedPartition | None, data: PartitionData, visit: _Visit) -> PartitionData:
+        """The grant of one partition of a batch, or what the broker said of it; ``one`` is None where nobody asked it."""
+        return data if one is None else await self._unless_refused(self._grant(one, data, visit)) or data
+
+    def _check_formats(self, tagged: TaggedPartition) -> None:
+        if not set(self._tier.formats).intersection(tagged.wanted.format_versions):
             raise NotGrantedError("format")
-        if located.has_data_key and not (secure or self._limits.plaintext_data_keys):
+
+    async def _grant(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> PartitionData:
+        if _is_the_answer(data):
+            raise NotGrantedError("broker-error")
+        self._check_formats(tagged)
+        resolved, located = await self._resolve(tagged, data, visit)
+        if located.format not in tagged.wanted.format_versions:
+            raise NotGrantedError("format")
+        if located.has_data_key and not (visit.secure or self._limits.plaintext_data_keys):
             raise NotGrantedError("plaintext-data-key")
-        leader_epoch = question.partition.current_leader_epoch
-        aborted = await self._answered(question, self._word.confirm(resolved, question.isolation_level, leader_epoch), ask)
-        ranges = await self._in_worker(partial(self._tier.sign, located, resolved.etag))
-        return self._granted(question, answer, data, self._grant_of(resolved, located.format, ranges), aborted)
+        leader_epoch = tagged.partition.current_leader_epoch
+        confirm = self._leader_check.confirm(resolved, tagged.isolation_level, leader_epoch)
+        aborted = await self._answered(tagged, confirm, visit.ask)
+        ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag))
+        if not tagged.wanted.batched:
+            ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
+        return self._granted(data, self._grant_of(resolved, located.format, ranges), aborted)
 
-    async def _ask(self, question: LocationQuestion, probe: bytes, ask: Ask) -> memoryview:
+    async def _ask(self, version: int, probe: bytes, ask: Ask) -> memoryview:
         self._counters.add("probes")
-        return await ask(ApiKey.FETCH, question.version, probe)
-
-    async def _in_worker(self, call: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._workers, call)
+        return await ask(ApiKey.FETCH, version, probe)
 
     async def _resolve(
-        self, question: LocationQuestion, data: PartitionData, ask: Ask
+        self, tagged: TaggedPartition, data: PartitionData, visit: _Visit
     ) -> tuple[ResolvedSegment, LocatedSegment]:
-        end = readable_end(data, question.offset, question.isolation_level)
-        topic_id = question.topic.topic_id
-        if question.version < fetch.FIRST_VERSION_WITH_TOPIC_IDS:
-            topic_id = await _topic_id(question.topic.topic, ask)
-        found = await self._in_worker(partial(self._look_up, question, topic_id, data.log_start_offset, end))
+        end = readable_end(data, tagged.offset, tagged.isolation_level)
+        topic_id = await visit.topic_ids.of(tagged)
+        found = await self._lookups.answer(visit.connection, self._question(tagged, topic_id, data.log_start_offset, end))
         if isinstance(found, NotRemote):
             raise NotGrantedError(found.reason)
         return found
 
-    def _look_up(
-        self, question: LocationQuestion, topic_id: UUID, log_start: int, end: int
-    ) -> tuple[ResolvedSegment, LocatedSegment] | NotRemote:
-        tip = self._tier.find(question.topic.topic, topic_id, question.partition.partition)
+    def _question(self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int) -> LocationQuestion:
+        """What a client asks, within the bounds that the broker gives; the topic's name may be empty."""
+        max_bytes, range_bytes = self._limits.window(tagged.wanted.max_bytes, tagged.wanted.range_bytes)
+        return LocationQuestion(
+            topic=tagged.topic.topic,
+            topic_id=topic_id,
+            partition=tagged.partition.partition,
+            offset=tagged.offset,
+            isolation_level=tagged.isolation_level,
+            max_bytes=max_bytes,
+            range_bytes=range_bytes,
+            read_end_offset=tagged.wanted.end_offset,
+            log_start_offset=log_start,
+            end_offset=end,
+        )
+
+    def _look_up(self, question: LocationQuestion) -> tuple[ResolvedSegment, LocatedSegment] | NotRemote:
+        """In a worker thread."""
+        tip = self._tier.find(question.topic, question.topic_id, question.partition)
         if tip is None:
             return NotRemote("not-tiered")
-        window = self._limits.window(question.wanted.max_bytes)
-        found = self._tier.resolve(tip, question.offset, question.isolation_level, log_start=log_start, end=end, window=window)
+        found = self._tier.resolve(attrs.evolve(question, topic=tip.topic))
         return found if isinstance(found, NotRemote) else (found, self._tier.locate(found))
 
-    async def _answered(self, question: LocationQuestion, probes: Probes[_T], ask: Ask) -> _T:
+    async def _answered(self, tagged: TaggedPartition, probes: Probes[_T], ask: Ask) -> _T:
         """What ``probes`` returns when the client's broker answers each."""
         try:
             probe = next(probes)
             while True:
-                probe = probes.send(await self._probed(question, probe, ask))
+                probe = probes.send(await self._probed(tagged, probe, ask))
         except StopIteration as done:
             result: _T = done.value
             return result
 
-    async def _probed(self, question: LocationQuestion, probe: Probe, ask: Ask) -> PartitionData | None:
+    async def _probed(self, tagged: TaggedPartition, probe: Probe, ask: Ask) -> PartitionData | None:
         for name in _COUNTED[probe.kind]:
             self._counters.add(name)
-        body = question.probe(
+        body = tagged.probe(
             fetch_offset=probe.offset, last_fetched_epoch=probe.last_fetched_epoch, partition_max_bytes=probe.max_bytes
         )
-        answer = fetch.decode_response(await self._ask(question, body, ask), question.version)
+        answer = fetch.decode_response(await self._ask(tagged.version, body, ask), tagged.version)
         return None if answer.error_code else only_partition(answer)
 
     def _grant_of(self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...]) -> SegmentGrant:
@@ -242,18 +348,16 @@ class GrantingBroker:
         )
 
     def _granted(
-        self,
-        question: LocationQuestion,
-        answer: fetch.FetchResponse,
-        data: PartitionData,
-        grant: SegmentGrant,
-        aborted: tuple[AbortedTransaction, ...] | None,
-    ) -> bytes:
+        self, data: PartitionData, grant: SegmentGrant, aborted: tuple[AbortedTransaction, ...] | None
+    ) -> PartitionData:
         try:
             tags = DIALECT.grant_tags(grant)
         except ProtocolError:  # what the tier says about this segment contradicts itself
             raise NotGrantedError("inconsistent") from None
-        granted = PartitionData(
+        self._counters.add("locations_granted")
+        self._counters.add("ranges_granted", len(grant.ranges))
+        self._counters.add("bytes_granted", grant.span.size)
+        return PartitionData(
             data.partition_index,
             high_watermark=data.high_watermark,
             last_stable_offset=data.last_stable_offset,
@@ -262,19 +366,41 @@ class GrantingBroker:
             records=b"",
             tags=tags,
         )
-        self._counters.add("locations_granted")
-        self._counters.add("ranges_granted", len(grant.ranges))
-        self._counters.add("bytes_granted", grant.span.size)
-        topic = attrs.evolve(answer.responses[0], partitions=(granted,))
-        response = fetch.FetchResponse((topic,), throttle_time_ms=answer.throttle_time_ms)
-        return fetch.encode_response(response, question.version)
 
 
-async def _topic_id(topic: str, ask: Ask) -> UUID:
-    """The id that the name has now, by the broker: a topic may have been deleted and created again. Raises NotGrantedError."""
-    request = metadata.MetadataRequest((metadata.MetadataRequestTopic(topic),), allow_auto_topic_creation=False)
-    body = await ask(ApiKey.METADATA, _METADATA_VERSION, metadata.encode_request(request, _METADATA_VERSION))
-    for told in metadata.decode_response(body, _METADATA_VERSION).topics:
-        if told.name == topic and not told.error_code and told.topic_id != ZERO_UUID:
-            return told.topic_id
-    raise NotGrantedError("unknown-topic")
+def _is_the_answer(data: PartitionData) -> bool:
+    """Whether the broker's word on a partition is the client's answer, whatever the tier has: an error, or a divergence."""
+    return bool(data.error_code) or fetch.DIVERGING_EPOCH_TAG in data.tags
+
+
+def _pending(data: PartitionData) -> PartitionData:
+    """The answer while the look-up goes on, with the broker's numbers."""
+    return attrs.evolve(data, records=b"", tags=DIALECT.pending_tags())
+
+
+def _encoded(topics: tuple[fetch.FetchTopicResponse, ...], answer: fetch.FetchResponse, version: int) -> bytes:
+    """Our answer, with what the broker's says of quotas."""
+    return fetch.encode_response(fetch.FetchResponse(topics, throttle_time_ms=answer.throttle_time_ms), version)
+
+
+async def _first_results(work: Sequence[Coroutine[Any, Any, _T]], seconds: float) -> list[_T | None]:
+    """What each returns; ``None`` = it had not, in so many seconds, or a moment after the last one that had.
+
+    So while one after the other returns, all that time is waited. What has not returned is cancelled.
+    """
+    tasks = [asyncio.create_task(one) for one in work]
+    now = asyncio.get_running_loop().time
+    ends_at, patience = now() + seconds, seconds
+    pending: AbstractSet[asyncio.Task[_T]] = set(tasks)
+    try:
+        while pending:
+            timeout = max(0, min(ends_at - now(), patience))
+            done, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                break
+            patience = _GATHER_SECONDS
+        return [task.result() if task.done() else None for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,7 +8,7 @@ What it answers::
     403    | not signed, wrongly signed, expired ("Request has expired"), or another range than the signed one
     404    | no such object, or none that may be opened (links, what is not a regular file)
     412    | If-Match names another version of the object
-    416    | the object ends before the range begins
+    416    | the object ends before the range starts
     500    | the store failed
 
 Errors carry a body as S3 writes it. Query strings are secrets and are not logged.
@@ -201,7 +201,7 @@ class ObjectOrigin:
             self._refuse(connection, request, HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed", "Another version")
             return
         if wanted.start >= opened.size:
-            raise RangeNotSatisfiableError("the object ends before the range begins")
+            raise RangeNotSatisfiableError("the object ends before the range starts")
         end = min(wanted.end, opened.size)
         self._head(
             connection,

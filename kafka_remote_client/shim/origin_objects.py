@@ -9,9 +9,9 @@ import ssl
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from kafka_remote_client.confined import open_confined
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.safe_open import safe_open
 
 __all__ = ["ServedObject", "ServedObjects", "served_objects"]
 
@@ -46,7 +46,7 @@ class _DirectoryObjects:
         self._root = root
 
     def open(self, key: str) -> ServedObject:
-        return _File(os.fdopen(open_confined(self._root, key), "rb", buffering=0))
+        return _File(os.fdopen(safe_open(self._root, key), "rb", buffering=0))
 
 
 class _File:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from uuid import UUID
 
 import attrs
 
-from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import GrantedRange, NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, LocatedRange, LocatedSegment, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
-from kafka_remote_client.shim.grants import Window
 from kafka_remote_client.shim.signing import ObjectSigner
 
 __all__ = ["ResolvingTier"]
@@ -24,7 +25,7 @@ class ResolvingTier:
     """A LocationTier over a metadata store, and the objects of a layout with a signer of their URLs. Thread safe.
 
     ``url_ttl`` is in seconds. ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is
-    granted.
+    granted. ``executor`` is the pool to read objects with, which its owner shuts down; None reads one after the other.
     """
 
     def __init__(
@@ -36,11 +37,12 @@ class ResolvingTier:
         *,
         url_ttl: float,
         ready: Callable[[TopicIdPartition], bool],
+        executor: Executor | None = None,
     ) -> None:
         self._store = store
         self._objects = objects
         self._layout = layout
-        self._resolver = RemoteSegmentResolver(objects, layout)
+        self._resolver = RemoteSegmentResolver(objects, layout, executor=executor)
         self._tier = FollowedTier(store, self._resolver, ready)
         self._signer = signer
         self._url_ttl = url_ttl
@@ -59,24 +61,14 @@ class ResolvingTier:
                 tip = self._by_id.get((topic_id, partition))
         return tip if tip is None or topic in ("", tip.topic) else None
 
-    def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, log_start: int, end: int, window: Window
-    ) -> ResolvedSegment | NotRemote:
-        return self._tier.resolve(
-            tip,
-            offset,
-            isolation_level,
-            log_start=log_start,
-            end=end,
-            max_bytes=window.max_bytes,
-            range_bytes=window.range_bytes,
-        )
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        return self._tier.resolve(question)
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
-        return self._layout.locate(self._objects, resolved.metadata, resolved.ranges)
+        return resolved.located(self._objects, self._layout)
 
     def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
-        return tuple(GrantedRange(one.range, self._signed(one, etag)) for one in located.ranges)
+        return tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
 
     def metrics(self) -> dict[str, int]:
         """What was kept of indexes and manifests, under the names of Counters."""

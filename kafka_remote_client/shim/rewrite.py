@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from kafka_remote_client.protocol.api_keys import ApiKey, is_flexible
-from kafka_remote_client.protocol.primitives import Buffer, Reader, Writer
+from kafka_remote_client.wire import Buffer, Reader, Writer
 
 __all__ = ["Advertise", "names_brokers", "rewrite_addresses"]
 

@@ -79,7 +79,7 @@ class Shim:
     def bootstrap_servers(self) -> str:
         """``host:port`` for clients. Raises RuntimeError before :meth:`start`."""
         if self._proxy is None:
-            raise RuntimeError("the shim has not been started")
+            raise RuntimeError("the shim is not started")
         host, port = self._proxy.listeners.bootstrap
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -29,9 +29,9 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.confined import check_object_key
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import ObjectSigner, SignedUrl
+from kafka_remote_client.safe_open import check_object_key
 
 __all__ = ["ObjectSigner", "SignatureRefusal", "SignatureRefusedError", "SignedRequest", "SignedUrl", "UrlSigner"]
 

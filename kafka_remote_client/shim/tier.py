@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.plugin import ObjectSigner, RemoteObjectStore
-from kafka_remote_client.registry import load_signer, load_store, signer_schemes
+from kafka_remote_client.registry import check_store_options, load_signer, load_store, signer_schemes
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
@@ -34,7 +35,6 @@ from kafka_remote_client.shim.tls import origin_context
 __all__ = ["ShimTier", "origin_metrics"]
 
 _SECRET_BYTES = 32
-_WORKERS = 4
 _SERVED_SCHEMES = ("file",)
 
 
@@ -50,12 +50,15 @@ class ShimTier:
         self._config = config
         self._signer = _signer(config.store, config)
         self._objects = load_store(config.store, config.store_options)
+        readers = (self._objects,) if self._signer is None else (self._objects, self._signer)
+        check_store_options(config.store_options, *readers)
         self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
         self._metadata = RemoteLogMetadataStore()
         self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, topic=config.metadata_topic, clock=clock)
         self._origin = _origin(self._objects, config, clock) if self._signer is None else None
         self._counters = counters
-        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-resolver")
+        self._workers = ThreadPoolExecutor(config.lookup_concurrency, thread_name_prefix="kafka-remote-resolver")
+        self._reads = store_read_executor()
         self._resolving: ResolvingTier | None = None
         self._strategy: GrantingBroker | None = None
 
@@ -78,15 +81,22 @@ class ShimTier:
             signer,
             url_ttl=config.url_ttl,
             ready=self._follower.ready,
+            executor=self._reads,
         )
-        limits = GrantLimits(config.range_bytes, config.max_grant_bytes, config.url_ttl, config.allow_plaintext_data_keys)
+        limits = GrantLimits(
+            config.range_bytes,
+            config.max_grant_bytes,
+            config.url_ttl,
+            config.allow_plaintext_data_keys,
+            config.lookup_timeout,
+        )
         self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers)
 
     @property
     def strategy(self) -> GrantingBroker:
         """What answers location requests. Raises RuntimeError before :meth:`start`."""
         if self._strategy is None:
-            raise RuntimeError("the tier has not been started")
+            raise RuntimeError("the tier is not started")
         return self._strategy
 
     @property
@@ -110,6 +120,7 @@ class ShimTier:
         if self._origin is not None:
             self._origin.stop()
         self._workers.shutdown(cancel_futures=True)
+        self._reads.shutdown(cancel_futures=True)
         self._objects.close()
 
 

@@ -39,12 +39,16 @@ def broker_context(config: ShimConfig) -> ssl.SSLContext | None:
     settings = config.broker_settings
     for name in settings:
         if not name.startswith("ssl.") and name not in ("security.protocol", "enable.ssl.certificate.verification"):
-            raise ConfigurationError(f"{name} is no setting of the connections to brokers: TLS is, SASL passes through")
+            raise ConfigurationError(
+                f"{name} is not a supported broker setting; set TLS here, SASL passes through from clients"
+            )
         if name.startswith(_IDENTITY) and not config.allow_shared_identity:
-            raise ConfigurationError(f"{name} would make every client the shim in the brokers' eyes")
+            raise ConfigurationError(
+                f"{name} would present the shim's certificate for every client; see --allow-shared-identity"
+            )
     protocol = security_protocol(settings)
     if protocol not in _PROTOCOLS:
-        raise ConfigurationError(f"no such security.protocol: {protocol}")
+        raise ConfigurationError(f"unknown security.protocol: {protocol}")
     return client_context(settings) if _PROTOCOLS[protocol] else None
 
 

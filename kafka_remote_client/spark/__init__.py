@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kafka_remote_client.spark.progress import offsets_behind
+from kafka_remote_client.spark.offsets.progress import offsets_behind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_remote_client.spark.job_figures import JobFigures, Prices
-    from kafka_remote_client.spark.job_plan import JobPlan
-    from kafka_remote_client.spark.job_planner import plan
-    from kafka_remote_client.spark.planning import Split
-    from kafka_remote_client.spark.progress_bar import show_progress
-    from kafka_remote_client.spark.segments import Segments
-    from kafka_remote_client.spark.split_records import SplitRecords
-    from kafka_remote_client.spark.task_counters import load_counters
+    from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices
+    from kafka_remote_client.spark.planning.job_plan import JobPlan
+    from kafka_remote_client.spark.planning.job_planner import plan
+    from kafka_remote_client.spark.planning.splits import Split
+    from kafka_remote_client.spark.reading.split_records import SplitRecords
+    from kafka_remote_client.spark.reading.task_counters import load_counters
+    from kafka_remote_client.spark.source.progress_bar import show_progress
+    from kafka_remote_client.spark.source.segments import Segments
 
 __all__ = [
     "JobFigures",
@@ -40,15 +40,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "JobFigures": "kafka_remote_client.spark.job_figures",
-    "JobPlan": "kafka_remote_client.spark.job_plan",
-    "Prices": "kafka_remote_client.spark.job_figures",
-    "Segments": "kafka_remote_client.spark.segments",
-    "Split": "kafka_remote_client.spark.planning",
-    "SplitRecords": "kafka_remote_client.spark.split_records",
-    "load_counters": "kafka_remote_client.spark.task_counters",
-    "plan": "kafka_remote_client.spark.job_planner",
-    "show_progress": "kafka_remote_client.spark.progress_bar",
+    "JobFigures": "kafka_remote_client.spark.planning.job_figures",
+    "JobPlan": "kafka_remote_client.spark.planning.job_plan",
+    "Prices": "kafka_remote_client.spark.planning.job_figures",
+    "Segments": "kafka_remote_client.spark.source.segments",
+    "Split": "kafka_remote_client.spark.planning.splits",
+    "SplitRecords": "kafka_remote_client.spark.reading.split_records",
+    "load_counters": "kafka_remote_client.spark.reading.task_counters",
+    "plan": "kafka_remote_client.spark.planning.job_planner",
+    "show_progress": "kafka_remote_client.spark.source.progress_bar",
 }
 
 
@@ -57,10 +57,10 @@ def register(spark: SparkSession) -> None:
 
     Raises MissingExtraError when PySpark or pyarrow is missing or too old.
     """
-    from kafka_remote_client.spark.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
+    from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 
     require_pyspark()
-    from kafka_remote_client.spark.datasource import KafkaRemoteDataSource  # noqa: PLC0415 - needs pyarrow
+    from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource  # noqa: PLC0415 - needs pyarrow
 
     spark.dataSource.register(KafkaRemoteDataSource)
 
@@ -73,11 +73,11 @@ def read_segments(spark: SparkSession, options: Mapping[str, object] | None = No
 
     Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing or too old.
     """
-    from kafka_remote_client.spark.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
+    from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 
     require_pyspark()
-    from kafka_remote_client.spark.options import ON_FALLBACK, OnFallback, option_texts  # noqa: PLC0415 - as above
-    from kafka_remote_client.spark.segments import Segments  # noqa: PLC0415 - needs pyarrow
+    from kafka_remote_client.spark.options.source_options import ON_FALLBACK, OnFallback, option_texts  # noqa: PLC0415 - as above
+    from kafka_remote_client.spark.source.segments import Segments  # noqa: PLC0415 - needs pyarrow
 
     given = option_texts({**(options or {}), **more})
     if not any(name.lower() == ON_FALLBACK.lower() for name in given):

@@ -1,4 +1,4 @@
-"""For the tests of plugins and of whoever embeds the client: conformance suite, origin, TCP proxy, wrappers. Needs pytest."""
+"""For the tests of plugins and of whoever embeds the client: conformance suites, origin, TCP proxy, wrappers. Needs pytest."""
 
 from kafka_remote_client.testing.answers import (
     Answer,
@@ -13,6 +13,7 @@ from kafka_remote_client.testing.answers import (
 )
 from kafka_remote_client.testing.failing_fetcher import FailingFetcher, Failure
 from kafka_remote_client.testing.fetcher_tests import RemoteStorageFetcherTests, read_all, segment_metadata, texts_of
+from kafka_remote_client.testing.layout_tests import MemoryStore, ObjectLayoutTests, StoredFiles, sample_segment
 from kafka_remote_client.testing.origin import Exchange, ScriptedOrigin
 from kafka_remote_client.testing.slow_fetcher import SlowFetcher
 from kafka_remote_client.testing.tcp_proxy import Direction, Passage, PassageRecord, TcpFaultProxy
@@ -24,12 +25,15 @@ __all__ = [
     "Exchange",
     "FailingFetcher",
     "Failure",
+    "MemoryStore",
+    "ObjectLayoutTests",
     "Pace",
     "Passage",
     "PassageRecord",
     "RemoteStorageFetcherTests",
     "ScriptedOrigin",
     "SlowFetcher",
+    "StoredFiles",
     "TcpFaultProxy",
     "error",
     "gzipped",
@@ -37,6 +41,7 @@ __all__ = [
     "other_bytes",
     "read_all",
     "redirect",
+    "sample_segment",
     "segment_metadata",
     "texts_of",
     "whole_object",

@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
-import crc32c
 
 from kafka_remote_client.errors import DirectFetchError, UnsupportedFormatError
 from kafka_remote_client.records import BatchHeader, BatchRules, RemoteLogInputStream
 from kafka_remote_client.records.batch import (
     ANY_OFFSET,
-    BATCH_OVERHEAD,
     DEFAULT_MAX_DECOMPRESSED_BYTES,
-    LOG_OVERHEAD,
     MAX_OFFSET,
+    PREFIX_SIZE,
+    BatchPrefix,
+    checksum_matches,
 )
 from kafka_remote_client.records.completed_fetch import FetchState
 from kafka_remote_client.verify.finding import FindingKind, Problem
@@ -38,9 +38,6 @@ __all__ = ["MAX_PROBLEMS", "BatchListener", "LogEnd", "LogWalk"]
 MAX_PROBLEMS = 100
 """After so many the walk gives the log up."""
 
-_MINIMAL_SIZE = LOG_OVERHEAD + 14
-_UP_TO_MAGIC = 17
-_CRC_AT, _CRC_START = 17, 21
 _ANY_BATCH = BatchRules(start_offset=-(2**63), end_offset=MAX_OFFSET)
 
 
@@ -159,8 +156,9 @@ class LogWalk:
 
     def _pass_bad(self, error: DirectFetchError, *, may_be_sound: bool) -> bool:
         """The batch at the position is bad: says so and goes on behind it; False when that is not possible."""
-        size = int.from_bytes(self._buffer[8:12], "big", signed=True) + LOG_OVERHEAD
-        whole = _MINIMAL_SIZE <= size <= len(self._buffer)
+        prefix = BatchPrefix.read(self._buffer)
+        size = prefix.size
+        whole = prefix.has_room_for_a_header and size <= len(self._buffer)
         alone = _alone(self._buffer[:size]) if whole and may_be_sound else None
         self._lose()
         if alone is not None:
@@ -170,9 +168,8 @@ class LogWalk:
         told, self._astray = self._astray, True
         if not told:  # otherwise nothing sound was met since the last problem: it reaches this far
             kind = FindingKind.BATCH_UNSUPPORTED if isinstance(error, UnsupportedFormatError) else FindingKind.BATCH_DAMAGED
-            base = int.from_bytes(self._buffer[:8], "big", signed=True)
             words = str(error).partition(": ")[2] or str(error)
-            self.problems.append(Problem(kind, words, self._position, base, size if whole else None))
+            self.problems.append(Problem(kind, words, self._position, prefix.base_offset, size if whole else None))
             if whole and self._may_begin_batch(size):
                 return self._jump(self._position + size)
         return self._jump_to_index(self._lost_from or 0)
@@ -194,12 +191,10 @@ class LogWalk:
         self._lose()
         if self._astray:
             return self._jump_to_index(self._lost_from or 0)
-        crc = rest[_CRC_AT:_CRC_START]
-        checks = len(rest) >= BATCH_OVERHEAD and crc32c.crc32c(rest[_CRC_START:]).to_bytes(4, "big") == crc
         self._astray = True
-        if checks or (rest and self._knows_batch_behind()) or left > self.max_batch_bytes:
+        if checksum_matches(rest) or (rest and self._knows_batch_behind()) or left > self.max_batch_bytes:
             words = "its size field reaches beyond the end of the log"
-            base = int.from_bytes(rest[:8], "big", signed=True)
+            base = BatchPrefix.read(rest).base_offset if len(rest) >= PREFIX_SIZE else None
             self.problems.append(Problem(FindingKind.BATCH_DAMAGED, words, self._position, base))
             return self._jump_to_index(self._position)
         words = f"the last {left} bytes are no whole batch"
@@ -213,10 +208,9 @@ class LogWalk:
 
     def _may_begin_batch(self, at: int) -> bool:
         """Whether a batch may begin at ``at`` of the buffer; also where too little of it is there to speak against it."""
-        front = self._buffer[at : at + _UP_TO_MAGIC]
-        if len(front) < _UP_TO_MAGIC:
+        if len(self._buffer) - at < PREFIX_SIZE:
             return True
-        return front[16] <= 2 and int.from_bytes(front[8:12], "big", signed=True) + LOG_OVERHEAD >= _MINIMAL_SIZE
+        return not BatchPrefix.read(self._buffer, at).fault(_ANY_BATCH.max_batch_bytes)
 
     def _jump_to_index(self, after: int) -> bool:
         """To the next position of the index above ``after`` that was not tried; False when there is none."""

@@ -35,9 +35,9 @@ from kafka_remote_client.verify.log_walk import LogEnd, LogWalk
 from kafka_remote_client.verify.offset_index import OffsetIndexCheck
 from kafka_remote_client.verify.stored_segment import (
     LOG,
+    LayoutInspector,
     LogSource,
     OpenSegment,
-    StoredForm,
     StoredSegment,
     draft_metadata,
 )
@@ -86,7 +86,7 @@ class _Indexes:
 
 
 def check_segment(
-    form: StoredForm,
+    inspector: LayoutInspector,
     store: RemoteObjectStore,
     stored: StoredSegment,
     claim: RemoteLogSegmentMetadata | None,
@@ -99,7 +99,7 @@ def check_segment(
     ``claim`` is what the metadata topic says. Raises RemoteStorageError kinds, ObjectNotFoundError for an object that is gone
     by now, and MissingExtraError.
     """
-    opened = form.open(store, stored, claim, log=not quick)
+    opened = inspector.open(store, stored, claim, log=not quick)
     if claim is not None and opened.described is not None:
         _compare(claim, opened.described, opened)
     best = claim or opened.described
@@ -242,7 +242,7 @@ def _compare_end(
 
 
 def _compare(claim: RemoteLogSegmentMetadata, described: RemoteLogSegmentMetadata, opened: OpenSegment) -> None:
-    """Metadata topic against manifest. Epochs are left to the batches, sizes to the form."""
+    """Metadata topic against manifest. Epochs are left to the batches, sizes to the inspector."""
     for name in ("start_offset", "end_offset", "max_timestamp_ms"):
         by_topic, by_manifest = getattr(claim, name), getattr(described, name)
         if by_topic != by_manifest:

@@ -1,8 +1,8 @@
 """A segment as its objects: which there are, under which keys, and what could be read of them.
 
 What a layout calls its objects is its *role* here: the file kinds of LocalTieredStorage, or log, indexes and manifest of
-Aiven's plugin. A :class:`StoredForm` is a layout as ``verify`` needs it: in the order of upload, so that a copy that stopped
-can be told from an object that went missing.
+Aiven's plugin. A :class:`LayoutInspector` is a layout as ``verify`` needs it: in the order of upload, so that a copy that
+stopped can be told from an object that went missing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = [
     "MAX_INDEX_BYTES",
     "PIECE_BYTES",
     "DamagedPieceError",
+    "LayoutInspector",
     "LogSource",
     "OpenSegment",
     "PlainLog",
-    "StoredForm",
     "StoredSegment",
     "draft_metadata",
     "stored_segments",
@@ -132,7 +132,7 @@ class OpenSegment:
             self.log_end_known = False
 
 
-class StoredForm(Protocol):
+class LayoutInspector(Protocol):
     """A layout as verify needs it."""
 
     @property

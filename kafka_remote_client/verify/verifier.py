@@ -2,7 +2,7 @@
 
 ::
 
-    SeenStore (one listing) ─► StoredForm.segments ─► judge_copy ─► check_segment, side by side ─┐
+    SeenStore (one listing) ─► LayoutInspector.segments ─► judge_copy ─► check_segment, side by side ─┐
     KnownMetadata, read after the listing ─────────────────┘                                     ├─► chain of each partition
                                        cache: of the metadata, else of what the checks gathered ─┘
 
@@ -32,7 +32,7 @@ from kafka_remote_client.verify.finding import Finding, FindingKind, Problem, Un
 from kafka_remote_client.verify.metadata_topic import KnownMetadata
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.segment import SegmentReport, check_segment, finding_of
-from kafka_remote_client.verify.stored_segment import LOG, StoredForm, StoredSegment
+from kafka_remote_client.verify.stored_segment import LOG, LayoutInspector, StoredSegment
 
 __all__ = ["NothingToVerifyError", "Summary", "TierVerifier", "VerifyRequest"]
 
@@ -115,7 +115,7 @@ class TierVerifier:
     def __init__(
         self,
         store: SeenStore,
-        form: StoredForm,
+        inspector: LayoutInspector,
         request: VerifyRequest,
         metadata: KnownMetadata | None = None,
         *,
@@ -123,7 +123,7 @@ class TierVerifier:
     ) -> None:
         """Plans: judges what is there and what is not. Raises NothingToVerifyError."""
         self._store = store
-        self._form = form
+        self._inspector = inspector
         self._request = request
         self._metadata = metadata
         self._clock = clock or SystemClock()
@@ -148,7 +148,7 @@ class TierVerifier:
         topics = self._request.topics
         found: dict[TopicIdPartition, _Partition] = {}
         for topic in topics or (None,):
-            for stored in self._form.segments(self._store, topic):
+            for stored in self._inspector.segments(self._store, topic):
                 tip = stored.listed.topic_id_partition
                 found.setdefault(tip, _Partition(tip)).stored[stored.listed.remote_log_segment_id] = stored
             for tip in self._metadata.partitions(topic) if self._metadata is not None else ():
@@ -200,12 +200,12 @@ class TierVerifier:
     def _plan_missing(self, partition: _Partition, metadata: RemoteLogSegmentMetadata) -> None:
         partition.doubted.add(metadata.remote_log_segment_id)
         try:
-            key = self._form.layout.object_key(metadata, ObjectKind.LOG)
+            key = self._inspector.layout.object_key(metadata, ObjectKind.LOG)
         except RemoteLogError as error:  # custom metadata that name no object
             partition.said.append(_of_metadata(metadata, FindingKind.METADATA_MISMATCH, str(error), 0))
             return
         if self._is_there(key):
-            if key.startswith(self._form.prefix):
+            if key.startswith(self._inspector.prefix):
                 self.summary.segments_busy += 1  # it came after the listing
             else:
                 reason = "its objects lie under another prefix (--key-prefix)"
@@ -302,7 +302,7 @@ class TierVerifier:
 
     def _check(self, stored: StoredSegment, claim: RemoteLogSegmentMetadata | None) -> SegmentReport:
         quick, gaps_allowed = self._request.quick, self._request.allow_offset_gaps
-        return check_segment(self._form, self._store, stored, claim, quick=quick, allow_offset_gaps=gaps_allowed)
+        return check_segment(self._inspector, self._store, stored, claim, quick=quick, allow_offset_gaps=gaps_allowed)
 
     def _chain(self, partition: _Partition) -> Iterator[Finding]:
         """What only all segments of a partition together can tell."""
@@ -327,8 +327,8 @@ class TierVerifier:
     def _foreign(self) -> Iterator[Finding]:
         ours = {key for partition in self._partitions for stored in partition.stored.values() for key in stored.keys.values()}
         for info in self._store.objects:
-            topic = self._form.topic_of(info.key)
-            meant = topic in self._request.topics if self._request.topics else topic is not None or bool(self._form.prefix)
+            topic = self._inspector.topic_of(info.key)
+            meant = topic in self._request.topics if self._request.topics else topic is not None or bool(self._inspector.prefix)
             if meant and info.key not in ours:
                 yield Finding(FindingKind.FOREIGN_OBJECT, "it is no part of a segment", info.size, object_key=info.key)
 

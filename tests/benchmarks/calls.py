@@ -1,15 +1,20 @@
 """What one call costs the application's thread beside confluent-kafka's, on topics that lie on the brokers alone.
 
-Both consumers read the same records of one embedded cluster, in turns within one run. A call costs the processor time of the
-thread that makes it, the median of the rounds. Prints a table on standard error and JSON on standard output.
+Both consumers read the same records of one embedded cluster, in turns within one run; a figure is the median of the rounds.
+Prints a table on standard error and JSON on standard output.
 
-=====================  =======================================================================================================
-row                    is
-=====================  =======================================================================================================
-``consume_one``        ``consume(1)`` where 1,000 partitions are assigned
-``position``           ``position()`` of the partition after each ``poll()``; the ``poll()`` is not counted
-``poll_with_position``  both of them
-=====================  =======================================================================================================
+===============================  =============================================================================================
+row                              is
+===============================  =============================================================================================
+``consume_one``                  ``consume(1)`` where 1,000 partitions are assigned
+``position``                     ``position()`` of the partition after each ``poll()``; the ``poll()`` is not counted
+``poll_with_position``           both of them
+``assign, silent shim``          ``assign()`` at the committed offset, while the shim accepts connections and never answers
+``seek, silent shim``            ``seek()`` of that partition
+``incremental_assign, silent``   ``incremental_assign()`` of another partition at its beginning
+===============================  =============================================================================================
+
+The first three are processor time of the thread that calls, the others time on the clock: such a call may wait.
 """
 
 from __future__ import annotations
@@ -26,19 +31,22 @@ from pathlib import Path
 from uuid import uuid4
 
 import confluent_kafka
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_STORED, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.benchmarks.running import machine
 from tests.support.embedded_topics import direct_settings, plain_settings, small_cluster
+from tests.support.silent_peer import SilentPeer
 
 __all__: list[str] = []
 
 _TOPIC_PARTITIONS = 4
 """As many as the mock broker gives a topic."""
 _PATIENCE_SECONDS = 60.0
+_LOCATION_TIMEOUT_MS = 5_000
+"""The default of ``fetch.remote.location.timeout.ms``: as long as a call would wait that asks the shim itself."""
 
 Measure = Callable[[confluent_kafka.Consumer, int], dict[str, float]]
 """Makes so many calls; gives each row's processor time in microseconds a call."""
@@ -67,20 +75,43 @@ def position_of_each(consumer: confluent_kafka.Consumer, calls: int) -> dict[str
     return {"position": inside / calls * 1e6, "poll_with_position": both / calls * 1e6}
 
 
+def while_the_shim_is_silent(consumer: confluent_kafka.Consumer) -> dict[str, float]:
+    """One call each, on a consumer that has just been made; microseconds on the clock."""
+    consumer.commit(offsets=[TopicPartition("long", 0, 7)], asynchronous=False)
+    found = {"assign, silent shim": _seconds(lambda: consumer.assign([TopicPartition("long", 0, OFFSET_STORED)]))}
+    consumer.consume(1, 0.3)  # the plain consumer seeks once it fetches; the direct one has nothing to give yet
+    found["seek, silent shim"] = _seconds(lambda: consumer.seek(TopicPartition("long", 0, 3)))
+    beginning = TopicPartition("wide-0", 0, OFFSET_BEGINNING)
+    found["incremental_assign, silent"] = _seconds(lambda: consumer.incremental_assign([beginning]))
+    return {row: seconds * 1e6 for row, seconds in found.items()}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
 @contextmanager
-def _assigned(kind: str, cluster: EmbeddedCluster, partitions: list[TopicPartition]) -> Iterator[confluent_kafka.Consumer]:
+def _made(kind: str, cluster: EmbeddedCluster, **more: object) -> Iterator[confluent_kafka.Consumer]:
     named = {"group_id": f"group-{uuid4()}", "enable_partition_eof": False}
     consumer: confluent_kafka.Consumer
     if kind == "direct":
-        consumer = Consumer(direct_settings(cluster, **named))
+        consumer = Consumer(direct_settings(cluster, **named, **more))
     else:
         consumer = confluent_kafka.Consumer(plain_settings(cluster, **named))
     try:
-        consumer.assign(partitions)
-        _fill_queue(consumer)
         yield consumer
     finally:
         consumer.close()
+
+
+@contextmanager
+def _assigned(kind: str, cluster: EmbeddedCluster, partitions: list[TopicPartition]) -> Iterator[confluent_kafka.Consumer]:
+    with _made(kind, cluster) as consumer:
+        consumer.assign(partitions)
+        _fill_queue(consumer)
+        yield consumer
 
 
 def _fill_queue(consumer: confluent_kafka.Consumer) -> None:
@@ -103,6 +134,21 @@ def _run(
     return found
 
 
+def _run_beside_a_silent_shim(cluster: EmbeddedCluster, rounds: int) -> dict[str, dict[str, list[float]]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for _ in range(rounds):
+        for kind in ("plain", "direct"):
+            with SilentPeer() as silent:
+                peer = {
+                    "fetch_remote_bootstrap_servers": silent.address,
+                    "fetch_remote_location_timeout_ms": _LOCATION_TIMEOUT_MS,
+                }
+                with _made(kind, cluster, **peer) as consumer:
+                    for row, cost in while_the_shim_is_silent(consumer).items():
+                        found.setdefault(row, {}).setdefault(kind, []).append(cost)
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--partitions", type=int, default=1_000)
@@ -118,11 +164,12 @@ def main() -> int:
         cluster.produce("long", [(None, b"value")] * needed)
         costs = _run(cluster, wide, consume_one, options.calls, options.rounds)
         costs |= _run(cluster, [TopicPartition("long", 0, 0)], position_of_each, options.calls, options.rounds)
+        costs |= _run_beside_a_silent_shim(cluster, options.rounds)
     rows = []
     for row, of in costs.items():
         plain, direct = statistics.median(of["plain"]), statistics.median(of["direct"])
         rows.append({"row": row, "plain_us": plain, "direct_us": direct, "ratio": direct / plain, "more_us": direct - plain})
-        print(f"{row:20} plain {plain:8.1f} us  direct {direct:8.1f} us  ratio {direct / plain:6.2f}", file=sys.stderr)
+        print(f"{row:26} plain {plain:8.1f} us  direct {direct:8.1f} us  ratio {direct / plain:6.2f}", file=sys.stderr)
     json.dump({"machine": machine("confluent-kafka"), "options": vars(options), "rows": rows}, sys.stdout, indent=1)
     print()
     return 0

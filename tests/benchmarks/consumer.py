@@ -44,7 +44,7 @@ from typing import Any
 
 import attrs
 
-from tests.benchmarks.running import ROOT, ShimProcess, machine
+from tests.benchmarks.running import ROOT, ShimProcess, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
@@ -315,14 +315,7 @@ def main() -> int:
         "runs": [{**attrs.asdict(cell), "runs": made} for cell, made in runs.items()],
     }
     _print_table(rows)
-    text = json.dumps(report, indent=1)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
-    else:
-        print(text)
-    if impure:
-        print(f"{len(impure)} cells did not measure their side and have no ratio", file=sys.stderr)
-    return int(bool(impure))
+    return finish(report, arguments.json, len(impure))
 
 
 if __name__ == "__main__":

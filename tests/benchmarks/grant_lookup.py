@@ -22,13 +22,14 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from kafka_remote_client.model import EpochEntry, IsolationLevel, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.model import EpochEntry, RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
-from tests.support.tier import MemoryStore, batch, checkpoint, metadata, snapshot
+from tests.support.questions import tier_question
+from tests.support.tier import TIP, MemoryStore, batch, checkpoint, metadata, snapshot
 
 _LAYOUT = LocalTieredStorageLayout()
 _RECORDS = 10
@@ -67,9 +68,7 @@ class Partition:
         return self._timed(lambda _: self._resolve(0))
 
     def _resolve(self, offset: int) -> object:
-        return self.resolver.resolve(
-            self.cache, offset, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=1 << 20, range_bytes=1 << 20
-        )
+        return self.resolver.resolve(self.cache, tier_question(TIP, offset, max_bytes=1 << 20, range_bytes=1 << 20))
 
     def _timed(self, call: Callable[[int], object]) -> float:
         took = []

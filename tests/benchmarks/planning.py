@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     ByteRange,
     GrantedRange,
@@ -26,10 +27,11 @@ from kafka_remote_client.model import (
     TopicIdPartition,
 )
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
-from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.partition import KafkaRemotePartition
-from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan, plan_splits
-from kafka_remote_client.spark.segment_probes import with_segments
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.planning.segment_probes import with_segments
+from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from tests.support.one_by_one import OneByOne
 
 __all__ = ["planning_seconds"]
 
@@ -38,14 +40,15 @@ _LENGTH, _SIZE = 100_000, 100_000_000
 _ANSWER_SECONDS = 0.005
 
 
-class _Source:
+class _Source(OneByOne):
     """Locations by arithmetic."""
 
     def __init__(self, segments: int) -> None:
         self._end = segments * _LENGTH
         self.questions = 0
 
-    def locate(self, topic: str, partition: int, offset: int, **_: Any) -> SegmentLocation:
+    def answer(self, question: LocationQuestion, deadline: object) -> SegmentLocation:
+        topic, partition, offset = question.topic, question.partition, question.offset
         self.questions += 1
         time.sleep(_ANSWER_SECONDS)
         base = offset // _LENGTH * _LENGTH

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ import attrs
 
 from tests.support.kafka_broker import KafkaBroker
 
-__all__ = ["ROOT", "OriginCounts", "ShimProcess", "machine"]
+__all__ = ["ROOT", "OriginCounts", "ShimProcess", "finish", "machine"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +78,15 @@ def machine(*packages: str) -> dict[str, object]:
         "python": platform.python_version(),
         **{package: version(package) for package in packages},
     }
+
+
+def finish(report: Mapping[str, object], file: Path | None, impure: int) -> int:
+    """Writes the report to ``file``, or prints it. The exit status: 1 where cells did not measure their side."""
+    text = json.dumps(report, indent=1)
+    if file:
+        file.write_text(text + "\n")
+    else:
+        print(text)
+    if impure:
+        print(f"{impure} cells did not measure their side and have no ratio", file=sys.stderr)
+    return int(bool(impure))

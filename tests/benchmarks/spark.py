@@ -37,7 +37,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tests.benchmarks.planning import planning_seconds
-from tests.benchmarks.running import ShimProcess, machine
+from tests.benchmarks.running import ShimProcess, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars
@@ -261,14 +261,7 @@ def main() -> int:
     }
     _print_table(rows)
     print(f"planning: {report['planning']}", file=sys.stderr)
-    text = json.dumps(report, indent=1)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
-    else:
-        print(text)
-    if impure:
-        print(f"{len(impure)} cells did not measure their side and have no ratio", file=sys.stderr)
-    return int(bool(impure))
+    return finish(report, arguments.json, len(impure))
 
 
 if __name__ == "__main__":

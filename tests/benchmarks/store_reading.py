@@ -24,13 +24,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
@@ -76,8 +76,8 @@ class SignedSource(ListingLocationSource):
         super().__init__(*arguments)
         self._urls = urls
 
-    def locate(self, *arguments: Any, **options: Any) -> Any:
-        found = super().locate(*arguments, **options)
+    def _answer(self, *arguments: Any, **options: Any) -> Any:
+        found = super()._answer(*arguments, **options)
         if not isinstance(found, SegmentLocation):
             return found
         return attrs.evolve(found, ranges=tuple(map(self._signed, found.ranges)))

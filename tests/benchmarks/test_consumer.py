@@ -68,7 +68,7 @@ def test_rows_get_the_cells_that_make_sense_for_them() -> None:
     assert {cell.settings for cell in wanted if cell.row == "plain"} == {"default"}
 
 
-def test_ours_is_told_over_each_of_theirs_and_what_has_nothing_to_compare_with_is_left_out() -> None:
+def test_ratio_is_ours_over_theirs_and_skips_what_has_no_counterpart() -> None:
     place = ("plain", 100, 0, "consume")
     ours = {Cell(*place, "direct", "default"): _measured(4.0, cpu=100.0)}
     assert ratios(ours) == []

@@ -13,8 +13,8 @@ from kafka_remote_client.cli.demo import DemoResult, Fault, TierTotals, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.shim.demo_data import PartitionDigest
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.embedded.demo_data import PartitionDigest
 
 pytestmark = pytest.mark.embedded
 
@@ -54,7 +54,7 @@ def test_a_demo_that_fails_says_why(
     assert "the demo failed: no record was read from the store" in capsys.readouterr().err
 
 
-def test_everything_is_read_as_it_was_written_and_most_of_it_from_the_store(
+def test_demo_reads_all_that_was_written_and_most_of_it_from_the_store(
     cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = demo(cluster, None, DemoProgress(RECORDS))
@@ -92,7 +92,7 @@ def good(cluster: EmbeddedCluster) -> DemoResult:
     return demo(cluster, None, DemoProgress(RECORDS))
 
 
-def test_a_difference_a_fault_that_never_struck_or_an_idle_store_is_a_failure(good: DemoResult) -> None:
+def test_demo_fails_for_a_difference_an_unfired_fault_or_an_idle_store(good: DemoResult) -> None:
     assert good.worked
     other = {**good.read, 0: PartitionDigest(1, 1, "00")}
     assert not attrs.evolve(good, read=other).worked
@@ -102,6 +102,6 @@ def test_a_difference_a_fault_that_never_struck_or_an_idle_store_is_a_failure(go
     assert attrs.evolve(good, read=other, fault=Fault.STORE_DOWN, tiers={**good.tiers, "remote": TierTotals()}).failures == (
         "what was read differs from what was written in partitions 0",
         "no record was read from the store",
-        "the fault store-down made nothing fall back: everything was fetched before it; use more --records",
+        "the fault store-down caused no fallback: all data was fetched before it; increase --records",
     )
     assert TierTotals().megabytes_per_second == 0.0

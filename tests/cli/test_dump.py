@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
@@ -69,7 +69,7 @@ def assert_equals_the_real_consumer(
     first, end = bounds["earliest"]["offset"], bounds["latest_tiered"]["offset"] + 1
     if isolation == "read_committed":
         end = min(end, FIRST_UNDECIDED.get(topic, end))
-    where = ["--topic", topic, "--partition", str(partition), "--start", str(first), "--isolation-level", isolation]
+    where = [topic, "--partition", str(partition), "--start", str(first), "--isolation-level", isolation]
     status, records, remarks = dump(capsys, root, *where, layout=layout)
     lines = expected(root, topic, partition, isolation, first, end)
     assert status == 0
@@ -135,30 +135,30 @@ def test_segments_of_one_partition_may_be_stored_each_in_its_own_way(
             path = tmp_path / "remote" / key
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-    _, wanted, _ = dump(capsys, golden_local(), "--topic", "epochs", "--partition", "0")
-    status, records, _ = dump(capsys, tmp_path, "--topic", "epochs", layout=aiven("aiven-zstd-aes"))
+    _, wanted, _ = dump(capsys, golden_local(), "epochs", "--partition", "0")
+    status, records, _ = dump(capsys, tmp_path, "epochs", layout=aiven("aiven-zstd-aes"))
     assert (status, records) == (0, wanted)
 
 
-_ELSEWHERE = "found no segments of txn; the store holds Aiven manifests below some-prefix/"
+_ELSEWHERE = "found no segments of txn; the store has Aiven manifests below some-prefix/"
 _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
 
 
 @pytest.mark.parametrize(
     ("layout", "status", "message"),
     [
-        (_WITH_PREFIX, 1, "data-key: a segment is encrypted for the key 'key1'; private keys given: none"),
-        ((*_WITH_PREFIX, "--encryption-key", "key1=PUBLIC"), 2, "'key1' is no unencrypted RSA private key"),
+        (_WITH_PREFIX, 1, "data-key: a segment is encrypted with key 'key1'; known private keys: none"),
+        ((*_WITH_PREFIX, "--encryption-key", "key1=PUBLIC"), 2, "'key1' is not an unencrypted RSA private key"),
         ((*_WITH_PREFIX, "--encryption-key", "key1=PRIVATE", "--encryption-key", "key1=PRIVATE"), 2, "key1 is given twice"),
         ((*_WITH_PREFIX, "--encryption-key", "key1=/no/such/file"), 2, "'key1' cannot be read"),
-        ((*_WITH_PREFIX, "--encryption-key", "PRIVATE"), 2, "takes KEYID=PRIVATE_KEY_FILE"),
+        ((*_WITH_PREFIX, "--encryption-key", "PRIVATE"), 2, "must be KEYID=PRIVATE_KEY_FILE"),
         (
             ("--layout", "aiven", "--key-prefix", "other/"),
             2,
-            "found no segments of txn; the store holds Aiven manifests below some-prefix/",
+            "found no segments of txn; the store has Aiven manifests below some-prefix/",
         ),
-        (("--layout", "aiven"), 2, "found no segments of txn; the store holds Aiven manifests below some-prefix/"),
-        ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "has no key prefix and no encryption keys"),
+        (("--layout", "aiven"), 2, "found no segments of txn; the store has Aiven manifests below some-prefix/"),
+        ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "takes no key prefix and no encryption keys"),
     ],
 )
 def test_what_is_missing_to_read_a_tier_is_told(
@@ -169,7 +169,7 @@ def test_what_is_missing_to_read_a_tier_is_told(
     options = [option.replace("PUBLIC", named["PUBLIC"]).replace("PRIVATE", named["PRIVATE"]) for option in layout]
     if layout[-1] == "PRIVATE":
         options[-1] = named["PRIVATE"].replace("=", "")
-    found = dump(capsys, golden_aiven("aiven-zstd-aes"), "--topic", "txn", layout=options)
+    found = dump(capsys, golden_aiven("aiven-zstd-aes"), "txn", layout=options)
     assert found[:2] == (status, [])
     assert message in found[2]
 
@@ -180,10 +180,10 @@ def test_a_missing_package_is_named_with_the_pip_command(
     for name in [name for name in sys.modules if name.partition(".")[0] == "Crypto"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "Crypto", None)
-    status, records, remarks = dump(capsys, golden_aiven("aiven-zstd-aes"), "--topic", "txn", layout=aiven("aiven-zstd-aes"))
+    status, records, remarks = dump(capsys, golden_aiven("aiven-zstd-aes"), "txn", layout=aiven("aiven-zstd-aes"))
     assert (status, records) == (2, [])
     assert "pip install 'kafka-remote-client[aiven]'" in remarks
-    status, _, _ = dump(capsys, golden_aiven("aiven-zstd"), "--topic", "txn", layout=aiven("aiven-zstd"))
+    status, _, _ = dump(capsys, golden_aiven("aiven-zstd"), "txn", layout=aiven("aiven-zstd"))
     assert status == 0
 
 
@@ -227,7 +227,7 @@ def test_nothing_of_a_damaged_segment_is_passed_off_as_records(
         segment.unlink()
     else:
         _damage(segment, change)
-    status, records, remarks = dump(capsys, tmp_path, "--topic", "epochs", "--partition", "0", layout=aiven(mode))
+    status, records, remarks = dump(capsys, tmp_path, "epochs", "--partition", "0", layout=aiven(mode))
     offsets = [record["offset"] for record in records]
     assert status == 1
     assert f"cannot be read on from offset {len(offsets)}" in remarks
@@ -236,25 +236,25 @@ def test_nothing_of_a_damaged_segment_is_passed_off_as_records(
 
 
 def test_committed_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
-    _, records, remarks = dump(capsys, golden_local(), "--topic", "txn")
+    _, records, remarks = dump(capsys, golden_local(), "txn")
     assert records[-1]["offset"] < FIRST_UNDECIDED["txn"]
     assert "stops before offset 2455" in remarks
 
 
 def test_end_is_exclusive_and_start_may_lie_in_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
-    _, records, _ = dump(capsys, golden_local(), "--topic", "codec-lz4-java", "--start", "1234", "--end", "1300")
+    _, records, _ = dump(capsys, golden_local(), "codec-lz4-java", "--start", "1234", "--end", "1300")
     assert [record["offset"] for record in records] == list(range(1234, 1300))
 
 
 def test_partitions_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    _, records, _ = dump(capsys, golden_local(), "--topic", "epochs")
+    _, records, _ = dump(capsys, golden_local(), "epochs")
     numbers = [record["partition"] for record in records]
     assert numbers == sorted(numbers)
     assert set(numbers) == {0, 1}
 
 
 def test_a_start_below_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    status, records, remarks = dump(capsys, golden_local(), "--topic", "delrec", "--start", "0")
+    status, records, remarks = dump(capsys, golden_local(), "delrec", "--start", "0")
     assert status == 0
     assert f"the tier begins at offset {records[0]['offset']}" in remarks
 
@@ -271,13 +271,13 @@ def test_a_start_below_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> N
 def test_an_interval_without_offsets_has_status_2(
     capsys: pytest.CaptureFixture[str], interval: tuple[str, ...], said: str
 ) -> None:
-    status, records, remarks = dump(capsys, golden_local(), "--topic", "delrec", *interval)
+    status, records, remarks = dump(capsys, golden_local(), "delrec", *interval)
     assert (status, records) == (2, [])
     assert said in remarks
 
 
 def test_an_end_beyond_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    status, records, remarks = dump(capsys, golden_local(), "--topic", "delrec", "--end", "1000000")
+    status, records, remarks = dump(capsys, golden_local(), "delrec", "--end", "1000000")
     assert status == 0
     assert f"delrec-0: the tier ends before offset {records[-1]['offset'] + 1}" in remarks
 
@@ -285,11 +285,13 @@ def test_an_end_beyond_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--topic", "nothing"], "found no segments of nothing; the store holds LocalTieredStorage segments"),
-        (["--topic", "epochs", "--partition", "7"], "found no segments of epochs-7; the store holds"),
-        (["--topic", "epochs", "--topic-id", "short"], "a Kafka Uuid has 22 characters"),
-        (["--topic", "epochs", "--layout", "other"], "there is no layout 'other'"),
-        (["--topic", "epochs", "--output", "text"], "records are printed as json"),
+        (["nothing"], "found no segments of nothing; the store has LocalTieredStorage segments"),
+        (["epochs", "--partition", "7"], "found no segments of epochs-7; the store has"),
+        (["epochs", "--topic-id", "short"], "a Kafka Uuid has 22 characters"),
+        (["epochs", "--layout", "other"], "unknown layout 'other'"),
+        (["epochs", "--output", "text"], "records are printed as json"),
+        ([], "name a topic"),
+        (["epochs", "txn", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"], "one id belongs to one topic"),
     ],
 )
 def test_wrong_use_is_told_with_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
@@ -313,11 +315,11 @@ def test_one_name_of_several_topics_needs_an_id(capsys: pytest.CaptureFixture[st
     original = next(root.glob("delrec-0-*"))
     other_id = "AAAAAAAAAAAAAAAAAAAAAQ"
     shutil.copytree(original, root / f"delrec-0-{other_id}")
-    status, records, remarks = dump(capsys, copied, "--topic", "delrec")
+    status, records, remarks = dump(capsys, copied, "delrec")
     assert (status, records) == (2, [])
     assert other_id in remarks
     assert original.name[-22:] in remarks
-    status, records, _ = dump(capsys, copied, "--topic", "delrec", "--topic-id", other_id)
+    status, records, _ = dump(capsys, copied, "delrec", "--topic-id", other_id)
     assert status == 0
     assert records
 
@@ -328,7 +330,14 @@ def test_damage_ends_the_dump_with_status_1_and_the_offset(capsys: pytest.Captur
     damaged[len(damaged) // 2] ^= 0x10
     segment.chmod(0o644)
     segment.write_bytes(damaged)
-    status, records, remarks = dump(capsys, copied, "--topic", "logappend")
+    status, records, remarks = dump(capsys, copied, "logappend")
     assert status == 1
     assert f"cannot be read on from offset {records[-1]['offset'] + 1}" in remarks
     assert "corrupt" in remarks
+
+
+def test_prints_several_topics_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--partition", "0", "--start", "5", "--end", "7")
+    status, records, _ = dump(capsys, golden_local(), "logappend", "epochs", *where)
+    assert status == 0
+    assert [record["topic"] for record in records] == ["logappend"] * 2 + ["epochs"] * 2

@@ -98,7 +98,7 @@ def test_a_secret_is_its_file_without_the_line_end(tmp_path: Path) -> None:
     "arguments",
     [
         ["ls", "--store", "file:///", "--store-option"],
-        ["dump", "--store", "file:///", "--topic", "t", "--store-option"],
+        ["dump", "--store", "file:///", "t", "--store-option"],
         ["verify", "--store", "file:///", "--store-option"],
         ["verify", "--store", "file:///", "--bootstrap-server", "127.0.0.1:1", "--metadata-consumer"],
         ["plan", "--option"],

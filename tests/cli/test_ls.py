@@ -31,7 +31,7 @@ def test_lists_every_partition_with_the_bounds_that_the_broker_gave(capsys: pyte
 
 
 def test_shows_sizes_and_epochs(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [json.loads(line) for line in ls(capsys, "--output", "json", "--topic", "epochs", "--partition", "1").splitlines()]
+    lines = [json.loads(line) for line in ls(capsys, "--output", "json", "epochs", "--partition", "1").splitlines()]
     assert {line["partition"] for line in lines} == {1}
     assert {epoch for line in lines for epoch, _ in line["leader_epochs"]} >= {0, 2}
     assert any(len(line["leader_epochs"]) == 2 for line in lines)
@@ -40,8 +40,13 @@ def test_shows_sizes_and_epochs(capsys: pytest.CaptureFixture[str]) -> None:
     assert {line["segment_id"]: line["bytes"] for line in lines} == sizes
 
 
+def test_lists_several_topics_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in ls(capsys, "--output", "json", "txn", "epochs").splitlines()]
+    assert [topic for topic, _ in itertools.groupby(lines, lambda line: line["topic"])] == ["epochs", "txn"]
+
+
 def test_shows_a_table_to_people(capsys: pytest.CaptureFixture[str]) -> None:
-    header, *rows = ls(capsys, "--topic", "delrec").splitlines()
+    header, *rows = ls(capsys, "delrec").splitlines()
     assert header.split()[:2] == ["topic", "topic"]
     assert rows
     assert all(row.startswith("delrec") and row.rstrip().endswith("live") for row in rows)
@@ -50,9 +55,9 @@ def test_shows_a_table_to_people(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--topic", "delrce"], "found no segments of topic delrce; the store holds LocalTieredStorage segments"),
-        (["--topic", "delrec", "--partition", "9"], "found no segments of topic delrec of partition 9; the store holds"),
-        (["--layout", "aiven"], "found no segments; the store holds LocalTieredStorage segments below kafka-tiered-storage/"),
+        (["delrce"], "found no segments of topic delrce; the store has LocalTieredStorage segments"),
+        (["delrec", "--partition", "9"], "found no segments of topic delrec of partition 9; the store has"),
+        (["--layout", "aiven"], "found no segments; the store has LocalTieredStorage segments below kafka-tiered-storage/"),
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
@@ -97,3 +102,11 @@ def test_lists_what_aivens_plugin_stored_and_needs_no_key(capsys: pytest.Capture
         assert line["stored_bytes"] == path.stat().st_size
         assert line["bytes"] == json.loads(path.with_suffix(".rsm-manifest").read_text())["chunkIndex"]["originalFileSize"]
         assert (line["bytes"] == line["stored_bytes"]) == (mode == "aiven-plain")
+
+
+@pytest.mark.parametrize("verb", [["ls"], ["dump", "--topic", "txn"], ["verify"]], ids=["ls", "dump", "verify"])
+def test_a_store_option_that_nobody_reads_is_refused(capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run([*verb, "--store", golden_local().as_uri(), "--store-option", "s3.regoin=x"])
+    assert ended.value.code == 2
+    assert "of the store: s3.regoin" in capsys.readouterr().err

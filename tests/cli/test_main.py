@@ -40,7 +40,7 @@ def test_a_missing_extra_is_told_with_the_pip_command(
 
 def test_a_reader_that_goes_away_ends_the_dump_quietly() -> None:
     command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "dump"]
-    command += ["--store", f"file://{golden_local() / 'remote'}", "--topic", "codec-none-rdk"]
+    command += ["--store", f"file://{golden_local() / 'remote'}", "codec-none-rdk"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -9,14 +9,14 @@ import pytest
 
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
-from kafka_remote_client.spark import job_planner
-from kafka_remote_client.spark.batch_plan import learn_segments, plan_batch
-from kafka_remote_client.spark.cluster import AdminCluster
-from kafka_remote_client.spark.job_planner import plan
-from kafka_remote_client.spark.options import SourceOptions, option_texts, parse_options
-from kafka_remote_client.spark.split_reader import SplitReader
-from kafka_remote_client.spark.task_engine import TaskEngines
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
+from kafka_remote_client.spark.planning import job_planner
+from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
+from kafka_remote_client.spark.planning.job_planner import plan
+from kafka_remote_client.spark.reading.split_reader import SplitReader
+from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster, tiers
 from tests.support.locations import ManualClock
 
@@ -91,7 +91,7 @@ def test_what_is_planned_is_what_is_counted_afterwards(
 
 def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [f"--option={name}={value}" for name, value in source_options(cluster).items() if "remote." in name]
-    named = ["--bootstrap-servers", cluster.bootstrap_servers, "--topic", "orders"]
+    named = ["--bootstrap-servers", cluster.bootstrap_servers, "orders"]
     told = json.loads(
         planned(
             capsys,
@@ -111,7 +111,7 @@ def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytes
 
 def test_bad_input_is_told_without_its_values(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "--option takes KEY=VALUE" in planned(capsys, "--option", "secret", status=2)
-    assert "kafka.bootstrap.servers" in planned(capsys, "--topic", "orders", status=2)
+    assert "kafka.bootstrap.servers" in planned(capsys, "orders", status=2)
     assert "cannot be read" in planned(capsys, "--options-file", str(tmp_path / "none"), status=2)
     for text in ("{", "[]", '{"a": [1]}'):
         (tmp_path / "bad").write_text(text)
@@ -123,8 +123,8 @@ def test_a_plan_without_a_broker_has_status_2(capsys: pytest.CaptureFixture[str]
         bound.bind(("127.0.0.1", 0))
         closed = bound.getsockname()[1]
         servers = f"127.0.0.1:{closed},no-such-host.invalid:9092"
-        told = planned(capsys, "--bootstrap-servers", servers, "--topic", "orders", status=2)
-    assert "no server of kafka.bootstrap.servers can be reached" in told
+        told = planned(capsys, "--bootstrap-servers", servers, "orders", status=2)
+    assert "no server of kafka.bootstrap.servers is reachable" in told
     assert f"127.0.0.1:{closed}: Connection refused; no-such-host.invalid:9092: " in told
 
 

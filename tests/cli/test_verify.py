@@ -69,7 +69,7 @@ def test_findings_have_status_1_and_stand_in_tables_by_kind(capsys: pytest.Captu
 
 
 def test_json_is_one_object_for_each_finding_and_a_summary(capsys: pytest.CaptureFixture[str], damaged: Path) -> None:
-    assert verify("--json", "--jobs", "1", store=damaged) == 1
+    assert verify("--output=json", "--jobs", "1", store=damaged) == 1
     foreign, batch, summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert foreign["kind"] == "foreign-object"
     assert foreign["object"].endswith("/notes.txt")
@@ -91,13 +91,12 @@ def test_nothing_is_written(damaged: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "neither store nor metadata hold a topic nowhere; the store holds LocalTieredStorage segments"),
+        (["nowhere"], "neither store nor metadata hold a topic nowhere; the store has LocalTieredStorage segments"),
         (
             ["--layout", "aiven"],
-            "neither store nor metadata hold a segment; "
-            "the store holds LocalTieredStorage segments below kafka-tiered-storage/",
+            "neither store nor metadata hold a segment; the store has LocalTieredStorage segments below kafka-tiered-storage/",
         ),
-        (["--layout", "bogus"], "there is no layout 'bogus'"),
+        (["--layout", "bogus"], "unknown layout 'bogus'"),
         (["--encryption-key", "bogus"], "KEYID=PRIVATE_KEY_FILE"),
         (["--bogus"], "--bogus"),
     ],
@@ -109,16 +108,16 @@ def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: l
 
 def test_a_wrong_prefix_names_where_the_manifests_are(capsys: pytest.CaptureFixture[str]) -> None:
     root = golden_aiven("aiven-zstd-aes") / "remote"
-    for more in ([], ["--key-prefix", "other/"], ["--json"]):
+    for more in ([], ["--key-prefix", "other/"], ["--output=json"]):
         assert verify("--layout", "aiven", *more, store=root) == 2
         printed = capsys.readouterr()
         assert printed.out == ""
-        assert "the store holds Aiven manifests below some-prefix/ (--layout aiven --key-prefix some-prefix/)" in printed.err
+        assert "the store has Aiven manifests below some-prefix/ (--layout aiven --key-prefix some-prefix/)" in printed.err
 
 
 def test_a_store_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert verify(store=tmp_path / "gone") == 2
-    assert "no such directory" in capsys.readouterr().err
+    assert "directory does not exist" in capsys.readouterr().err
 
 
 def test_a_broker_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +162,7 @@ def test_the_tier_of_a_real_broker_is_sound_with_its_metadata_topic(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = transactional_topic.topic
-    arguments = [topic, "--bootstrap-server", kafka_broker.bootstrap_servers, "--json"]
+    arguments = [topic, "--bootstrap-server", kafka_broker.bootstrap_servers, "--output=json"]
     for more in ([], ["--quick"]):
         assert verify(*arguments, *more, store=kafka_broker.store_directory) == 0, capsys.readouterr().out
         summary = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -172,7 +171,7 @@ def test_the_tier_of_a_real_broker_is_sound_with_its_metadata_topic(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_real_broker_s_tier_in_aivens_layout_is_sound_with_its_metadata_topic(
+def test_tier_of_a_real_broker_in_aivens_layout_is_sound(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     wide_topic: str,
@@ -181,7 +180,15 @@ def test_a_real_broker_s_tier_in_aivens_layout_is_sound_with_its_metadata_topic(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tier = aiven_tier(mode)
-    arguments = [transactional_topic.topic, wide_topic, "--layout", "aiven", "--key-prefix", tier.listed_prefix, "--json"]
+    arguments = [
+        transactional_topic.topic,
+        wide_topic,
+        "--layout",
+        "aiven",
+        "--key-prefix",
+        tier.listed_prefix,
+        "--output=json",
+    ]
     for key_id, file in tier.encryption_keys.items():
         arguments += ["--encryption-key", f"{key_id}={file}"]
     known = ["--bootstrap-server", kafka_broker.bootstrap_servers, "--metadata-topic", tier.metadata_topic]
@@ -201,7 +208,7 @@ def test_a_tier_in_a_bucket_is_looked_at_as_one_in_a_directory(
     cut = min(key for key in objects if key.endswith(".log") and "/epochs-" in key)
     objects[cut] = objects[cut][:-1]
     url = f"s3://{s3_environment.new_bucket(objects.items())}"
-    arguments = ["verify", "--store", url, "--layout", "aiven", "--key-prefix", "some-prefix/", "--json", "epochs"]
+    arguments = ["verify", "--store", url, "--layout", "aiven", "--key-prefix", "some-prefix/", "--output=json", "epochs"]
     arguments += ["--encryption-key", f"key1={root.parent / 'keys' / 'key1.private.der'}"]
     for name, value in s3_environment.options.items():
         arguments += ["--store-option", f"{name}={value}"]
@@ -214,7 +221,7 @@ def test_a_tier_in_a_bucket_is_looked_at_as_one_in_a_directory(
     assert summary["bytes_read"] <= summary["bytes_estimated"]
 
 
-def test_what_is_taken_from_a_copy_of_a_real_tier_is_missed_by_its_metadata_topic(
+def test_object_removed_from_a_copied_tier_is_reported_missing(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     root = kafka_broker.store_directory / "kafka-tiered-storage"
@@ -224,7 +231,7 @@ def test_what_is_taken_from_a_copy_of_a_real_tier_is_missed_by_its_metadata_topi
     for path in tmp_path.rglob(f"{logs[1].stem}.*"):
         path.unlink()
     logs[2].unlink()
-    arguments = [transactional_topic.topic, "--bootstrap-server", kafka_broker.bootstrap_servers, "--json"]
+    arguments = [transactional_topic.topic, "--bootstrap-server", kafka_broker.bootstrap_servers, "--output=json"]
     assert verify(*arguments, store=tmp_path) == 1
     *findings, _ = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted(finding["kind"] for finding in findings) == ["missing-object", "missing-segment"]

@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster, take
 
 __all__ = ["CASES"]

@@ -13,9 +13,10 @@ from confluent_kafka import KafkaError, Message, TopicPartition, aio
 from confluent_kafka.serialization import StringDeserializer
 
 from kafka_remote_client import AIOConsumer, AsyncDeserializingConsumer, Consumer
-from kafka_remote_client.consumer.aio import _where
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer import aio as ours_of_aio
+from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.errors import ConfigurationError
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
@@ -85,7 +86,7 @@ def test_the_same_records_of_both_tiers_come_to_a_coroutine(cluster: EmbeddedClu
     assert direct > 0
 
 
-def test_each_class_is_built_around_our_consumer_and_upstreams_stays_upstreams(cluster: EmbeddedCluster) -> None:
+def test_each_class_wraps_our_consumer_and_leaves_upstreams_alone(cluster: EmbeddedCluster) -> None:
     async def scenario() -> None:
         ours = AIOConsumer(direct_settings(cluster), max_workers=2)
         ours_deserializing = await AsyncDeserializingConsumer(direct_settings(cluster))
@@ -137,9 +138,23 @@ def test_the_constructors_of_upstream_keep_their_arguments_and_refusals(cluster:
     asyncio.run(scenario())
 
 
-def test_a_constructor_that_no_longer_uses_the_name_is_refused_loudly() -> None:
-    def constructor(self: object) -> None:
-        pass
+def test_a_stock_consumer_answers_as_one_with_direct_fetch_off(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where upstream's constructor cannot build ours, or may not."""
+    for name in ("_begin", "_begin_deserializing"):
+        monkeypatch.setattr(ours_of_aio, name, None)
 
-    with pytest.raises(TypeError, match="does not use confluent_kafka"):
-        _where(constructor, confluent_kafka=None)
+    async def scenario() -> None:
+        for consumer in (AIOConsumer(direct_settings(cluster)), await AsyncDeserializingConsumer(direct_settings(cluster))):
+            assert type(consumer._consumer) is confluent_kafka.Consumer
+            await consumer.assign([TopicPartition(TOPIC, 0, 0)])
+            (first,) = await consumer.consume(1, PATIENCE_SECONDS)
+            assert (await consumer.tier(first), records_from_store(await consumer.metrics())) == ("broker", 0)
+            await consumer.set_remote_fetch(False)
+            with pytest.raises(ConfigurationError, match="was off"):
+                await consumer.set_remote_fetch(True)
+            await consumer.close()
+
+    asyncio.run(scenario())
+    assert caplog.text.count("direct fetch is off: confluent_kafka.aio cannot build") == 2

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, number, seconds
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, may_be_assigned, number, seconds
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     by_consume,
     by_poll,
@@ -128,3 +128,15 @@ def test_a_time_or_a_number_that_is_none_is_refused_while_records_wait(cluster: 
         with pytest.raises(TypeError):
             consumer.consume(1.5)  # type: ignore[arg-type]  # what is refused
         assert rows + take(consumer, 2, by_poll) == plain_rows(cluster, TOPIC)[:3]
+
+
+@pytest.mark.parametrize("offset", [5, 0, -1, -2, -3, -999, -1000, -1001, -1002, -1999, -2000, -2040])
+@pytest.mark.parametrize("times", [1, 2])
+def test_librdkafka_assigns_what_may_be_assigned(plain: confluent_kafka.Consumer, offset: int, times: int) -> None:
+    starts = [TopicPartition(TOPIC, 0, offset)] * times
+    try:
+        plain.assign(starts)
+        assigned = True
+    except KafkaException:
+        assigned = False
+    assert may_be_assigned(starts) is assigned

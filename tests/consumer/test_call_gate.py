@@ -15,7 +15,7 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import AIOConsumer, Consumer
 from kafka_remote_client.consumer.call_gate import CallGate
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
@@ -93,9 +93,7 @@ class Shared:
 
 
 @pytest.mark.parametrize("kind", ["plain", "direct"])
-def test_threads_that_share_a_consumer_get_each_record_once_and_every_call_succeeds(
-    cluster: EmbeddedCluster, kind: str
-) -> None:
+def test_threads_that_share_a_consumer_get_each_record_once(cluster: EmbeddedCluster, kind: str) -> None:
     with opened(cluster, kind) as consumer, ThreadPoolExecutor(5) as pool:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         shared = Shared(consumer)

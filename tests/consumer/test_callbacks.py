@@ -13,28 +13,25 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.partition_flow import Route
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
+    COUNT,
     PATIENCE_SECONDS,
+    TOPIC,
     Row,
     by_poll,
     decide,
     direct_settings,
     fallbacks,
     fill_topic,
-    plain_rows,
     rows_of,
-    small_cluster,
     take,
     tiers,
 )
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
-
-COUNT = 300
-TOPIC = "orders"
 
 
 class Seam(confluent_kafka.Consumer):
@@ -78,20 +75,8 @@ class SeamedConsumer(Consumer, Seam):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=range(2))
-        yield made
-
-
-@pytest.fixture(scope="module")
-def expected(cluster: EmbeddedCluster) -> list[Row]:
-    return plain_rows(cluster, TOPIC)
-
-
-@pytest.fixture(scope="module")
-def local_start(cluster: EmbeddedCluster) -> int:
-    return tiers(cluster, TOPIC).earliest_local
+def local_start(running: EmbeddedCluster) -> int:
+    return tiers(running, TOPIC).earliest_local
 
 
 @pytest.fixture
@@ -108,12 +93,12 @@ def at(offset: int, partition: int = 0) -> TopicPartition:
 
 def gather(consumer: SeamedConsumer, count: int = 0) -> int:
     """Lets poll() gather ahead; how many records wait."""
-    consumer._settle()
-    if not consumer._gathered:
+    consumer._deliveries.settle()
+    if not consumer._deliveries.gathered:
         assert consumer.poll(PATIENCE_SECONDS) is not None
-    consumer._settle()
-    assert len(consumer._gathered) > count
-    return len(consumer._gathered)
+    consumer._deliveries.settle()
+    assert len(consumer._deliveries.gathered) > count
+    return len(consumer._deliveries.gathered)
 
 
 def position(consumer: Consumer) -> int:
@@ -127,13 +112,13 @@ def test_what_was_gathered_before_a_seek_in_a_callback_is_not_handed_out(consume
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_what_was_gathered_before_a_pause_in_a_callback_comes_after_the_resume(
+def test_records_gathered_before_a_pause_in_a_callback_come_after_resume(
     consumer: SeamedConsumer, expected: list[Row], call: str
 ) -> None:
     gather(consumer)
     before = position(consumer)
     consumer.during = lambda: consumer.pause([at(0)])
-    consumer._serve_at = 0.0
+    consumer._deliveries._serve_at = 0.0
     assert (consumer.consume(COUNT, 0.2) if call == "consume" else consumer.poll(0.2)) in ([], None)
     assert position(consumer) == before
     consumer.resume([at(0)])
@@ -147,13 +132,13 @@ def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
     rows = take(consumer, 3, by_poll)
     for number in range(3):
         consumer.during = lambda number=number: served.append(number)
-        wait_until(lambda: consumer._handed_out.due, "the inner consumer to be due")
+        wait_until(lambda: consumer._delivery_queue.due, "the inner consumer to be due")
         rows += take(consumer, 1, by_poll)
     assert served == [0, 1, 2]
     assert rows == expected[:6]
 
 
-def test_a_poll_never_sleeps_in_the_inner_consumer_while_a_partition_is_read_directly(
+def test_poll_never_sleeps_in_the_inner_consumer_during_a_direct_read(
     cluster: EmbeddedCluster, expected: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it sleeps in is told of remote data at once: 10 ms are the most that anything else has to wait for it."""
@@ -174,7 +159,7 @@ def test_a_poll_never_sleeps_in_the_inner_consumer_while_a_partition_is_read_dir
         consumer.close()
 
 
-def test_an_inner_poll_sleeps_as_long_as_it_may_while_nothing_is_read_directly(
+def test_inner_poll_sleeps_as_long_as_it_may_without_a_direct_read(
     consumer: SeamedConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decide(consumer)
@@ -202,9 +187,9 @@ def test_records_of_the_broker_that_were_gathered_come_again_after_a_pause(
     consumer.seek(at(local_start))
     arrived = take(consumer, 1)
     batch = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
-    consumer._gathered = list(batch)  # as a call leaves it in which a callback raised
+    consumer._deliveries.gathered = list(batch)  # as a call leaves it in which a callback raised
     consumer.pause([at(0)])
-    assert consumer._gathered == []
+    assert consumer._deliveries.gathered == []
     assert position(consumer) == local_start + 1
     assert consumer.consume(5, 0.2) == []
     consumer.resume([at(0)])
@@ -273,14 +258,14 @@ def test_the_inner_consumer_is_polled_even_when_enough_waits(
 def test_a_broker_record_that_waits_is_not_in_the_position(consumer: SeamedConsumer, local_start: int) -> None:
     consumer.seek(at(local_start))
     take(consumer, 1)
-    consumer._gathered = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
+    consumer._deliveries.gathered = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
     assert position(consumer) == local_start + 1
     take(consumer, 4)
     assert position(consumer) == local_start + 5
 
 
 @pytest.mark.fault("F67")
-def test_lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_stored(consumer: SeamedConsumer) -> None:
+def test_lost_partitions_are_gone_after_the_callback_and_not_stored(consumer: SeamedConsumer) -> None:
     seen: list[tuple[str, int]] = []
     consumer.unassign()
     consumer.subscribe(
@@ -294,7 +279,7 @@ def test_lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_st
     consumer.callbacks["on_lost"](consumer, [at(0)])
     assert seen == [("lost", 5)]
     assert len(consumer._flows) == 0
-    assert consumer._gathered == []
+    assert consumer._deliveries.gathered == []
 
 
 def test_a_lost_callback_defaults_to_that_of_revocation(consumer: SeamedConsumer) -> None:
@@ -335,9 +320,7 @@ def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
 
 
 @pytest.mark.parametrize("by_group", [False, True], ids=["by-hand", "by-group"])
-def test_an_assignment_in_a_callback_leaves_the_next_callback_of_that_call_its_caller(
-    cluster: EmbeddedCluster, by_group: bool
-) -> None:
+def test_next_callback_has_its_caller_after_an_assign_in_a_callback(cluster: EmbeddedCluster, by_group: bool) -> None:
     """confluent_kafka aborts the process where a callback has called its ``list_topics`` and another one follows."""
     elsewhere = fill_topic(cluster, f"elsewhere-{by_group}", 10)
     told: list[str] = []

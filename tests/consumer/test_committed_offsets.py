@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.consumer.arguments import is_stored
-from kafka_remote_client.consumer.committed_offsets import CommittedOffsets, InnerOffsets
+from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
+from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from tests.support.locations import ManualClock
@@ -23,6 +24,10 @@ def at(offset: int, epoch: int = -1, partition: int = 0) -> TopicPartition:
 
 def places(partitions: list[TopicPartition]) -> list[tuple[int, int]]:
     return [(tp.partition, tp.offset) for tp in partitions]
+
+
+def unexpected(*_: object) -> None:
+    raise AssertionError("no call of these offsets")
 
 
 class Inner:
@@ -60,7 +65,7 @@ class Rig:
         self.flows = SubscriptionState()
         self.clock = ManualClock()
         self.offsets = CommittedOffsets(
-            InnerOffsets(self.inner.committed, self.inner.commit, self.inner.store_offsets),
+            InnerConsumer.of(lambda name: getattr(self.inner, name, unexpected)),
             self.flows,
             self.clock,
             stores=stores,
@@ -110,6 +115,17 @@ def test_a_silent_coordinator_is_asked_again_after_a_pause() -> None:
     assert rig.inner.patience[-1] == 1.0
 
 
+@pytest.mark.parametrize(("seconds", "patience"), [(0.25, 0.25), (60.0, 1.0)])
+def test_a_silent_coordinator_is_asked_at_once_before_a_commit(seconds: float, patience: float) -> None:
+    rig = Rig()
+    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.inner.refuses = KafkaError._TIMED_OUT
+    assert rig.offsets.starts([at(OFFSET_STORED)], 0.0) == {}
+    rig.offsets.ask_at_once(seconds)
+    assert rig.offsets.starts([at(OFFSET_STORED)], seconds) == {}
+    assert rig.inner.patience == [0.02, patience]
+
+
 def test_a_coordinator_that_refuses_to_tell_is_no_start() -> None:
     rig = Rig()
     rig.offsets.begin_anew([at(OFFSET_STORED)])
@@ -135,7 +151,7 @@ def test_nothing_is_withheld_of_a_partition_that_begins_at_a_number() -> None:
     assert rig.hand_out(3) == [stored(4)]
 
 
-def test_a_start_is_remembered_when_the_partition_is_assigned_anew_by_a_number() -> None:
+def test_start_is_remembered_when_a_partition_is_assigned_by_number() -> None:
     rig = Rig(commits=False)
     rig.begin()
     rig.begin(20)
@@ -173,7 +189,7 @@ def test_after_a_commit_by_name_what_was_withheld_is_stored(waits: bool) -> None
     assert rig.hand_out(11) == [stored(12)]
 
 
-def test_a_message_is_committed_by_name_too_and_one_of_another_partition_is_none_of_this() -> None:
+def test_commit_of_a_message_counts_as_a_commit_by_name() -> None:
     rig = Rig()
     rig.begin()
     rig.hand_out(10)
@@ -192,7 +208,7 @@ def test_a_commit_of_what_is_stored_that_nobody_waits_for_lifts_nothing() -> Non
     assert rig.hand_out(11) == [stored(NOTHING)]
 
 
-def test_a_commit_by_name_of_a_partition_that_is_no_longer_assigned_lifts_what_is_remembered() -> None:
+def test_commit_by_name_after_unassign_clears_what_is_remembered() -> None:
     rig = Rig()
     flow = rig.begin()
     rig.flows.remove([KEY])
@@ -224,7 +240,7 @@ def test_nothing_comes_back_of_a_partition_that_was_lost_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_start_below_what_the_inner_consumer_may_know_is_committed_once_more(commits: bool) -> None:
+def test_start_below_what_the_inner_consumer_knows_is_committed_again(commits: bool) -> None:
     rig = Rig(commits=commits)
     flow = rig.begin()
     rig.hand_out(70)
@@ -249,7 +265,7 @@ def test_what_the_application_committed_the_inner_consumer_knows(waits: bool, na
     assert rig.told() == ([("commit", [(0, 50)])] if named or not waits else [])
 
 
-def test_a_start_that_cannot_be_committed_once_more_is_a_start_all_the_same() -> None:
+def test_start_counts_even_when_it_cannot_be_committed_again() -> None:
     rig = Rig()
     flow = rig.begin()
     rig.hand_out(70)
@@ -319,7 +335,7 @@ def test_giving_up_a_partition_keeps_what_librdkafka_knows_to_be_committed() -> 
     assert rig.told() == [("commit", [(0, 70)])]
 
 
-def test_what_is_stored_is_committed_before_a_partition_taken_again_is_asked_for() -> None:
+def test_stored_offset_is_committed_before_the_lookup_of_a_retake() -> None:
     rig = Rig()
     rig.begin()
     rig.hand_out(70)

@@ -14,9 +14,9 @@ from confluent_kafka import DeserializingConsumer, Message, TopicPartition
 
 import kafka_remote_client.consumer.consumer as module
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.metrics import METRICS
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     decide,
@@ -144,7 +144,7 @@ def test_deserializers_work_over_both_tiers(cluster: EmbeddedCluster) -> None:
     consumer.close()
 
 
-def test_the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger(cluster: EmbeddedCluster) -> None:
+def test_configuration_comes_as_mapping_keywords_or_with_a_logger(cluster: EmbeddedCluster) -> None:
     settings = direct_settings(cluster)
     logger = logging.getLogger("tests.librdkafka")
     for consumer in (Consumer(**settings), Consumer(settings, **{"client.id": "me"}), Consumer(settings, logger=logger)):
@@ -161,12 +161,6 @@ def test_what_is_no_configuration_is_refused_as_by_confluent_kafka(arguments: tu
             kind(*arguments)
         said.append((refused.type, str(refused.value)))
     assert said[0] == said[1]
-
-
-def test_the_plain_class_never_starts_direct_fetch() -> None:
-    with pytest.raises(NotImplementedError):
-        Consumer._start_direct(object())
-    assert module._completed(DirectConsumer) is DirectConsumer
 
 
 def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: EmbeddedCluster) -> None:
@@ -208,9 +202,7 @@ def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: Embedd
     plain.close()
 
 
-def test_new_credentials_are_those_of_connections_that_ask_for_locations_too(
-    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_location_connections_use_new_credentials_too(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, Any]] = []
     build = module.build_engine
 
@@ -234,7 +226,7 @@ def test_cached_watermarks_of_a_partition_that_is_read_directly_are_known(cluste
             consumer.get_watermark_offsets("orders")
 
 
-def test_cached_watermarks_follow_the_log_while_a_partition_is_read_directly(tmp_path: Path) -> None:
+def test_cached_watermarks_follow_the_log_during_a_direct_read(tmp_path: Path) -> None:
     with small_cluster(tmp_path) as cluster, Consumer(direct_settings(cluster)) as consumer:
         fill_topic(cluster, TOPIC, 400)
         consumer.assign([TopicPartition(TOPIC, 0, 0)])

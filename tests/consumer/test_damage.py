@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
 from kafka_remote_client.errors import CorruptRecordError, RemoteStorageTimeoutError
-from kafka_remote_client.fetch.reader_values import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import RemoteLogSegmentId, TopicIdPartition
 
 SEGMENT = RemoteLogSegmentId(TopicIdPartition(UUID(int=1), "orders", 3), UUID(int=2))

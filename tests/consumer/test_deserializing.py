@@ -12,8 +12,8 @@ from confluent_kafka.error import ConsumeError, KeyDeserializationError
 from confluent_kafka.serialization import SerializationContext, StringDeserializer
 
 from kafka_remote_client import Consumer, DeserializingConsumer
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,

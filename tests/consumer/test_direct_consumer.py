@@ -22,7 +22,7 @@ from confluent_kafka import (
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
@@ -89,7 +89,7 @@ def offsets_of(positions: list[TopicPartition]) -> list[int]:
 
 
 @BOTH_CALLS
-def test_everything_below_the_local_log_comes_from_the_store_and_the_rest_from_the_broker(
+def test_store_serves_all_below_the_local_log_and_the_broker_the_rest(
     consumer: Consumer, expected: list[Row], local_start: int, one: Take
 ) -> None:
     consumer.assign([at(0)])
@@ -324,7 +324,7 @@ def test_seek_while_paused_stays_paused_and_goes_on_there(
     assert take(consumer, 5) == expected[offset : offset + 5]
 
 
-def test_seek_of_a_partition_that_is_not_assigned_is_refused_as_by_confluent_kafka(consumer: Consumer) -> None:
+def test_seek_without_assignment_is_refused_as_by_confluent_kafka(consumer: Consumer) -> None:
     consumer.assign([at(0)])
     with pytest.raises(KafkaException) as refused:
         consumer.seek(TopicPartition("nowhere", 3, 5))
@@ -351,7 +351,7 @@ def test_what_is_no_partition_is_refused_as_by_confluent_kafka(cluster: Embedded
 
 @BOTH_CALLS
 @pytest.mark.parametrize("start", ["tier", "local"])
-def test_nothing_is_delivered_while_paused_and_resuming_gives_the_exact_next_record(
+def test_pause_delivers_nothing_and_resume_gives_the_exact_next_record(
     consumer: Consumer, expected: list[Row], local_start: int, one: Take, start: str
 ) -> None:
     offset = 17 if start == "tier" else local_start + 1
@@ -449,7 +449,7 @@ def test_an_assignment_says_where_partitions_were_assigned(cluster: EmbeddedClus
     plain.close()
 
 
-def test_a_seek_to_no_offset_is_an_error_of_a_poll_where_the_policy_is_error(cluster: EmbeddedCluster) -> None:
+def test_seek_to_no_offset_fails_the_poll_where_the_policy_is_error(cluster: EmbeddedCluster) -> None:
     asked: dict[str, object] = {"auto_offset_reset": "error"}
     for one in (confluent_kafka.Consumer(plain_settings(cluster, **asked)), Consumer(direct_settings(cluster, **asked))):
         one.assign([at(COUNT - 5)])
@@ -464,7 +464,7 @@ def test_a_seek_to_no_offset_is_an_error_of_a_poll_where_the_policy_is_error(clu
         one.close()
 
 
-def test_a_pause_holds_for_a_partition_of_a_known_topic_that_is_assigned_later(cluster: EmbeddedCluster) -> None:
+def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: EmbeddedCluster) -> None:
     for one in (confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))):
         one.assign([at(0)])
         take(one, 1)
@@ -481,7 +481,7 @@ def test_a_pause_holds_for_a_partition_of_a_known_topic_that_is_assigned_later(c
 def test_an_end_that_was_gathered_is_not_told_any_more(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
     consumer.assign([at(COUNT)])
     inner: Any = consumer
-    inner._gathered.append(Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF)))
+    inner._deliveries.gathered.append(Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF)))
     leave(consumer)
     message = consumer.poll(0)
     assert message is None or not is_end(message)
@@ -567,11 +567,9 @@ def test_a_consumer_that_is_dropped_leaves_no_threads(cluster: EmbeddedCluster) 
 
 @pytest.mark.parametrize("start", [0, "local"])
 def test_a_logical_place_is_sought_once_and_after_everything_else(
-    consumer: Consumer, local_start: int, monkeypatch: pytest.MonkeyPatch, start: int | str
+    cluster: EmbeddedCluster, local_start: int, monkeypatch: pytest.MonkeyPatch, start: int | str
 ) -> None:
     """librdkafka repeats a look-up that was overtaken, half a second later and wherever the partition is by then."""
-    consumer.assign([TopicPartition(TOPIC, 0, local_start if start == "local" else 0)])
-    take(consumer, 1)
     calls = []
 
     def noted(name: str) -> Callable[..., Any]:
@@ -583,9 +581,12 @@ def test_a_logical_place_is_sought_once_and_after_everything_else(
 
     for name in ("pause", "resume", "seek"):
         monkeypatch.setattr(Consumer, name, noted(name), raising=False)
-    consumer.seek(TopicPartition(TOPIC, 0, OFFSET_END))
-    assert calls == ["resume", "seek"]
-    calls.clear()
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, local_start if start == "local" else 0)])
+        take(consumer, 1)
+        calls.clear()
+        consumer.seek(TopicPartition(TOPIC, 0, OFFSET_END))
+        assert calls == ["resume", "seek"]
 
 
 def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -596,21 +597,21 @@ def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster, 
         asked.append(len(partitions))
         return confluent_kafka.Consumer.position(self, partitions)
 
+    monkeypatch.setattr(Consumer, "position", position, raising=False)
     with Consumer(direct_settings(cluster, enable_partition_eof=False)) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
         take(consumer, 1, lambda one: one.consume(1, 0.1))
-        monkeypatch.setattr(Consumer, "position", position, raising=False)
+        asked.clear()
         take(consumer, 5, lambda one: one.consume(1, 0.1))
-        monkeypatch.undo()
-    assert set(asked) == {1}
+        assert set(asked) == {1}
 
 
 def test_position_after_each_record_leaves_the_slice_alone(cluster: EmbeddedCluster, consumer: Consumer) -> None:
     consumer.assign([at(0)])
     first = consumer.poll(PATIENCE_SECONDS)
     assert first is not None
-    waiting = len(consumer._handed_out.waiting)
+    waiting = len(consumer._delivery_queue.waiting)
     assert waiting > 0
     assert offsets_of(consumer.position([at(0)])) == [1]
-    assert len(consumer._handed_out.waiting) == waiting
-    assert consumer._gathered == []
+    assert len(consumer._delivery_queue.waiting) == waiting
+    assert consumer._deliveries.gathered == []

@@ -16,9 +16,9 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import Consumer, DeserializingConsumer
 from kafka_remote_client.consumer import dropped
-from kafka_remote_client.consumer.partition_flow import Route
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster, take
 from tests.support.waiting import wait_until
 
@@ -129,10 +129,10 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
 ) -> None:
     consumers: list[Consumer] = []
     dropped_in: list[str] = []
-    choose = FetchEngine._next_task
+    choose = FetchEngine._next_command
 
     def choosing(self: FetchEngine) -> Any:
-        if consumers and consumers[0]._engine is self and self._have_ready:
+        if consumers and consumers[0]._engine is self and self._scheduler.has_ready:
             dropped_in.append(threading.current_thread().name)
             with self.metrics._lock:
                 consumers.clear()
@@ -140,9 +140,9 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
 
     consumer = Consumer(direct_settings(cluster))
     engine = consumer._engine
-    monkeypatch.setattr(FetchEngine, "_next_task", choosing)
+    monkeypatch.setattr(FetchEngine, "_next_command", choosing)
     assigned(consumer)
-    with engine.lock:  # no worker chooses a task before the consumer can be dropped
+    with engine.lock:  # no worker chooses a command before the consumer can be dropped
         while not any(flow.route is Route.REMOTE for flow in consumer._flows):
             consumer.poll(0)  # without waiting, which would release the lock
         consumers.append(consumer)
@@ -151,23 +151,6 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
     assert dropped_in[0].startswith("kafka-remote-fetch-")
     assert len(dropped_in) == 1
     assert engine.memory.held == 0
-
-
-def test_a_callback_of_a_dropped_consumer_does_nothing() -> None:
-    class Owner:
-        def __init__(self) -> None:
-            self.called: list[str] = called
-
-        def call(self, told: str) -> None:
-            self.called.append(told)
-
-    called: list[str] = []
-    owner = Owner()
-    call = dropped.weak_method(owner.call)
-    call("alive")
-    del owner
-    call("gone")
-    assert called == ["alive"]
 
 
 def test_an_inner_call_of_a_dropped_consumer_raises_as_a_closed_one_does(cluster: EmbeddedCluster) -> None:
@@ -220,3 +203,24 @@ def test_the_engine_of_a_consumer_that_lives_to_the_end_is_closed_at_exit(tmp_pa
     command = [sys.executable, "-c", _PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
     assert done.stdout == "closed\n"
+
+
+def test_finalizer_closes_the_engine_itself_at_process_exit() -> None:
+    closed: list[str] = []
+
+    class Engine:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def close(self) -> None:
+            closed.append(self._name)
+
+    closer = dropped._Closer()
+    closer.drop(Engine("for the thread"))
+    assert closed == []
+    closer._exit()
+    closer.drop(Engine("at exit"))
+    assert closed == ["at exit"]
+    closer.begin()
+    closer.drop(Engine("in a fork"))
+    assert closed == ["at exit"]

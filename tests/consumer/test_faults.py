@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer, registry
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError, ForbiddenLocationError, RemoteStorageUnavailableError
 from kafka_remote_client.plugin import ReadableStream
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     Row,
     direct_settings,
@@ -158,12 +158,12 @@ def test_goes_back_to_the_store_once_it_is_well(cluster: EmbeddedCluster, expect
         (
             {"remote_storage_fetcher_allow_http": False},
             "forbidden-location",
-            "the URL is plain http, and remote.storage.fetcher.allow.http is not true",
+            "the URL is plain http; set remote.storage.fetcher.allow.http=true to permit it",
         ),
         (
             {"remote_storage_fetcher_allow_private_addresses": False},
             "forbidden-location",
-            "127.0.0.1 is at an address that remote.storage.fetcher.allow.private.addresses forbids",
+            "127.0.0.1 resolves to a private address; set remote.storage.fetcher.allow.private.addresses=true to permit it",
         ),
         ({"fetch_remote_bootstrap_servers": "127.0.0.1:1"}, "peer-unreachable", "cannot connect to 127.0.0.1:1: "),
         ({"fetch_remote_bootstrap_servers": "{broker}"}, "not-announced", "{broker} does not announce direct fetch"),
@@ -293,12 +293,12 @@ LISTED = {"remote.storage.fetcher.allowed.hosts": "store.example"}
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"remote.storage.fetcher.class": "no-such"}, "there is no fetcher 'no-such'"),
+        ({"remote.storage.fetcher.class": "no-such"}, "unknown fetcher 'no-such'"),
         ({"remote.storage.fetcher.class": "os:getcwd"}, "neither an installed fetcher nor listed"),
-        ({"fetch.remote.enabeld": True}, "no such setting: fetch.remote.enabeld; did you mean fetch.remote.enabled?"),
+        ({"fetch.remote.enabeld": True}, "unknown setting: fetch.remote.enabeld; did you mean fetch.remote.enabled?"),
         (
             {"remote.storage.fetcher.allow.hosts": "store.example"},
-            "no such setting of fetcher 'presigned': remote.storage.fetcher.allow.hosts; "
+            "unknown setting of fetcher 'presigned': remote.storage.fetcher.allow.hosts; "
             "did you mean remote.storage.fetcher.allowed.hosts?",
         ),
         ({"remote.storage.fetcher.allowed.hosts": " "}, "fetcher 'presigned' needs remote.storage.fetcher.allowed.hosts"),
@@ -321,10 +321,10 @@ TLS = {"security.protocol": "ssl", "ssl.sigalgs.list": "RSA+SHA256"}
     [
         ({}, "remote.storage.fetcher.class is not set"),
         ({"remote.storage.fetcher.class": "presigned", **LISTED, "test.mock.num.brokers": 1}, "bootstrap.servers is not set"),
-        ({"remote.storage.fetcher.class": "presigned", **LISTED, **TLS}, "ssl.sigalgs.list cannot be followed"),
+        ({"remote.storage.fetcher.class": "presigned", **LISTED, **TLS}, "ssl.sigalgs.list is not supported by direct fetch"),
     ],
 )
-def test_where_direct_fetch_cannot_work_the_log_says_so_once_and_nothing_is_touched(
+def test_log_says_once_that_direct_fetch_cannot_work(
     caplog: pytest.LogCaptureFixture, settings: dict[str, object], said: str
 ) -> None:
     with caplog.at_level(logging.WARNING):

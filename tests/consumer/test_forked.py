@@ -15,8 +15,8 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import Consumer, DeserializingConsumer
 from kafka_remote_client.consumer import forked
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ForkedConsumerError
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
@@ -125,7 +125,7 @@ def test_a_child_may_run_to_the_interpreters_end(cluster: EmbeddedCluster) -> No
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", _WHOLE.replace("{settings}", settings)]) == 0
 
 
-def test_a_child_has_nothing_to_refuse_in_its_own_children_and_consumers_that_are_gone_are_forgotten(
+def test_child_process_forgets_consumers_that_are_gone(
     cluster: EmbeddedCluster,
 ) -> None:
     parents = [DeserializingConsumer(direct_settings(cluster))]

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import direct_settings, fill_topic, from_broker, small_cluster
 from tests.support.waiting import wait_until
 
@@ -55,7 +55,7 @@ def test_of_several_the_last_one_comes_out_as_with_confluent_kafka() -> None:
         held.come_out()
 
 
-def test_callbacks_and_the_logger_are_wrapped_and_everything_else_is_as_it_was() -> None:
+def test_only_callbacks_and_the_logger_are_wrapped() -> None:
     told: list[tuple[Any, ...]] = []
     logger = logging.Logger("of the application")  # noqa: LOG001 - it belongs to this test and not to the process
     handler = logging.Handler()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.consumer.interrupts import CASES
 from tests.support.artifacts import ROOT
 from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster
@@ -62,7 +62,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_a_call_that_waits_for_the_store_is_interrupted_and_the_next_one_goes_on(cluster: EmbeddedCluster, call: str) -> None:
+def test_call_after_an_interrupted_wait_for_the_store_goes_on(cluster: EmbeddedCluster, call: str) -> None:
     # A range a second: between two of them there is nothing to hand out, and the partition stays with the store.
     settings = direct_settings(cluster, enable_partition_eof=False) | {"fetch.remote.max.requests.per.second": 1}
     command = [sys.executable, "-W", "ignore", "-c", _WAITS, repr(settings), TOPIC, str(COUNT), call]

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.partition_flow import Route
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from uuid import uuid4
 
 import confluent_kafka
@@ -10,18 +10,17 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
+    COUNT,
     PATIENCE_SECONDS,
+    TOPIC,
     Row,
     by_consume,
     by_poll,
     direct_settings,
-    fill_topic,
     from_store,
-    plain_rows,
     plain_settings,
-    small_cluster,
     take,
     tiers,
 )
@@ -29,21 +28,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
 
-COUNT = 300
-TOPIC = "orders"
 WHOLE = TopicPartition(TOPIC, 0)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=range(2))
-        yield made
-
-
-@pytest.fixture(scope="module")
-def expected(cluster: EmbeddedCluster) -> list[Row]:
-    return plain_rows(cluster, TOPIC)
 
 
 @pytest.fixture
@@ -94,13 +79,11 @@ def test_a_message_and_offsets_can_be_committed_at_once_and_later(cluster: Embed
         assert [tp.offset for tp in consumer.committed([WHOLE, TopicPartition(TOPIC, 1)], PATIENCE_SECONDS)] == [3, -1001]
 
 
-def test_auto_commit_commits_at_close_what_was_handed_out_and_not_what_was_gathered(
-    cluster: EmbeddedCluster, group: str
-) -> None:
+def test_auto_commit_at_close_commits_only_what_was_handed_out(cluster: EmbeddedCluster, group: str) -> None:
     with Consumer(direct_settings(cluster, group_id=group, enable_auto_commit=True)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         take(consumer, 7, by_poll)
-        assert len(consumer._handed_out.waiting) > 0
+        assert len(consumer._delivery_queue.waiting) > 0
     assert committed(cluster, group) == 7
 
 
@@ -149,7 +132,7 @@ def test_an_application_may_store_for_itself(cluster: EmbeddedCluster, group: st
     assert committed(cluster, group) == 11
 
 
-def test_records_of_a_partition_that_librdkafka_has_taken_away_meanwhile_are_handed_out_and_not_stored(
+def test_records_of_a_partition_lost_meanwhile_are_not_stored(
     cluster: EmbeddedCluster,
 ) -> None:
     """A static member that is fenced off has nothing assigned any more, and hears of it only by the error that comes next."""
@@ -195,7 +178,7 @@ def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluste
 @pytest.mark.parametrize("start", [OFFSET_INVALID, OFFSET_STORED])
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("taken", [10, COUNT - 5])
-def test_a_partition_that_is_taken_again_begins_where_it_does_with_confluent_kafka(
+def test_partition_taken_again_begins_as_with_confluent_kafka(
     cluster: EmbeddedCluster, group: str, taken: int, commits: bool, start: int
 ) -> None:
     """With auto commit librdkafka commits what is stored as it gives the partition up, and then asks for what is committed."""
@@ -241,9 +224,7 @@ def test_a_small_call_after_poll_stores_only_what_it_gave(cluster: EmbeddedClust
 
 
 @pytest.mark.parametrize("kind", ["plain", "direct"])
-def test_a_partition_is_taken_again_as_ever_by_a_consumer_that_was_in_a_group_before(
-    cluster: EmbeddedCluster, group: str, kind: str
-) -> None:
+def test_former_group_member_takes_a_partition_again_as_ever(cluster: EmbeddedCluster, group: str, kind: str) -> None:
     settings = (plain_settings if kind == "plain" else direct_settings)(cluster, group_id=group, enable_auto_commit=True)
     with (confluent_kafka.Consumer if kind == "plain" else Consumer)(settings) as made:
         made.subscribe([TOPIC])

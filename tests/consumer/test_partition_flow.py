@@ -3,10 +3,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import OFFSET_END, OFFSET_INVALID
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
 
 from kafka_remote_client.consumer.damage import Damage
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route, topic_partition
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
+from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.model import PartitionOffsets
@@ -90,13 +91,11 @@ def test_a_store_that_is_well_again_is_read_within_thirty_seconds(healed_at: flo
 
 
 @pytest.mark.parametrize(("next_offset", "first"), [(120, 120), (9, None), (151, None), (OFFSET_END, None)])
-def test_where_the_broker_decides_where_to_begin_no_tier_is_noted_before_the_first_record(
-    next_offset: int, first: int | None
-) -> None:
+def test_no_tier_is_noted_before_the_first_record_of_a_broker_start(next_offset: int, first: int | None) -> None:
     tiers = TierLogs()
     flow = PartitionFlow("orders", 0, next_offset, tiers=tiers)
     flow.learn(PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150))
-    flow.goes_by(Route.BROKER)
+    flow.change_route(RouteEvent.BROKER_CHOSEN)
     assert tiers.unplaced == (set() if first is not None else {flow.key})
     tiers.place(flow.key, 140)
     assert tiers.tier(flow.key, 140, 141) is Tier.BROKER
@@ -140,6 +139,7 @@ def test_a_slice_leaves_the_epoch_of_its_last_record() -> None:
 
 def test_a_seek_forgets_the_damage_and_the_halt() -> None:
     flow = PartitionFlow("t", 0, 5)
+    flow.change_route(RouteEvent.BROKER_CHOSEN)
     flow.damage, flow.halted, flow.moved = Damage(5, None), True, True
     flow.sought(PartitionFlow("t", 0, 50))
     assert (flow.damage, flow.halted, flow.moved, flow.next_offset) == (None, False, False, 50)
@@ -170,7 +170,7 @@ def test_an_inner_position_that_a_log_left_behind_moves_nothing() -> None:
     flow.position = 3
     assert not flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
     assert flow.position == 3
-    flow.goes_by(Route.BROKER)
+    flow.change_route(RouteEvent.BROKER_CHOSEN)
     assert flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
 
 
@@ -182,3 +182,45 @@ def test_a_position_that_the_broker_passed_is_not_set_back() -> None:
     assert not flow.handed_out()
     assert flow.position == 20
     assert not flow.pass_over()
+
+
+def test_the_beginning_stays_logical_while_the_log_s_start_is_unknown() -> None:
+    flow = PartitionFlow("t", 0, OFFSET_BEGINNING)
+    flow.learn(PartitionOffsets(earliest_local=10, high_watermark=20))
+    assert flow.next_offset == OFFSET_BEGINNING
+    flow.learn(PartitionOffsets(log_start=3, earliest_local=10, high_watermark=20))
+    assert flow.next_offset == 3
+
+
+def test_the_first_local_offset_is_the_broker_s() -> None:
+    flow = PartitionFlow("t", 0, 10)
+    flow.learn(PartitionOffsets(0, 10, 9, 20))
+    assert not flow.below_local
+
+
+def test_no_tier_delivered_what_a_seek_left_out() -> None:
+    tiers, bounds = TierLogs(), PartitionOffsets(log_start=10, earliest_local=100, latest_tiered=99, high_watermark=150)
+    flow, target = (PartitionFlow("t", 0, offset, tiers=tiers) for offset in (20, 60))
+    for one in (flow, target):
+        one.learn(bounds)
+    flow.change_route(RouteEvent.TIER_CHOSEN)
+    flow.sought(target)
+    flow.change_route(RouteEvent.TIER_CHOSEN)
+    assert [tiers.tier(flow.key, offset, 70) for offset in (40, 65)] == [None, Tier.REMOTE]
+
+
+def test_an_event_without_a_place_in_the_route_names_the_partition() -> None:
+    flow = PartitionFlow("t", 3, 5)
+    with pytest.raises(IllegalRouteError, match=r"^t-3: READ_ENDED in STARTING$"):
+        flow.change_route(RouteEvent.READ_ENDED)
+    assert flow.route is Route.STARTING
+
+
+def test_a_seek_awaits_what_its_target_awaits() -> None:
+    flow, target = (PartitionFlow("t", 0, offset) for offset in (5, 50))
+    flow.change_route(RouteEvent.BROKER_CHOSEN)
+    target.change_route(RouteEvent.BOUNDS_ASKED)
+    flow.sought(target)
+    assert flow.route is Route.AWAITS_BOUNDS
+    flow.sought(PartitionFlow("t", 0, 60))
+    assert flow.route is Route.STARTING

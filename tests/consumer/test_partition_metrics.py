@@ -6,10 +6,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
-from kafka_remote_client.consumer.partition_metrics import partition_metrics
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.consumer.statistics import partition_metrics
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.model import PartitionOffsets
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import decide, direct_settings, fill_topic, read_to_ends, small_cluster, take, tiers
 
 TIER, LAG = "remote-fetch-partition-tier", "remote-fetch-partition-local-log-start-lag"

@@ -12,11 +12,12 @@ from confluent_kafka import OFFSET_INVALID, KafkaException, Message, TopicPartit
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.consumer.handed_out import HandedOut
+from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.passed_markers import PassedMarkers
+from kafka_remote_client.consumer.route_state import RouteEvent
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.faults.streams import Segment, Transactions, write_stream
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
@@ -186,12 +187,14 @@ class Inner:
 def flows_of(count: int) -> SubscriptionState:
     flows = SubscriptionState()
     for partition in range(count):
-        flows.add(PartitionFlow("t", partition, 0))
+        flow = PartitionFlow("t", partition, 0)
+        flow.change_route(RouteEvent.BROKER_CHOSEN)
+        flows.add(flow)
     return flows
 
 
 def markers(flows: SubscriptionState, inner: Inner, stored: list[PartitionFlow]) -> PassedMarkers:
-    return PassedMarkers(flows, HandedOut(None), inner.position, stored.extend)
+    return PassedMarkers(flows, DeliveryQueue(None), inner.position, stored.extend)
 
 
 def record(partition: int) -> Message:

@@ -11,11 +11,12 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import AIOConsumer, Consumer
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.progress import Pace, Progress, ProgressReports
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import PartitionOffsets
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     by_consume,
@@ -82,7 +83,7 @@ def test_a_partition_that_leaves_the_store_is_told_of_once_more() -> None:
     assert reports.due(4.0, []) == []
 
 
-def test_what_is_paused_or_not_known_or_read_from_the_broker_is_not_told_of() -> None:
+def test_progress_leaves_out_paused_unknown_and_broker_partitions() -> None:
     paused, unknown, by_broker = remote_flow(), remote_flow(), remote_flow()
     paused.paused = True
     unknown.offsets = PartitionOffsets()

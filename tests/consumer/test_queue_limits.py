@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     direct_settings,
     fill_topic,
@@ -113,24 +113,53 @@ def test_without_limits_of_its_own_the_same_queue_holds_more(cluster: EmbeddedCl
         reader.fill(COUNT // 4)
 
 
-def test_how_long_a_full_queue_waits_is_librdkafkas_affair_and_none_of_the_tiers(tmp_path: Path) -> None:
-    """librdkafka gets the setting unchanged. The tier is read past its queue.
+def test_a_hand_over_does_not_wait_for_a_full_queue(tmp_path: Path) -> None:
+    """librdkafka gets the setting unchanged, and a wait of 300 s would exceed this test's time limit.
 
-    A page that librdkafka requests between the two seeks of a hand-over fills its queue now and then and costs one such wait.
+    Two messages are the least limit: the next test shows why the hand-over's seek, as any seek, may wait with one.
     """
     told: list[str] = []
-    logger = logging.getLogger("queue-limits")
-    logger.propagate = False
-    logger.setLevel(logging.DEBUG)
-    logger.addHandler(_Into(told))
-    never = {"fetch_queue_backoff_ms": 15_000, "queued_min_messages": 1, "fetch_message_max_bytes": PAGE}
+    never = {"fetch_queue_backoff_ms": 300_000, "queued_min_messages": 2, "fetch_message_max_bytes": PAGE}
     with small_cluster(tmp_path) as cluster:
         topic = fill_topic(cluster, TOPIC)
-        with Consumer(direct_settings(cluster, debug="conf", **never), logger=logger) as consumer:
+        with Consumer(direct_settings(cluster, debug="conf", **never), logger=_logger(told)) as consumer:
             consumer.assign([TopicPartition(topic, 0, 0)])
             rows = take(consumer, tiers(cluster, topic).earliest_local + 1)
             assert from_store(consumer) == len(rows) - 1 > 100
-    assert sum(line.endswith("fetch.queue.backoff.ms = 15000") for line in told) == 1
+    assert sum(line.endswith("fetch.queue.backoff.ms = 300000") for line in told) == 1
+
+
+def test_a_seek_fills_a_queue_of_one_message_in_every_consumer(cluster: EmbeddedCluster, kind: str) -> None:
+    """Each seek, pause and resume queues a barrier (``rd_kafka_toppar_op_version_bump``), and ``rd_kafka_q_len`` counts it.
+
+    ``rd_kafka_toppar_fetch_decide`` then finds ``queued.min.messages`` = 1 reached, if the application has not polled since. At
+    the end of the log nothing else is in the queue.
+    """
+    told: list[str] = []
+    limits = {"fetch_queue_backoff_ms": 1, "queued_min_messages": 1, "enable_partition_eof": False}
+    settings = (plain_settings if kind == "confluent" else direct_settings)(cluster, debug="fetch", **limits)
+    if kind == "off":
+        settings["fetch.remote.enabled"] = False
+    end = TopicPartition(TOPIC, 0, COUNT)
+    with (confluent_kafka.Consumer if kind == "confluent" else Consumer)(settings, logger=_logger(told)) as consumer:
+        consumer.assign([end])
+        wait_until(lambda: consumer.poll(0) is None and f"at offset {COUNT}" in "".join(told), "the first Fetch")
+        told.clear()
+
+        def filled() -> bool:
+            consumer.seek(end)
+            wait_until(lambda: consumer.poll(0) is None, "the barrier to be taken", pause=0)
+            return any("Queue full" in line for line in told)
+
+        wait_until(filled, "a seek that fills the queue", pause=0)
+
+
+def _logger(told: list[str]) -> logging.Logger:
+    logger = logging.getLogger(f"queue-limits-{id(told)}")
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(_Into(told))
+    return logger
 
 
 class _Into(logging.Handler):

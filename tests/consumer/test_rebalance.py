@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
@@ -89,9 +89,7 @@ def test_a_callback_may_assign_with_offsets_of_its_own_and_pause(
         assert from_store(consumer) > 300
 
 
-def test_an_exception_of_a_callback_surfaces_and_the_assignment_still_happens(
-    cluster: EmbeddedCluster, expected: dict[int, list[Row]]
-) -> None:
+def test_assignment_happens_although_a_callback_raises(cluster: EmbeddedCluster, expected: dict[int, list[Row]]) -> None:
     def on_assign(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
         raise LookupError("the application's own")
 

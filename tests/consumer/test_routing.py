@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -20,12 +21,16 @@ from confluent_kafka import (
 )
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.partition_flow import ROUTES, IllegalRouteError, PartitionFlow, Route
-from kafka_remote_client.consumer.routing import InnerConsumer, Routing
+from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
+from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route, RouteEvent
+from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
@@ -85,7 +90,7 @@ class FakeEngine:
 
 
 class Rig:
-    def __init__(self, topics: str | None = None) -> None:
+    def __init__(self, topics: str | None = None, **settings: str) -> None:
         self.calls: list[tuple[str, int]] = []
         self.refuse: list[int] = []
         self.refuses_to_assign = False
@@ -94,23 +99,29 @@ class Rig:
         self.flows = SubscriptionState()
         self.clock = ManualClock()
         self.metrics = FetchMetrics(self.clock)
+        self.committed: TopicPartition | None = None
+        inner = InnerConsumer.of(lambda name: partial(self._call, name))
         self.routing = Routing(
-            InnerConsumer(
-                lambda parts: self.calls.append(("pause", parts[0].offset)),
-                lambda parts: self.calls.append(("resume", parts[0].offset)),
-                self._seek,
-                lambda parts: [TopicPartition("t", 0, self.inner_position)],
-                lambda parts: self._assigns("incremental_unassign", parts),
-                lambda parts: self._assigns("incremental_assign", parts),
-                lambda offsets: self.calls.append(("store_offsets", offsets[0].offset)),
-            ),
+            inner,
             self.engine,
             self.flows,
+            CommittedOffsets(inner, self.flows, self.clock, stores=True, commits=True),
             RemoteFetchConfig(enabled=True, topics=topics),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            clock=self.clock,
-            metrics=self.metrics,
+            InnerBehaviour.of(settings),
+            self.clock,
+            self.metrics,
         )
+
+    def _call(self, name: str, partitions: Any = None, *, offsets: Any = None, timeout: float = 0.0) -> Any:
+        if name == "position":
+            return [TopicPartition("t", 0, self.inner_position)]
+        if name == "committed":
+            return [] if self.committed is None else [self.committed]
+        if name == "seek":
+            return self._seek(partitions)
+        if name.endswith("assign"):
+            return self._assigns(name, partitions)
+        return self.calls.append((name, (partitions or offsets)[0].offset))
 
     def _seek(self, partition: TopicPartition) -> None:
         if self.refuse:
@@ -120,7 +131,7 @@ class Rig:
     def _assigns(self, call: str, partitions: list[TopicPartition]) -> None:
         self.calls.append((call, partitions[0].offset))
         if self.refuses_to_assign:
-            raise KafkaException(KafkaError(KafkaError._STATE))
+            raise KafkaException(KafkaError(KafkaError._CONFLICT))
         if call == "incremental_assign":
             self.refuse = []
 
@@ -234,6 +245,17 @@ def test_a_topic_that_is_not_on_the_list_stays_with_the_inner_consumer(offset: i
     assert (flow.route, rig.engine.readers, rig.fallbacks) == (Route.BROKER, [], {})
 
 
+def test_a_topic_that_is_not_on_the_list_hides_none_behind_it() -> None:
+    rig = Rig(topics="t")
+    flows = [PartitionFlow("other", 0, 20), PartitionFlow("t", 0, 20)]
+    rig.routing.begin(flows, assigned=False)
+    rig.routing.assign(lambda starts: None, flows)
+    for flow in flows:
+        rig.routing.adopt(flow)
+    rig.routing.decide()
+    assert [flow.route for flow in flows] == [Route.BROKER, Route.REMOTE]
+
+
 def test_a_topic_on_the_list_is_read_directly() -> None:
     assert Rig(topics="orders,^[st]").adopted(20).route is Route.REMOTE
 
@@ -285,9 +307,13 @@ def test_a_failure_is_a_fallback_and_tried_again_later_each_time(rig: Rig) -> No
         assert flow.route is Route.REMOTE
     assert rig.fallbacks == {"timeout": 3}
     assert rig.engine.readers[-1][2] == 30
+    rig.engine.items = [ReadEnd("timeout", 100, 4, error, BOUNDS)]
+    rig.adopted(20)
+    assert rig.routing.take(10) is None
+    assert rig.metrics.snapshot()["remote-fetch-handovers-total"] == 0, "nor is it one at the local log's start"
 
 
-def test_a_partition_that_fell_behind_the_local_log_goes_to_the_tier_where_the_inner_consumer_stands(rig: Rig) -> None:
+def test_partition_behind_the_local_log_goes_to_the_tier_at_its_position(rig: Rig) -> None:
     flow = rig.adopted(120)
     rig.inner_position = 130
     rig.clock.now += 60
@@ -317,6 +343,18 @@ def test_a_failed_watch_is_repeated_at_the_back_off_interval(rig: Rig) -> None:
     assert flow.route is Route.REMOTE
 
 
+def test_failed_watch_is_counted_and_warned_once_per_cause_and_host(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.adopted(120)
+    rig.inner_position = 130
+    for host in (hosts := ("shim:1", "shim:1", "shim:2")):
+        rig.engine.watched = LocationError(f"{host} is gone").with_context(host=host)
+        rig.clock.now += 20
+        rig.routing.recheck()
+    assert (rig.metrics.snapshot()["remote-fetch-errors-total"], rig.fallbacks) == ({"location-unavailable": 3}, {})
+    told = [f"t-0: {host} is gone; the broker continues at offset 130 (location-unavailable)" in caplog.text for host in hosts]
+    assert (caplog.text.count("WARNING"), told) == (2, [True] * 3)
+
+
 def test_a_partition_that_keeps_up_is_left_alone(rig: Rig) -> None:
     flow = rig.adopted(OFFSET_INVALID)
     rig.engine.watched = BOUNDS
@@ -333,7 +371,7 @@ def test_a_paused_partition_is_not_read(rig: Rig) -> None:
     rig.flows.set_paused(("t", 0), True)
     rig.flows.remove([("t", 0)])
     flow = rig.adopted(20)
-    assert (flow.route, flow.reader, rig.flows.any_remote) == (Route.REMOTE, None, False)
+    assert (flow.route, flow.reader, rig.flows.routes.any_not_by_broker) == (Route.REMOTE, None, False)
 
 
 def test_what_was_paused_inside_runs_when_it_is_assigned_again_as_local(rig: Rig) -> None:
@@ -387,7 +425,7 @@ def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
     assert isinstance(rig.engine.answers, Mapping)
 
 
-def test_a_store_slower_than_the_broker_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None:
+def test_slower_store_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None:
     flow = rig.adopted(20)
     for _ in range(4):
         rig.engine.preference.landed(flow.key, segment(), 100, 1.0, in_flight=1, now=rig.clock.now)
@@ -426,35 +464,20 @@ def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> N
     assert (flow.route, rig.engine.readers[-1][2]) == (Route.REMOTE, 90)
 
 
-@pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, None])
-def test_ends_and_records_of_the_inner_consumer_count_for_nothing_while_a_partition_is_read_directly(
-    rig: Rig, code: int | None
-) -> None:
+@pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, None])
+def test_inner_records_and_ends_do_not_count_during_a_direct_read(rig: Rig, code: int | None) -> None:
     """It was assigned at the high watermark, and may have been there before its pause took effect."""
     flow = rig.adopted(20)
     told = Message(topic="t", partition=0, offset=150, value=b"", error=None if code is None else KafkaError(code))
     assert rig.routing.heeded(flow, told) is None
-    rig.routing.go_broker(flow)
+    rig.routing.go_broker(flow, RouteEvent.READ_ENDED)
     assert rig.routing.heeded(flow, told) is told
 
 
-def test_other_errors_of_the_inner_consumer_are_told_whoever_reads_the_partition(rig: Rig) -> None:
+def test_other_errors_of_the_inner_consumer_are_always_told(rig: Rig) -> None:
     error = Message(topic="t", partition=0, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     flow = rig.adopted(20)
     assert rig.routing.heeded(flow, error) is error
-
-
-def test_the_routes_that_may_follow_each_other_are_a_table(rig: Rig) -> None:
-    for before, after in product(Route, Route):
-        flow = PartitionFlow("t", 0, 20)
-        flow.route = before
-        if after in ROUTES[before]:
-            flow.goes_by(after)
-            assert flow.route is after
-        else:
-            with pytest.raises(IllegalRouteError, match="t-0"):
-                flow.goes_by(after)
-    assert not any(Route.AWAITS_COMMITTED in after for after in ROUTES.values())
 
 
 @pytest.mark.parametrize(("offset", "place"), [(20, 20), (OFFSET_BEGINNING, 0)])
@@ -468,7 +491,7 @@ def test_nothing_is_fetched_or_read_before_the_bounds_are_known(rig: Rig, offset
     rig.routing.decide()
     assert (rig.calls, [tp.offset for tp in starts]) == ([("pause", OFFSET_INVALID)], [place])
     assert (flow.route, rig.engine.readers, rig.flows.parked) == (Route.AWAITS_BOUNDS, [], {flow.key})
-    assert (rig.flows.any_remote, rig.flows.by_broker) == (True, [])
+    assert (rig.flows.routes.any_not_by_broker, rig.flows.routes.by_broker) == (True, [])
     assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=20, value=b"")) is None
     rig.engine.answers["t", 0] = BOUNDS
     rig.routing.decide()
@@ -487,6 +510,19 @@ def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig)
     assert rig.calls == [("seek", 20), ("resume", 20), ("seek", 20)]
 
 
+@pytest.mark.parametrize(("peer", "told"), [("shim:9192", "shim:9192 timed out"), (None, "the location source timed out")])
+def test_warning_names_the_peer_that_tells_no_bounds(
+    rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, told: str
+) -> None:
+    rig.routing._config = attrs.evolve(rig.routing._config, bootstrap_servers=peer)
+    rig.engine.answers["t", 0] = None
+    rig.adopted(20)
+    rig.clock.now += rig.location_timeout
+    rig.routing.decide()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert f"direct fetch disabled for t-0: {told}" in line
+
+
 def test_the_beginning_without_bounds_is_looked_up_by_librdkafka(rig: Rig) -> None:
     rig.engine.answers["t", 0] = LocationError("nobody answers")
     rig.adopted(OFFSET_BEGINNING)
@@ -499,7 +535,7 @@ def test_bounds_that_nobody_told_a_moment_ago_are_not_waited_for(rig: Rig) -> No
     target = PartitionFlow("t", 0, 30)
     target.unknown_until = flow.unknown_until
     rig.routing.begin([target], assigned=False)
-    assert target.route is Route.BROKER
+    assert target.route is Route.STARTING
     rig.clock.now += 60
     rig.routing.begin([target], assigned=False)
     assert target.route is Route.AWAITS_BOUNDS
@@ -516,7 +552,7 @@ def test_partition_whose_start_was_lost_is_assigned_again(rig: Rig) -> None:
     flow = rig.adopted(20)
     flow.stores(TopicPartition("t", 0, 20))
     rig.refuse = [KafkaError._STATE] * 100
-    rig.routing.go_broker(flow)
+    rig.routing.go_broker(flow, RouteEvent.READ_ENDED)
     rechecked(rig, 0.8)
     assert "incremental_assign" not in {call for call, _ in rig.calls}, "a start may take a moment"
     assert flow.moved
@@ -534,7 +570,7 @@ def test_partition_whose_start_was_lost_is_assigned_again(rig: Rig) -> None:
 def test_partition_that_cannot_be_assigned_again_is_tried_once_a_second(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     flow = rig.adopted(20)
     rig.refuse, rig.refuses_to_assign = [KafkaError._STATE] * 1000, True
-    rig.routing.go_broker(flow)
+    rig.routing.go_broker(flow, RouteEvent.READ_ENDED)
     rechecked(rig, 3.5)
     assert [call for call, _ in rig.calls].count("incremental_unassign") == 3
     assert flow.moved
@@ -551,6 +587,8 @@ def test_a_partition_that_is_paused_or_switched_off_goes_to_the_broker(rig: Rig)
     rig.routing.on = False
     rig.routing.decide()
     assert (flow.route, flow.moved, rig.calls) == (Route.BROKER, True, [])
+    rig.engine.asked.clear()
+    assert (rig.adopted(20).route, rig.engine.asked) == (Route.BROKER, [])
 
 
 def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig) -> None:
@@ -560,19 +598,38 @@ def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig)
     rig.routing.adopt(flow)
     rig.routing.decide()
     assert (flow.route, rig.engine.asked) == (Route.AWAITS_COMMITTED, [])
-    rig.routing.started_at(flow, TopicPartition("t", 0, 20, leader_epoch=3))
-    assert (flow.route, flow.here.offset, flow.leader_epoch) == (Route.AWAITS_BOUNDS, 20, 3)
+    rig.committed = TopicPartition("t", 0, 20, leader_epoch=3)
+    rig.engine.answers["t", 0] = None
+    rig.routing.decide()
+    assert (flow.route, flow.here.offset, flow.leader_epoch, flow.floor) == (Route.AWAITS_BOUNDS, 20, 3, 20)
+    rig.engine.answers["t", 0] = BOUNDS
     rig.routing.decide()
     assert (flow.route, rig.engine.readers[0][2]) == (Route.REMOTE, 20)
 
 
-def test_a_partition_without_a_committed_offset_is_the_brokers(rig: Rig) -> None:
+def from_committed(rig: Rig, committed: TopicPartition) -> PartitionFlow:
+    """A partition that begins at its committed offset, which is told at once."""
     flow = PartitionFlow("t", 0, OFFSET_STORED)
     rig.routing.begin([flow], assigned=True)
     rig.routing.assign(lambda starts: None, [flow])
     rig.routing.adopt(flow)
     rig.calls.clear()
-    rig.routing.started_at(flow, TopicPartition("t", 0, OFFSET_INVALID))
+    rig.committed = committed
+    rig.routing.decide()
+    return flow
+
+
+@pytest.mark.parametrize(("committed", "start"), [(0, 0), (3, 3), (OFFSET_INVALID, OFFSET_BEGINNING)])
+def test_a_commit_at_offset_0_is_a_commit(committed: int, start: int) -> None:
+    """The policy "earliest" is for partitions of which nothing is committed."""
+    rig = Rig(**{"auto.offset.reset": "earliest"})
+    rig.engine.answers["t", 0] = None
+    flow = from_committed(rig, TopicPartition("t", 0, committed))
+    assert (flow.route, flow.next_offset) == (Route.AWAITS_BOUNDS, start)
+
+
+def test_a_partition_without_a_committed_offset_is_the_brokers(rig: Rig) -> None:
+    flow = from_committed(rig, TopicPartition("t", 0, OFFSET_INVALID))
     assert (flow.route, rig.calls) == (Route.BROKER, [("resume", OFFSET_INVALID), ("seek", OFFSET_INVALID)])
 
 

@@ -41,8 +41,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.rpc.status_pb2 import Status
 
 from kafka_remote_client import AsyncDeserializingConsumer, Consumer, DeserializingConsumer
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
@@ -315,9 +315,7 @@ def test_the_subject_is_the_one_associated_with_the_topic_of_this_cluster(
     assert {f"GET /associations/resources/{cluster_id}/{topic}", "GET /subjects/of-the-team/versions/latest"} <= set(asked)
 
 
-def test_a_record_that_no_schema_can_be_had_for_is_raised_and_may_be_sought_again(
-    cluster: EmbeddedCluster, registry: SchemaRegistry
-) -> None:
+def test_record_without_a_schema_raises_and_can_be_sought_again(cluster: EmbeddedCluster, registry: SchemaRegistry) -> None:
     written = write(cluster, registry, FORMATS["avro"])
 
     def events(consumer: confluent_kafka.DeserializingConsumer[Any, Any]) -> list[object]:
@@ -376,7 +374,7 @@ def test_what_a_builder_made_is_closed_with_the_consumer(cluster: EmbeddedCluste
     assert session.is_closed
 
 
-def test_a_ready_made_deserializer_reads_both_tiers_and_outlives_the_consumer(
+def test_given_deserializer_reads_both_tiers_and_outlives_the_consumer(
     cluster: EmbeddedCluster, registry: SchemaRegistry
 ) -> None:
     written = write(cluster, registry, FORMATS["avro"])

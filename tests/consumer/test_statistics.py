@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.statistics import complete_statistics, with_metrics_in_statistics
 from kafka_remote_client.metrics import METRICS
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets
@@ -26,16 +27,17 @@ class Client:
     def metrics(self) -> dict[str, int]:
         return {"a": 1}
 
-    def _complete_statistics(self, statistics: dict[str, Any]) -> None:
-        """Knows no partition."""
+
+def knows_more(statistics: dict[str, Any]) -> None:
+    statistics["more"] = 1
 
 
-def test_the_metrics_stand_beside_what_librdkafka_tells_for_as_long_as_the_consumer_lives() -> None:
+def test_statistics_have_our_metrics_as_long_as_the_consumer_lives() -> None:
     told: list[str] = []
     client = Client()
-    settings: dict[str, Any] = with_metrics_in_statistics({"stats_cb": told.append, "group.id": "g"}, client)
+    settings: dict[str, Any] = with_metrics_in_statistics({"stats_cb": told.append, "group.id": "g"}, client, knows_more)
     settings["stats_cb"]('{"name": "rdkafka#consumer-1", "brokers": {}}')
-    assert json.loads(told[0]) == {"name": "rdkafka#consumer-1", "brokers": {}, "remote_fetch": {"a": 1}}
+    assert json.loads(told[0]) == {"name": "rdkafka#consumer-1", "brokers": {}, "more": 1, "remote_fetch": {"a": 1}}
     assert settings["group.id"] == "g"
     del client
     gc.collect()
@@ -45,7 +47,7 @@ def test_the_metrics_stand_beside_what_librdkafka_tells_for_as_long_as_the_consu
 
 @pytest.mark.parametrize("settings", [{}, {"stats_cb": None}, {"stats_cb": "no callable"}])
 def test_settings_without_a_callback_stay_as_they_are(settings: dict[str, object]) -> None:
-    assert with_metrics_in_statistics(settings, Client()) == settings
+    assert with_metrics_in_statistics(settings, Client(), knows_more) == settings
 
 
 @pytest.mark.embedded
@@ -93,6 +95,11 @@ def test_offsets_and_lag_of_a_direct_read_are_known(level: IsolationLevel, end: 
     assert [entry[name] for name in PLACES] == [150, 140, 10, 30, end - 15, end - 30, 30]
     entry = completed(Route.REMOTE, level, BOUNDS, stored_offset=160, committed_offset=25)
     assert [entry[name] for name in PLACES] == [150, 140, 10, 30, end - 25, -1, 160]
+
+
+def test_a_direct_read_at_the_end_has_no_lag() -> None:
+    entry = completed(Route.REMOTE, IsolationLevel.READ_UNCOMMITTED, BOUNDS, stored_offset=150, committed_offset=150)
+    assert (entry["consumer_lag_stored"], entry["consumer_lag"]) == (0, 0)
 
 
 def test_what_nobody_knows_of_a_direct_read_is_not_told() -> None:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Message, TopicPartition
 
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, Route
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ def test_knows_its_flows() -> None:
 
 def test_tells_routes_apart() -> None:
     flows, made = state(Route.BROKER, Route.REMOTE, Route.BROKER)
-    assert flows.any_remote
-    assert flows.redirected
-    assert [tp.partition for tp in flows.by_broker] == [0, 2]
+    assert flows.routes.any_not_by_broker
+    assert flows.routes.redirected
+    assert [tp.partition for tp in flows.routes.by_broker] == [0, 2]
     made[1].route = Route.BROKER
     made[2].moved = True
     flows.reroute()
-    assert not flows.any_remote
-    assert flows.redirected, "the inner consumer stands elsewhere"
-    assert [tp.partition for tp in flows.by_broker] == [0, 1]
+    assert not flows.routes.any_not_by_broker
+    assert flows.routes.redirected, "the inner consumer stands elsewhere"
+    assert [tp.partition for tp in flows.routes.by_broker] == [0, 1]
 
 
 def test_delivered_partitions_are_those_of_a_small_batch() -> None:
@@ -46,7 +47,7 @@ def test_delivered_partitions_are_those_of_a_small_batch() -> None:
     assert [tp.partition for tp in flows.delivered_in(of_second)] == [1]
     assert [tp.partition for tp in flows.delivered_in([Message(topic="t", partition=2, offset=0)])] == []
     assert [tp.partition for tp in flows.delivered_in([Message(topic="gone", partition=0, offset=0)])] == []
-    assert flows.delivered_in(of_second * 3) is flows.by_broker, "there are fewer partitions than messages"
+    assert flows.delivered_in(of_second * 3) is flows.routes.by_broker, "there are fewer partitions than messages"
 
 
 class Reader:
@@ -103,12 +104,12 @@ def test_routes_that_change_in_between_leave_the_turns_alone() -> None:
 def test_paused_flows_are_not_read() -> None:
     flows, made = state(Route.REMOTE, Route.BROKER)
     assert flows.set_paused(("t", 0), True) is made[0]
-    assert not flows.any_remote
+    assert not flows.routes.any_not_by_broker
     flows.set_paused(("t", 0), False)
-    assert flows.any_remote
+    assert flows.routes.any_not_by_broker
 
 
-def test_a_pause_outlives_the_assignment_of_a_partition_whose_topic_was_known() -> None:
+def test_pause_outlives_the_assignment_of_a_known_topics_partition() -> None:
     flows, _ = state(Route.REMOTE)
     flows.set_paused(("t", 0), True)
     assert flows.set_paused(("t", 7), True) is None

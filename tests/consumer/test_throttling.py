@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import ThrottleEvent, TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.embedded.broker import EmbeddedBroker
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.protocol.primitives import Buffer
 from kafka_remote_client.shim.broker import Ask
-from kafka_remote_client.shim.embedded import EmbeddedCluster
-from kafka_remote_client.shim.embedded_broker import EmbeddedBroker
+from kafka_remote_client.wire import Buffer
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,

@@ -27,7 +27,7 @@ def test_the_tiers_take_turns_and_nothing_past_the_position_was_delivered() -> N
     assert log.tier(0, -1001) is None
 
 
-def test_what_was_to_come_and_was_taken_back_belongs_to_who_delivers_it_then() -> None:
+def test_record_taken_back_counts_for_the_tier_that_delivers_it() -> None:
     log = TierLog()
     log.begin(REMOTE, 0)
     log.begin(BROKER, 5)
@@ -108,7 +108,7 @@ def test_a_run_of_many_turns_forgets_its_oldest_too() -> None:
     assert answers[-len(known) :] == [(REMOTE, BROKER)[start % 2] for start in range(turns)][-len(known) :]
 
 
-def test_partitions_are_told_apart_and_the_one_taken_up_first_is_forgotten_first() -> None:
+def test_partition_taken_up_first_is_forgotten_first() -> None:
     logs = TierLogs()
     for partition in range(PARTITIONS + 1):
         logs.begin(("orders", partition), REMOTE, 0)

@@ -13,8 +13,8 @@ from confluent_kafka import OFFSET_END, Message, TopicPartition
 
 from kafka_remote_client import AIOConsumer, AsyncDeserializingConsumer, Consumer, DeserializingConsumer
 from kafka_remote_client.consumer.tier_log import Tier
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
@@ -164,7 +164,7 @@ def test_where_the_broker_decides_where_to_begin_the_first_record_tells(tmp_path
             *[Tier.BROKER] * 2,
             None,
         ]
-        assert not consumer._tiers.unplaced  # type: ignore[attr-defined] # of the class that it became
+        assert not consumer._deliveries._tiers.unplaced  # type: ignore[attr-defined] # of the class that it became
 
 
 def test_where_the_log_ends_before_the_start_the_reset_policy_decides(consumer: Consumer, local_start: int) -> None:
@@ -236,7 +236,7 @@ def test_coroutines_are_told_too(cluster: EmbeddedCluster, deserializing: bool) 
 
 
 @BOTH_CALLS
-def test_turned_off_in_the_middle_the_broker_goes_on_at_the_exact_next_record(
+def test_broker_goes_on_at_the_exact_next_record_after_the_switch_off(
     consumer: Consumer, expected: list[Row], one: Take
 ) -> None:
     consumer.assign([at(0)])
@@ -268,9 +268,7 @@ def test_each_partition_goes_over_and_comes_back_where_it_is(cluster: EmbeddedCl
     assert set(fallbacks(consumer)) == {"turned-off"}
 
 
-def test_what_is_assigned_or_sought_later_stays_with_the_broker_and_nobody_is_asked(
-    consumer: Consumer, expected: list[Row]
-) -> None:
+def test_later_assignments_and_seeks_stay_with_the_broker(consumer: Consumer, expected: list[Row]) -> None:
     consumer.set_remote_fetch(False)
     consumer.assign([at(0)])
     assert take(consumer, 20) == expected[:20]
@@ -367,9 +365,7 @@ def test_a_consumer_that_was_built_without_cannot_turn_it_on(cluster: EmbeddedCl
             consumer.set_remote_fetch(True)
 
 
-def test_a_restart_without_direct_fetch_goes_on_where_the_group_had_committed(
-    cluster: EmbeddedCluster, expected: list[Row]
-) -> None:
+def test_restart_without_direct_fetch_goes_on_at_the_groups_commit(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     group = {"group_id": "downgraded", "fetch_remote_topics": f"^{TOPIC}$"}
     with Consumer(direct_settings(cluster, **group)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0)])

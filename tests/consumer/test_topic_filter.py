@@ -25,5 +25,5 @@ def test_topics_are_named_or_described(text: str | None, allowed: list[str], ref
 
 
 def test_what_is_no_expression_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"fetch\.remote\.topics: '\^\(' is no regular expression"):
+    with pytest.raises(ConfigurationError, match=r"fetch\.remote\.topics: '\^\(' is not a valid regular expression"):
         TopicFilter("orders,^(")

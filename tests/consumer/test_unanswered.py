@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -23,45 +21,31 @@ from confluent_kafka import (
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.consumer.partition_flow import Route
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import PartitionOffsets
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import (
+    COUNT,
     PATIENCE_SECONDS,
+    TOPIC,
     Row,
     direct_settings,
     fallbacks,
-    fill_topic,
-    plain_rows,
     plain_settings,
-    small_cluster,
     take,
 )
-from tests.support.ports import free_ports
+from tests.support.ports import HOST, free_ports
+from tests.support.silent_peer import SilentPeer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
 
-TOPIC = "orders"
-COUNT = 300
 HERE = TopicPartition(TOPIC, 0)
 
 
 def at(offset: int, partition: int = 0) -> TopicPartition:
     return TopicPartition(TOPIC, partition, offset)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=range(2))
-        yield made
-
-
-@pytest.fixture(scope="module")
-def expected(cluster: EmbeddedCluster) -> list[Row]:
-    return plain_rows(cluster, TOPIC)
 
 
 class HeldSource:
@@ -166,7 +150,7 @@ def test_calls_on_an_undecided_partition_say_what_the_plain_ones_do(
         said.append(mine)
     assert said[0] == said[1]
     source.released.set()
-    wait_until(lambda: consumer.poll(0.05) is None and not consumer._flows.undecided, "the route")
+    wait_until(lambda: consumer.poll(0.05) is None and not consumer._flows.routes.undecided, "the route")
     for one in (plain, consumer):
         one.resume([HERE])
         assert take(one, 1)[0][2] == 5
@@ -192,6 +176,18 @@ def test_direct_fetch_may_be_turned_off_while_bounds_are_unknown(
     assert consumer.metrics()["remote-fetch-records-total"] == 0
 
 
+def test_a_resume_of_an_unassigned_partition_is_not_kept(held: tuple[Any, HeldSource], expected: list[Row]) -> None:
+    """It was paused inside as it waited for its bounds, which librdkafka remembers, and forgets by the resume."""
+    consumer, source = held
+    consumer.assign([at(7)])
+    consumer.unassign()
+    consumer.resume([HERE])
+    consumer.assign([at(7)])
+    assert confluent_kafka.Consumer.consume(consumer, 10, 1.0) == [], "nothing of the tier comes by the broker"
+    source.released.set()
+    assert take(consumer, 3) == expected[7:10]
+
+
 def test_a_pause_and_a_resume_leave_an_undecided_partition_waiting(held: tuple[Any, HeldSource], expected: list[Row]) -> None:
     consumer, source = held
     consumer.assign([at(3)])
@@ -207,10 +203,10 @@ def test_a_pause_and_a_resume_leave_an_undecided_partition_waiting(held: tuple[A
 def nobody(request: pytest.FixtureRequest) -> Iterator[str]:
     """A shim that accepts and never answers, and one whose port is closed."""
     if request.param == "closed":
-        yield f"127.0.0.1:{free_ports(1)[0]}"
+        yield f"{HOST}:{free_ports(1)[0]}"
         return
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
+    with SilentPeer() as peer:
+        yield peer.address
 
 
 def _whole(one: Any) -> list[Row]:
@@ -299,6 +295,20 @@ def test_the_committed_offset_is_not_asked_for_inside_assign(cluster: EmbeddedCl
         assert len(asked) == 4
         consumer.assign([at(3)])
         assert len(asked) == 4
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "direct"])
+def test_a_partition_begins_at_what_was_committed_before(cluster: EmbeddedCluster, kind: str, asynchronous: bool) -> None:
+    """librdkafka asks for the committed offset as the partition is assigned, and a later commit comes behind the question."""
+    make, settings = (confluent_kafka.Consumer, plain_settings) if kind == "plain" else (Consumer, direct_settings)
+    with make(settings(cluster, group_id=f"group-{uuid4()}")) as consumer:
+        consumer.commit(offsets=[at(12)], asynchronous=False)
+        consumer.assign([at(OFFSET_STORED)])
+        consumer.commit(offsets=[at(50)], asynchronous=asynchronous)
+        assert [row[2] for row in take(consumer, 2)] == [12, 13]
+        (committed,) = consumer.committed([HERE], PATIENCE_SECONDS)
+        assert committed.offset == 50
 
 
 def test_a_refused_committed_offset_is_told_as_by_a_plain_consumer(cluster: EmbeddedCluster) -> None:

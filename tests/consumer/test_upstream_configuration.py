@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.config import SETTINGS
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.consumer.consumer import DirectConsumer
 
 NEVER = "no.such.setting.anywhere"
 GROUP: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
@@ -121,7 +121,7 @@ def test_on_too_what_is_wrong_is_said_by_librdkafka(config: dict[str, Any]) -> N
     assert said({**wrong, **ON}, Consumer) == said(wrong)
 
 
-def test_a_name_of_ours_with_a_mistake_is_refused_by_us_and_others_by_librdkafka() -> None:
+def test_misspelled_setting_is_refused_by_us_or_by_librdkafka() -> None:
     for config in ({"fetch.remote.enable": True}, {"fetch.remote.enabled": "perhaps"}):
         assert said(config, Consumer).startswith("ConfigurationError")
     for name in ("fetch_remote_enabled", "fetch.remoted", "group_id"):

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer import direct_consumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.consumer import deliveries
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     decide,
@@ -81,8 +81,8 @@ def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take
 ) -> None:
     """Between two looks lie 10 ms at most; here it is an hour, so only what is told of the data can end the call."""
-    monkeypatch.setattr(direct_consumer, "_WAKE_SECONDS", 3_600.0)
-    monkeypatch.setattr(direct_consumer, "_INNER_SECONDS", 3_600.0)
+    monkeypatch.setattr(deliveries, "_WAKE_SECONDS", 3_600.0)
+    monkeypatch.setattr(deliveries, "_INNER_SECONDS", 3_600.0)
     engine = consumer._engine
     wait, locate = engine.wait, engine.source.locate
     asleep, waited = threading.Event(), []
@@ -106,7 +106,7 @@ def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
 
 
 @BOTH_CALLS
-def test_it_looks_at_the_store_a_hundred_times_a_second_and_never_sleeps_in_librdkafka_meanwhile(
+def test_looks_at_the_store_often_and_never_sleeps_in_librdkafka(
     cluster: EmbeddedCluster, consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take
 ) -> None:
     cluster.faults.slow_store(600)

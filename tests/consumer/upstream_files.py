@@ -17,7 +17,7 @@ __all__ = ["ELSEWHERE", "FILES", "READ_AT"]
 READ_AT = "2.16"
 _HERE = "consumer/test_upstream_scenarios.py::"
 _GATE = "consumer/test_call_gate.py::"
-_SHARED = _GATE + "test_threads_that_share_a_consumer_get_each_record_once_and_every_call_succeeds"
+_SHARED = _GATE + "test_threads_that_share_a_consumer_get_each_record_once"
 _COROUTINES = _GATE + "test_coroutines_that_share_a_consumer_get_each_record_once"
 _SAME_CALLER = _GATE + "test_gate_is_open_to_another_thread_of_the_same_caller"
 _SHUT = _GATE + "test_gate_nests_for_its_caller_and_is_shut_for_others"
@@ -25,7 +25,7 @@ _CLOSES = _GATE + "test_a_call_with_an_end_returns_what_it_has_and_close_commits
 _CALLBACK = "parity/test_groups.py::test_what_a_callback_may_do"
 _RAISES = "parity/test_groups.py::test_what_a_callback_raises_comes_out_of_the_call_that_served_it"
 _COMMITS = "parity/test_commits.py::test_commits_that_are_not_waited_for_call_back"
-_SIGNAL = "consumer/test_interrupts.py::test_a_call_that_waits_for_the_store_is_interrupted_and_the_next_one_goes_on"
+_SIGNAL = "consumer/test_interrupts.py::test_call_after_an_interrupted_wait_for_the_store_goes_on"
 _SHORT = _HERE + "test_calls_that_wait_for_a_while_or_not_at_all_give_nothing"
 _CONTEXT = _HERE + "test_a_context_closes_its_consumer_also_when_something_is_raised"
 _BY_HAND = _HERE + "test_a_context_may_be_entered_and_left_by_hand_and_when_it_is_closed"
@@ -34,7 +34,7 @@ _REFUSED = _HERE + "test_a_call_that_is_refused_leaves_the_consumer_to_other_thr
 _NESTED = _HERE + "test_calls_from_a_callback_of_the_configuration_are_its_callers_own"
 _CLOSED = _HERE + "test_closed_is_closed"
 _STATISTICS = "consumer/test_statistics.py::test_an_application_is_told_both_at_once_and_a_plain_consumer_its_own"
-_LOST = "consumer/test_callbacks.py::test_lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_stored"
+_LOST = "consumer/test_callbacks.py::test_lost_partitions_are_gone_after_the_callback_and_not_stored"
 _AIO = "consumer/test_aio.py::"
 _BOTH_TIERS = _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"
 _ARGUMENTS = _AIO + "test_the_constructors_of_upstream_keep_their_arguments_and_refusals"
@@ -95,7 +95,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
         **_all(_WRAPS, "test_aio_oauth_cb_token_refresh_success", "test_aio_oauth_cb_token_refresh_failure"),
     },
     "test_log.py": _all(
-        "consumer/test_consumer.py::test_the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger",
+        "consumer/test_consumer.py::test_configuration_comes_as_mapping_keywords_or_with_a_logger",
         "test_logging_consumer",
         "test_logging_constructor",
         "test_consumer_logger_logging_in_given_format",
@@ -163,8 +163,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     },
     "integration/consumer/test_cooperative_rebalance_1.py": {
         "test_cooperative_rebalance_1": (
-            "integration/test_consumer_semantics.py::"
-            "test_a_member_that_polled_too_late_is_told_commits_nothing_and_goes_on_where_it_had_committed"
+            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_goes_on_at_its_commit"
         )
     },
     "integration/consumer/test_cooperative_rebalance_2.py": {

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.docs.documents import ROOT, Block, blocks
 from tests.support.certificates import Authority
 from tests.support.ports import HOST, free_ports

@@ -12,12 +12,13 @@ import pytest
 from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.dialect import LocationRequest, SegmentGrant, TaggedDialect
-from kafka_remote_client.protocol.primitives import TaggedFields, Writer
+from kafka_remote_client.wire import TaggedFields, Writer
 from tests.docs.documents import blocks
 
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _DIALECT = TaggedDialect()
 _ROOT, _PARTITION = _DIALECT.request_tags(LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20))
+_, _BOUNDED = _DIALECT.request_tags(LocationRequest((), max_bytes=1 << 20, end_offset=4000, batched=True))
 _GRANT = SegmentGrant(
     segment_id=UUID("0f0e0d0c-0b0a-0908-0706-050403020100"),
     format="ApacheKafkaV1",
@@ -58,6 +59,7 @@ _WRITTEN = [
     api_versions.encode_response(api_versions.ApiVersionsResponse().announcing(), 3),
     _section(_ROOT),
     _section(_PARTITION),
+    _section(_BOUNDED),
     _section(_DIALECT.grant_tags(_GRANT)),
     _section(_DIALECT.grant_tags(_WINDOW)),
 ]

@@ -31,7 +31,7 @@ def _told_by(attributes: Any) -> str | None:
     return attributes.get("cause") or (attributes["topic"] + "/" + attributes["partition"] if "topic" in attributes else None)
 
 
-def test_the_instruments_show_what_the_consumer_shows_and_no_longer_than_it_lives() -> None:
+def test_instruments_show_the_metrics_as_long_as_the_consumer_lives() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     client = MeteredClient()

@@ -31,6 +31,6 @@ def test_what_only_grows_is_a_counter() -> None:
     assert COUNTERS.isdisjoint(BY_PARTITION)
 
 
-def test_the_mappings_of_a_snapshot_are_those_that_are_told_by_cause_or_partition() -> None:
+def test_mappings_of_a_snapshot_are_those_by_cause_or_partition() -> None:
     snapshot = FetchMetrics(SystemClock()).snapshot()
     assert {name for name, value in snapshot.items() if isinstance(value, dict)} == BY_CAUSE | BY_PARTITION

@@ -23,31 +23,41 @@ from pathlib import Path
 from typing import Any, Self
 from unittest import mock
 
+import attrs
 import confluent_kafka
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.model import ByteRange, NotRemote, SegmentLocation
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS
+from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import SignedUrl
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect, _grant_fields
+from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest
 from kafka_remote_client.shim.signing import UrlSigner
-from kafka_remote_client.testing import Answer, ScriptedOrigin, TcpFaultProxy
+from kafka_remote_client.testing import Answer, Ending, Exchange
+from tests.faults.observed import Observation, Observed, WatchedOrigin, WatchedProxy
 from tests.faults.streams import Segment, Stream, mixed_segments, write_stream
 from tests.support.embedded_topics import by_consume, plain_settings, read_to_ends
-from tests.support.history import History
+from tests.support.history import History, Served, Source
 from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import recorded
+from tests.support.served import BrokerLog, store_log
 from tests.support.store_client import CERTIFICATES
 
-__all__ = ["BUCKET", "Bench", "Rig", "ranged"]
+__all__ = ["BUCKET", "Bench", "Lie", "Matches", "Rig", "changed_by", "ranged"]
 
 BUCKET = "tier"
 SECRET = b"a secret of thirty-two bytes ...."
 _RANGE_BYTES = 1_500
 _GRANT_BYTES = 6_000
 
-Tamper = Callable[[SegmentLocation], SegmentLocation | NotRemote]
+Matches = Callable[[HttpRequest], bool]
+Lie = Callable[[SegmentGrant, fetch.PartitionData, int], tuple[SegmentGrant, fetch.PartitionData]]
+"""What a shim says in place of a grant, and of the partition's answer around it, when it is asked for an offset."""
 
 
 class ShiftedClock(SystemClock):
@@ -92,10 +102,10 @@ class Bench:
         self._objects: dict[str, bytes] = {}
         self.store_clock = ShiftedClock()
         self.origins = {
-            "presigned": ScriptedOrigin(self._objects, secret=SECRET, clock=self.store_clock),
-            "s3": ScriptedOrigin(self._objects),
+            "presigned": WatchedOrigin(self._objects, secret=SECRET, clock=self.store_clock),
+            "s3": WatchedOrigin(self._objects),
         }
-        self._tls: dict[str, ScriptedOrigin] = {}
+        self._tls: dict[str, WatchedOrigin] = {}
         self._streams: dict[str, Stream] = {}
         self._oracles: dict[tuple[str, str], Oracle] = {}
         self._makers: dict[str, Callable[[], Sequence[Segment]]] = {"mixed": lambda: mixed_segments(0)}
@@ -103,6 +113,7 @@ class Bench:
 
     def __enter__(self) -> Self:
         self.cluster.start()
+        self.broker = BrokerLog(self.cluster)
         for origin in self.origins.values():
             origin.start()
         return self
@@ -137,15 +148,38 @@ class Bench:
             self._oracles[name, isolation] = Oracle.of(history)
         return self._oracles[name, isolation]
 
-    def tls_origin(self, certificate: str) -> ScriptedOrigin:
+    @contextmanager
+    def logged(self, rig: Rig, history: History) -> Iterator[None]:
+        """Notes what the broker sends, and in the end what the store sent; of files nobody knows that."""
+        key = (rig.stream.topic, 0)
+        history.add(Served, source=Source.BROKER, key=key)
+        self.broker.record(history)
+        yield
+        self.broker.record(None)
+        for action in rig.on_close:
+            action()
+        if rig.kind != "local":
+            exchanges = [exchange for origin in self.all_origins() for exchange in origin.exchanges]
+            history.add(Served, source=Source.STORE, key=key, offsets=store_log(exchanges, rig.stream.logs))
+
+    def tls_origin(self, certificate: str) -> WatchedOrigin:
         """An origin behind a certificate of tests/fetchers/tls."""
         if certificate not in self._tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(CERTIFICATES / f"{certificate}.pem")
-            made = ScriptedOrigin(self._objects, ssl_context=context)
+            made = WatchedOrigin(self._objects, ssl_context=context)
             made.start()
             self._tls[certificate] = made
         return self._tls[certificate]
+
+    def all_origins(self) -> list[WatchedOrigin]:
+        """Those of all kinds and certificates so far."""
+        return [*self.origins.values(), *self._tls.values()]
+
+    @property
+    def objects(self) -> Mapping[str, bytes]:
+        """The objects as they were written."""
+        return self._objects
 
     @contextmanager
     def rig(self, kind: str, stream: str) -> Iterator[Rig]:
@@ -154,8 +188,9 @@ class Bench:
         self._cells += 1
         with ExitStack() as stack:
             yield Rig(self, kind, made, self.scratch / f"cell-{self._cells}", stack)
-        for origin in (*self.origins.values(), *self._tls.values()):
+        for origin in self.all_origins():
             origin.reset()
+            origin.observed = None
             origin.objects.clear()
             origin.objects.update(self._objects)
         self.origins["presigned"].use_secret(SECRET)
@@ -173,18 +208,31 @@ class Rig:
         self.stack = stack
         self.signer = bench.signer
         self.settings: dict[str, Any] = {}
-        self.proofs: list[Callable[[Mapping[str, Any]], object]] = []
-        self.tamper: Tamper | None = None
+        self.proofs: list[Callable[[], object]] = []
+        self.observed = Observed()
+        self.upstream = {int(bench.cluster.mock_bootstrap_servers.rpartition(":")[2])}
+        """Ports that servers of this process connect to."""
+        self.on_close: list[Callable[[], object]] = []
+        """What is done when the consumer is closed, before its threads are counted."""
         self._scratch = scratch
-        self._replaced: list[str] = []
         if kind == "local":
+            stack.enter_context(self.observed.files(stream.logs))
             for key, log in stream.logs.items():
                 self.local_file(key).parent.mkdir(parents=True, exist_ok=True)
                 self.local_file(key).write_bytes(log)
         else:
             self.origin = bench.origins[kind]
             self.origin.reset()
+            self.watch(self.origin)
             self.reach(self.origin.url)
+
+    def watch(self, origin: WatchedOrigin) -> None:
+        """Notes the origin's answers."""
+        origin.observed, origin.truth = self.observed, self.bench.objects
+
+    def fired(self) -> bool:
+        """Whether the fault changed an answer, and all else of it took place. To be asked when the consumer is closed."""
+        return bool(self.observed.changes()) and all(proof() for proof in self.proofs)
 
     # -- where the store is ------------------------------------------------------------------------------------------------
 
@@ -202,10 +250,12 @@ class Rig:
         """The cell's own copy of a log."""
         return self._scratch / key
 
-    def proxied(self) -> TcpFaultProxy:
+    def proxied(self) -> WatchedProxy:
         """Puts a proxy between consumer and store."""
-        proxy = self.stack.enter_context(TcpFaultProxy(("127.0.0.1", self.origin.port)))
+        proxy = self.stack.enter_context(WatchedProxy(("127.0.0.1", self.origin.port), self.observed))
+        self.stack.enter_context(self.observed.connects(proxy.address[1]))
         self.reach(f"http://{proxy.authority}")
+        self.upstream.add(self.origin.port)
         return proxy
 
     def refused_port(self) -> int:
@@ -213,6 +263,7 @@ class Rig:
         keeper = self.stack.enter_context(socket.socket())
         keeper.bind(("127.0.0.1", 0))
         port: int = keeper.getsockname()[1]
+        self.stack.enter_context(self.observed.connects(port))
         return port
 
     def full_port(self) -> int:
@@ -223,12 +274,13 @@ class Rig:
             filler = self.stack.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
+        self.stack.enter_context(self.observed.connects(port))
         return port
 
     def silent_listener(self) -> ConnectionListener:
         """Takes connections and never says a word."""
         stopped = threading.Event()
-        listener = ConnectionListener(lambda _connection: stopped.wait() and None)
+        listener = ConnectionListener(lambda _connection: stopped.wait() and None, name="scripted-origin")
         listener.start()
         self.stack.callback(listener.stop)
         self.stack.callback(stopped.set)
@@ -239,36 +291,74 @@ class Rig:
         real = socket.getaddrinfo
 
         def resolve(asked: Any, *args: Any, **kwargs: Any) -> list[Any]:
-            if asked in (host, host.encode()):
-                self.resolved += 1
-                return answer()
-            return real(asked, *args, **kwargs)
+            if asked not in (host, host.encode()):
+                return real(asked, *args, **kwargs)
+            given: list[object] = []
+            self.observed.add(lambda: Observation("name", host, ["127.0.0.1"], given))
+            found = answer()
+            given += found
+            return found
 
-        self.resolved = 0
         self.stack.enter_context(mock.patch("socket.getaddrinfo", resolve))
 
     # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
-    def answers(self, answer: Answer, *, times: int | None = None, after: int = 0) -> None:
-        """The store answers so, once ``after`` requests are through. The proof is that it did."""
-        self.origin.rule(answer, matches=_after(after), times=times)
-        self.proofs.append(lambda _metrics: self.origin.fired)
+    def answers(self, answer: Answer, *, times: int | None = None, after: int = 0, to: Matches = lambda _: True) -> None:
+        """The store answers so, once ``after`` requests are through that it would have changed the answers of."""
+        spoils = changed_by(answer, self.bench.objects, after)
+        self.origin.rule(answer, matches=lambda request: to(request) and spoils(request), times=times)
+        self._has_to_show(answer)
+
+    def cut_short(self) -> Matches:
+        """The third answer is cut in its body. Gives what matches a request for the rest of it."""
+        cut = Answer(ending=Ending.CUT, at=150)
+        self.answers(cut, times=1, after=2)
+
+        def asks_for_the_rest(request: HttpRequest) -> bool:
+            for before in self.origin.exchanges:
+                if before.answer is cut and before.request is not request:
+                    same = Exchange(request, 0, cut).key == before.key
+                    return same and ranged(request).end == ranged(before.request).end
+            return False
+
+        return asks_for_the_rest
+
+    def _has_to_show(self, answer: Answer) -> None:
+        """The proof is that this answer, of all that were scripted, was another one than the true one."""
+        self.proofs.append(lambda: [one for one in self.observed.changes() if one.by is answer])
+
+    def tells(self, lie: Lie) -> None:
+        """The shim tells something else than what it would grant."""
+        real, observed = GrantingBroker.answer, self.observed
+
+        async def answer(shim: GrantingBroker, request: ClientRequest, ask: Ask) -> bytes | None:
+            true = await real(shim, request, ask)
+            if true is None:
+                return None
+            given = _changed(request, true, lie)
+            observed.add(Observation("shim", "a location", true, given))
+            return given
+
+        self.stack.enter_context(mock.patch.object(GrantingBroker, "answer", answer))
 
     def at_request(self, number: int, action: Callable[[], object]) -> None:
         """Does something when the store gets its ``number``-th request, before that is answered. To be called before others."""
         seen = iter(range(1, 1 << 30))
-        lock = threading.Lock()
+        self.when(lambda _request: next(seen) == number, action)
 
-        def count(_request: HttpRequest) -> bool:
+    def when(self, matches: Matches, action: Callable[[], object]) -> None:
+        """Does something when the store gets the first request that matches, before that is answered."""
+        lock, done = threading.Lock(), threading.Event()
+
+        def look(request: HttpRequest) -> bool:
             with lock:
-                if next(seen) == number:
+                if not done.is_set() and matches(request):
                     action()
-                    self.done = True
+                    done.set()
             return False
 
-        self.done = False
-        self.origin.rule(Answer(), matches=count)
-        self.proofs.append(lambda _metrics: self.done)
+        self.origin.rule(Answer(), matches=look)
+        self.proofs.append(done.is_set)
 
     def replace(self, segment: int, change: Callable[[bytes], bytes | None]) -> None:
         """Changes a log as a whole; ``None`` removes it."""
@@ -286,9 +376,6 @@ class Rig:
                 objects.pop(name, None)
             else:
                 objects[name] = changed
-        if not self._replaced:
-            self.proofs.append(lambda _metrics: [e for e in self.origin.exchanges if e.key.endswith(tuple(self._replaced))])
-        self._replaced.append(key)
 
     def damage(self, segment: int, number: int, change: Callable[[bytes], bytes], *, times: int | None = None) -> None:
         """Changes a batch; what is shorter is filled with zeros. ``times``: only in so many answers."""
@@ -308,8 +395,9 @@ class Rig:
             first, _, last = request.headers.get("range", "").removeprefix("bytes=").partition("-")
             return key in request.target.replace("%3D", "=") and int(first) <= start and start + len(true) - 1 <= int(last)
 
-        self.origin.rule(Answer(transform=lambda data: data.replace(true, damaged)), matches=overlaps, times=times)
-        self.proofs.append(lambda _metrics: [e for e in self.origin.fired if e.sent])
+        spoilt = Answer(transform=lambda data: data.replace(true, damaged))
+        self.origin.rule(spoilt, matches=overlaps, times=times)
+        self._has_to_show(spoilt)
 
     # -- the consumer ------------------------------------------------------------------------------------------------------
 
@@ -333,12 +421,41 @@ def ranged(request: HttpRequest) -> ByteRange:
     return ByteRange(int(first), int(last) + 1)
 
 
-def _after(count: int) -> Callable[[HttpRequest], bool]:
+def changed_by(answer: Answer, truth: Mapping[str, bytes], after: int = 0) -> Matches:
+    """Matches requests for which this is another answer than the true one, but for the first ``after`` of them.
+
+    Ranges are asked for side by side, so which of them comes third is a matter of threads. One that ends where the answer
+    stops, or before, gets all its bytes: a fault that happens once would be spent on it.
+    """
     seen = iter(range(1 << 30))
     lock = threading.Lock()
 
-    def matches(_request: HttpRequest) -> bool:
+    def matches(request: HttpRequest) -> bool:
+        asked = ranged(request)
+        if _is_true(answer, truth[Exchange(request, 0, answer).key][asked.start : asked.end]):
+            return False
         with lock:
-            return next(seen) >= count
+            return next(seen) >= after
 
     return matches
+
+
+def _is_true(answer: Answer, true: bytes) -> bool:
+    """Whether the client gets these bytes all the same, under their own head."""
+    if answer.ending is not Ending.COMPLETE and not answer.chunked:
+        return answer.at is None or answer.at >= len(true)
+    return answer.transform is not None and answer == Answer(transform=answer.transform) and answer.transform(true) == true
+
+
+def _changed(request: ClientRequest, told: bytes, lie: Lie) -> bytes:
+    """The answer to a location request with the lie in place of its grant; one without a grant stays as it is."""
+    version = request.header.api_version
+    ((asked,),) = [topic.partitions for topic in fetch.decode_request(request.body, version).topics]
+    response = fetch.decode_response(told, version)
+    ((topic, data),) = [(topic, data) for topic in response.responses for data in topic.partitions]
+    grant = TaggedDialect().read_grant(data.tags, CHUNKED_FORMATS)
+    if grant is None:
+        return told
+    grant, data = lie(grant, data, asked.fetch_offset)
+    topic = attrs.evolve(topic, partitions=(attrs.evolve(data, tags=_grant_fields(grant)),))
+    return fetch.encode_response(attrs.evolve(response, responses=(topic,)), version)

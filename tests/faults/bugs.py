@@ -1,7 +1,7 @@
 """Bugs that the checker has to catch: each a wrong function in the product's place, a scenario, and what must tell it.
 
-``caught_by`` are invariants (I1 to I12) and checks of the scenario itself (``only-…``); each of them must speak. A bug whose
-place is not there any more, or that never ran, is a failure of its own.
+``caught_by`` are invariants (I1 to I12) and checks of the scenario itself (``only-…``); each of them must speak, and no other
+invariant may. A bug whose place is not there any more, or that never ran, is a failure of its own.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import attrs
 import confluent_kafka
 import crc32c
 from confluent_kafka import Message, TopicPartition
+from kafka_remote_fetchers._allow_list import StoreTarget
 
-from fetchers._allow_list import StoreTarget
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import Action
 from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.records import columns
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BatchHeader
+from tests.support.served import batch_spans
 
 __all__ = ["BUGS", "Bug"]
 
 Make = Callable[[Any], Callable[..., Any]]
 
-_SHORT_SECONDS = 2.0
+_SHORT_SECONDS, _LEFT_SECONDS, _LONG_SECONDS = 2.0, 5.0, 60.0
 _RECORDS = "kafka_remote_client.records."
 _BUILDER = _RECORDS + "completed_fetch:ColumnBuilder"
 _FETCH = "kafka_remote_client.fetch."
@@ -39,7 +41,10 @@ def _names(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen
 class Bug:
-    """``patience``: seconds after which the scenario gives up; only for bugs that show themselves by nothing coming."""
+    """``patience``: seconds after which the scenario gives up; only for bugs that show themselves by nothing coming.
+
+    ``also``: invariants that may speak too, as it happens.
+    """
 
     name: str
     place: str
@@ -47,6 +52,7 @@ class Bug:
     scenario: str
     caught_by: frozenset[str] = attrs.field(converter=_names)
     patience: float = 60.0
+    also: frozenset[str] = attrs.field(default=(), converter=_names)
 
 
 def _constant(value: Any) -> Make:
@@ -156,10 +162,20 @@ class _FirstSegment:
 
 
 def _collects_from_one_segment(collect: Any) -> Callable[..., Any]:
-    def collecting(indexes: Any, log: Any, start: int, end: int, tail: Any = None) -> Any:
+    def collecting(indexes: Any, log: Any, start: int, end: int, *_: Any) -> Any:
         return attrs.evolve(collect(indexes, _FirstSegment(log), start, end), is_complete=True)
 
     return collecting
+
+
+def _loses_a_batch(roll: Any) -> Callable[..., Any]:
+    def rolling(self: Any, tip: Any, active: Any) -> int:
+        *kept, last = batch_spans(bytes(active.log)) if active.log else (None,)
+        if kept and last is not None:
+            del active.log[last.start :]
+        return int(roll(self, tip, active))
+
+    return rolling
 
 
 # -- engine ----------------------------------------------------------------------------------------------------------------
@@ -186,13 +202,47 @@ def _closes_half(close: Any) -> Callable[..., Any]:
 
 def _hands_over(shift: int) -> Make:
     def make(go_broker: Any) -> Callable[..., Any]:
-        def going(self: Any, flow: Any) -> None:
+        def going(self: Any, flow: Any, event: Any) -> None:
             flow.next_offset += shift
-            go_broker(self, flow)
+            go_broker(self, flow, event)
 
         return going
 
     return make
+
+
+def _begins_a_record_early(starts: Any) -> Callable[..., Any]:
+    def beginning(self: Any, partitions: Any, seconds: float) -> dict[tuple[str, int], Any]:
+        found = starts(self, partitions, seconds)
+        for start in found.values():
+            start.offset -= start.offset > 0
+        return dict(found)
+
+    return beginning
+
+
+def _jumps_to_the_start(end_read: Any) -> Callable[..., Any]:
+    def ending(self: Any, flow: Any, end: Any) -> None:
+        if end.out_of_range:
+            bounds = self._engine._source.offsets(*flow.key, Deadline(SystemClock(), _LONG_SECONDS))
+            end = attrs.evolve(end, next_offset=max(end.next_offset, bounds.log_start))
+        end_read(self, flow, end)
+
+    return ending
+
+
+def _falls_back_twice(fell_back: Any) -> Callable[..., Any]:
+    def falling(self: Any, fallback: Any) -> None:
+        for _ in range(2):
+            fell_back(self, fallback)
+
+    return falling
+
+
+def _counts_for_the_store(_: Any) -> Callable[..., Any]:
+    return lambda self, arrived: self._routing._metrics.add(
+        "remote-fetch-records-total", sum(message.error() is None for message in arrived)
+    )
 
 
 def _detaches_but_keeps_the_block(detach: Any) -> Callable[..., Any]:
@@ -211,7 +261,7 @@ def _keeps_reading(name: str) -> Make:
 
 def _closes_librdkafka_alone(_: Any) -> Callable[..., Any]:
     def closing(self: Any) -> None:
-        self._handed_out.close()
+        self._delivery_queue.close()
         confluent_kafka.Consumer.close(self)
         self._engine.close()
 
@@ -219,7 +269,7 @@ def _closes_librdkafka_alone(_: Any) -> Callable[..., Any]:
 
 
 def _revokes_nothing(_: Any) -> Callable[..., Any]:
-    return lambda self, callback, **_: lambda consumer, partitions: callback(self, partitions) if callback else None
+    return lambda self, callback, **_: lambda consumer, partitions: callback(consumer, partitions) if callback else None
 
 
 def _stores_what_was_gathered(_: Any) -> Callable[..., Any]:
@@ -295,7 +345,7 @@ BUGS = (
         {"I1", "I4"},
     ),
     Bug("any leader epoch will do", _RECORDS + "batch:BatchRules.of_segment", _of_any_epoch, "other-epoch", {"I5"}),
-    Bug("control batches are delivered", _BUILDER, _built_in_python(_TakesControlBatches), "read", {"I6"}),
+    Bug("control batches are delivered", _BUILDER, _built_in_python(_TakesControlBatches), "read", {"I1", "I4", "I6"}),
     Bug(
         "control batches are delivered to who reads all",
         _BUILDER,
@@ -400,17 +450,24 @@ BUGS = (
     ),
     Bug(
         "the last stable offset is ignored",
-        _FETCH + "remote_reader:readable_end",
+        _FETCH + "partition_read:readable_end",
         lambda _: lambda location, isolation, end: location.next_offset,
         "undecided",
         {"only-decided"},
     ),
     Bug(
         "a grant ends one offset early",
-        _FETCH + "remote_reader:readable_end",
+        _FETCH + "partition_read:readable_end",
         lambda end: lambda *args: end(*args) - 1,
         "read",
-        {"only-causes"},
+        {"I12", "only-causes"},
+    ),
+    Bug(
+        "a batch is lost as segments are archived",
+        "kafka_remote_client.embedded.archiver:Archiver._roll",
+        _loses_a_batch,
+        "written",
+        {"I1"},
     ),
     # -- engine
     Bug(
@@ -419,18 +476,32 @@ BUGS = (
         _decodes_from_the_front,
         "broken-off",
         {"only-errors"},
+        also={"I12"},
     ),
-    Bug("nothing is tried again", _FETCH + "engine:policy.decide", _constant(Action.BROKER), "broken-off", {"only-causes"}),
+    Bug(
+        "nothing is tried again",
+        _FETCH + "admission:policy.decide",
+        _constant(Action.BROKER),
+        "broken-off",
+        {"I12", "only-causes"},
+    ),
     Bug(
         "memory of blocks is not given back",
-        _FETCH + "remote_reader:RemoteReader._release_taken",
+        _FETCH + "partition_read:PartitionRead._release_taken",
         _constant(None),
         "leaks",
         {"I11"},
     ),
     Bug("memory has no bound", _FETCH + "memory:MemoryBudget.fits", _constant(True), "hoarded", {"I11"}),
-    Bug("threads outlive the engine", _FETCH + "engine:FetchEngine.close", _closes_half, "leaks", {"I11"}),
-    Bug("connections outlive the fetcher", "fetchers.presigned:PresignedFetcher.close", _constant(None), "leaks", {"I11"}),
+    Bug("threads outlive the engine", _FETCH + "engine:FetchEngine.close", _closes_half, "leaks", {"I11"}, _LEFT_SECONDS),
+    Bug(
+        "connections outlive the fetcher",
+        "kafka_remote_fetchers.presigned:PresignedFetcher.close",
+        _constant(None),
+        "leaks",
+        {"I11"},
+        _LEFT_SECONDS,
+    ),
     # -- consumer
     Bug("the broker goes on one record late", _CONSUMER + "routing:Routing.go_broker", _hands_over(1), "read", {"I1", "I4"}),
     Bug("the broker goes on one record early", _CONSUMER + "routing:Routing.go_broker", _hands_over(-1), "read", {"I2", "I3"}),
@@ -443,6 +514,49 @@ BUGS = (
         {"I9"},
         patience=_SHORT_SECONDS,
     ),
+    Bug(
+        "nobody goes on after the broker was out of reach",
+        _CONSUMER + "routing:Routing._end",
+        _constant(None),
+        "outage",
+        {"I9"},
+        patience=_SHORT_SECONDS,
+    ),
+    Bug(
+        "a consumer starts a record early",
+        _CONSUMER + "committed_offsets:CommittedOffsets.starts",
+        _begins_a_record_early,
+        "restarted",
+        {"I2"},
+    ),
+    Bug(
+        "a position that is gone moves to the log's start",
+        _CONSUMER + "routing:Routing._end",
+        _jumps_to_the_start,
+        "deleted",
+        {"I10"},
+    ),
+    Bug(
+        "fallbacks are neither counted nor logged",
+        _CONSUMER + "routing:Routing._fell_back",
+        _constant(None),
+        "down",
+        {"I12"},
+    ),
+    Bug(
+        "fallbacks are counted and logged twice",
+        _CONSUMER + "routing:Routing._fell_back",
+        _falls_back_twice,
+        "flipped",
+        {"I12"},
+    ),
+    Bug(
+        "the broker's records are counted as the store's",
+        _CONSUMER + "deliveries:Deliveries._count",
+        _counts_for_the_store,
+        "read",
+        {"I12"},
+    ),
     Bug("fallbacks are not counted", "kafka_remote_client.metrics:FetchMetrics.fallback", _counts(0), "down", {"I12"}),
     Bug("fallbacks are counted twice", "kafka_remote_client.metrics:FetchMetrics.fallback", _counts(2), "down", {"I12"}),
     Bug(
@@ -454,7 +568,7 @@ BUGS = (
     ),
     Bug(
         "the broker's records are not counted",
-        _CONSUMER + "direct_consumer:DirectConsumer._count",
+        _CONSUMER + "deliveries:Deliveries._count",
         _constant(None),
         "read",
         {"I12"},
@@ -468,49 +582,50 @@ BUGS = (
     ),
     Bug(
         "a seek keeps what was gathered",
-        _CONSUMER + "assigned_consumer:AssignedConsumer._take_back",
+        _CONSUMER + "deliveries:Deliveries.take_back",
         _constant(None),
         "walk",
         {"I7"},
+        also={"I3", "I4"},
     ),
     Bug(
         "pause is told to librdkafka only",
-        _CONSUMER + "assigned_consumer:AssignedConsumer.pause",
+        _CONSUMER + "consumer:DirectConsumer.pause",
         _keeps_reading("pause"),
         "walk",
         {"I7"},
     ),
     Bug(
         "unassign is told to librdkafka only",
-        _CONSUMER + "assigned_consumer:AssignedConsumer.unassign",
+        _CONSUMER + "consumer:DirectConsumer.unassign",
         _keeps_reading("unassign"),
         "unassigned",
         {"I7"},
     ),
     Bug(
         "an incremental unassign is told to librdkafka only",
-        _CONSUMER + "assigned_consumer:AssignedConsumer.incremental_unassign",
+        _CONSUMER + "consumer:DirectConsumer.incremental_unassign",
         _keeps_reading("incremental_unassign"),
         "assigned-otherwise",
         {"I7"},
     ),
     Bug(
         "close is told to librdkafka only",
-        _CONSUMER + "assigned_consumer:AssignedConsumer.close",
+        _CONSUMER + "consumer:DirectConsumer.close",
         _closes_librdkafka_alone,
         "closed",
         {"I7"},
     ),
     Bug(
         "a revocation takes nothing away",
-        _CONSUMER + "assigned_consumer:AssignedConsumer._revoking",
+        _CONSUMER + "assignment:Assignment.revoking",
         _revokes_nothing,
         "revoked",
         {"I7"},
     ),
     Bug(
         "what was gathered is stored as handed out",
-        _CONSUMER + "direct_consumer:DirectConsumer._reached_in",
+        _CONSUMER + "deliveries:Deliveries._reached_in",
         _stores_what_was_gathered,
         "walk",
         {"I8"},
@@ -525,7 +640,7 @@ BUGS = (
     Bug("offsets are stored without their epoch", _CONSUMER + "partition_flow:topic_partition", _without_epoch, "walk", {"I8"}),
     Bug(
         "the end of a partition is not told",
-        _CONSUMER + "direct_consumer:DirectConsumer._hand_out",
+        _CONSUMER + "deliveries:Deliveries._hand_out",
         _forgets_ends,
         "read",
         {"I9"},
@@ -534,39 +649,44 @@ BUGS = (
     # -- HTTP
     Bug(
         "redirects are followed",
-        "fetchers._range_client:RangeClient._exchange",
+        "kafka_remote_fetchers._range_client:RangeClient._exchange",
         _follows_redirects,
         "redirected",
         {"only-allowed"},
     ),
     Bug(
         "any Content-Range will do",
-        "fetchers._range_client:partial_content_length",
+        "kafka_remote_fetchers._range_client:partial_content_length",
         lambda _: lambda headers, wanted: wanted.end - wanted.start,
         "other-range",
         {"I5"},
     ),
-    Bug("200 is taken for 206", "fetchers._range_client:_checked", _takes_any_status, "no-range", {"I5"}),
+    Bug("200 is taken for 206", "kafka_remote_fetchers._range_client:_checked", _takes_any_status, "no-range", {"I5"}),
     Bug(
         "a short body is taken for a whole one",
-        "fetchers._range_stream:HttpRangeStream._read_some",
+        "kafka_remote_fetchers._range_stream:HttpRangeStream._read_some",
         _takes_short_bodies,
         "broken-off",
         {"only-errors"},
+        also={"I12"},
     ),
     Bug(
-        "the allow-list is not looked at", "fetchers._allow_list:_Entry.covers", _constant(True), "forbidden", {"only-allowed"}
+        "the allow-list is not looked at",
+        "kafka_remote_fetchers._allow_list:_Entry.covers",
+        _constant(True),
+        "forbidden",
+        {"only-allowed"},
     ),
     Bug(
         "plain http is permitted to all",
-        "fetchers._allow_list:AllowList.parse",
+        "kafka_remote_fetchers._allow_list:AllowList.parse",
         lambda parse: lambda text, allow_http=False: parse(text, allow_http=True),
         "plain-http",
         {"only-allowed"},
     ),
     Bug(
         "private addresses are permitted to all",
-        "fetchers._connections:is_permitted_address",
+        "kafka_remote_fetchers._connections:is_permitted_address",
         _constant(True),
         "private",
         {"only-allowed"},

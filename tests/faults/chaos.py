@@ -4,7 +4,12 @@
 invariants; the last line is for the ledger. Exit status 0 only when none is broken.
 
 The members go back to the beginning whenever they have nothing more to read, so that the tier is read all the time. The store
-is the shim's own origin behind a proxy that refuses, swallows and cuts; brokers and shim are processes that get signals.
+is the shim's own origin behind a proxy that refuses, swallows and cuts; brokers and shim are processes that get signals. The
+first records of the topics are deleted in turn too.
+
+The history says what was acknowledged and how its transaction ended (:class:`Produced`), from when to when a broker was out of
+reach (:class:`Outage`), where the logs begin (:class:`Moved`) and what this process held (:class:`Measured`). After the last
+fault the members read to their ends, so that one which is stuck breaks I9.
 """
 
 from __future__ import annotations
@@ -17,45 +22,61 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.testing import TcpFaultProxy
-from tests.support.history import Counted, Fired, History, Polled
+from kafka_remote_client.testing import Passage, TcpFaultProxy
+from tests.faults.observed import Observed
+from tests.faults.peers import Look, look_at
+from tests.support.history import Counted, Fired, History, Moved, Outage, Outcome, Polled, Produced
 from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.violation import Violation
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.killable_shim import KillableShim
 from tests.support.ledger import ledger
+from tests.support.measured import Holdings, measured
 from tests.support.reading import settings, total
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.waiting import wait_until
 
 __all__ = ["Chaos", "main"]
 
-_Fault: TypeAlias = tuple[str, Callable[[], object], Callable[[], object]]
-"""Its kind, how it begins and how it ends."""
+_Seen: TypeAlias = Callable[[], Callable[[], bool]]
+"""Looks before a fault; what it gives says whether things look otherwise."""
+_Fault: TypeAlias = tuple[str, Callable[[], object], Callable[[], object], _Seen]
+"""Its kind, how it begins, how it ends, and how it is seen."""
 _Key: TypeAlias = tuple[str | None, int | None]
 
 TOPICS = ("chaos-one", "chaos-two")
 _REPLICAS = ((1, 2, 3), (2, 3, 1))
 _MEMBERS = 2
 _PATIENCE_SECONDS = 300.0
-_FIRST_SECONDS, _LONGEST_SECONDS, _REST_SECONDS = 3.0, 6.0, 4.0
+_LONGEST_SECONDS, _REST_SECONDS = 6.0, 4.0
+_UNSEEN_SECONDS = 15.0
+"""How long a fault may go on without being seen. One of the store is seen when somebody reads the tier."""
 _BATCH, _PAUSE_SECONDS = 100, 0.1
+_STUCK_SECONDS = 120.0
+"""After so long without its next record a member is stuck. Longer than a transaction of a dead producer, which stays open for
+``_TRANSACTION_MS``."""
+_TRANSACTION_MS = 10_000
+_MOST_BYTES = 256 << 20
+"""Twice the engine's budget: what decoding adds comes on top."""
 
 
 class Chaos:
-    """One run on a cluster that is up; ``directory`` is for logs. ``fired`` counts the faults by kind.
+    """One run on a cluster that is up; ``directory`` is for logs.
+
+    ``struck`` counts the faults by kind, ``fired`` those that were seen: a peer that answered is silent or gone, bytes are held
+    back, a connection is refused, a log begins later.
 
     It leaves the cluster with all nodes up, and two topics.
     """
@@ -63,10 +84,17 @@ class Chaos:
     def __init__(self, cluster: KafkaCluster, directory: Path, seed: int) -> None:
         self.seed = seed
         self.history = History()
+        self.struck: Counter[str] = Counter()
         self.fired: Counter[str] = Counter()
+        self._observed = Observed()
         self._dice = random.Random(seed)
         self._stack = ExitStack()
         self._stopping = threading.Event()
+        self._written = threading.Event()
+        self._rounds: Counter[str] = Counter()
+        self._assigned: Counter[str] = Counter()
+        self._direct: Counter[str] = Counter()
+        self._holdings = Holdings()
         self._failures: list[BaseException] = []
         self._cluster = cluster
         for topic, replicas in zip(TOPICS, _REPLICAS, strict=True):
@@ -77,6 +105,7 @@ class Chaos:
         )
         self._store.target = ("127.0.0.1", int(self._shim.origin.rpartition(":")[2]))
         self._stack.enter_context(self._shim)
+        self._stack.enter_context(self._observed.connects(self._store.address[1]))
 
     def close(self) -> None:
         self._stack.close()
@@ -86,12 +115,19 @@ class Chaos:
     def _write(self, topic: str) -> None:
         """Transactions, of which every fourth is aborted, until the end; a producer that failed is replaced."""
         number, lives = 0, 0
-        while not self._stopping.is_set():
+        sent: list[Message] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None and (message.offset() or 0) >= 0:  # a retry that the broker had taken before tells no offset
+                sent.append(message)
+
+        while not self._written.is_set():
             lives += 1
             producer = Producer(
                 {
                     "bootstrap.servers": self._cluster.bootstrap_servers,
                     "transactional.id": f"{topic}-{lives}",
+                    "transaction.timeout.ms": _TRANSACTION_MS,
                     "log_level": 0,
                     "linger.ms": 5,
                     "batch.num.messages": 20,
@@ -99,17 +135,33 @@ class Chaos:
             )
             try:
                 producer.init_transactions(_PATIENCE_SECONDS)
-                while not self._stopping.is_set():
+                while not self._written.is_set():
                     producer.begin_transaction()
                     for _ in range(40):
                         number += 1
-                        producer.produce(topic, b"%s %d " % (topic.encode(), number) * 8, b"%d" % number, partition=0)
+                        value = b"%s %d " % (topic.encode(), number) * 8
+                        producer.produce(topic, value, b"%d" % number, partition=0, on_delivery=delivered)
                     producer.flush(_PATIENCE_SECONDS)
-                    end = producer.abort_transaction if number % 160 == 0 else producer.commit_transaction
-                    end(_PATIENCE_SECONDS)
-                    self._stopping.wait(_PAUSE_SECONDS)
+                    aborts = number % 160 == 0
+                    (producer.abort_transaction if aborts else producer.commit_transaction)(_PATIENCE_SECONDS)
+                    self._note(sent, Outcome.ABORTED if aborts else Outcome.COMMITTED)
+                    self._written.wait(_PAUSE_SECONDS)
             except (KafkaException, BufferError):
-                continue
+                self._note(sent, Outcome.UNKNOWN)
+
+    def _note(self, sent: list[Message], outcome: Outcome) -> None:
+        """Adds the records of a transaction that has ended."""
+        for message in sent:
+            self.history.add(
+                Produced,
+                topic=str(message.topic()),
+                partition=int(message.partition() or 0),
+                offset=int(message.offset() or 0),
+                key=message.key(),
+                value=message.value(),
+                outcome=outcome,
+            )
+        sent.clear()
 
     def _member_settings(self, group: str) -> dict[str, Any]:
         return settings(
@@ -136,13 +188,18 @@ class Chaos:
     def _read(self, name: str, group: str) -> None:
         """Reads what it is assigned, from the beginning again once all of it has ended, until the end."""
         with recorded(Consumer, self._member_settings(group), self.history, name) as consumer:
+            self._holdings.of(consumer.inner)
             consumer.subscribe(list(TOPICS))
             ended: set[_Key] = set()
             while not self._stopping.is_set():
                 ended |= _ends(consumer.consume(_BATCH, 0.2))
+                self._holdings.look()
+                self._direct[name] = total(consumer.metrics(), "remote-fetch-records-total")
                 mine = consumer.assignment()
+                self._assigned[name] = len(mine)
                 if mine and ended >= {(tp.topic, tp.partition) for tp in mine}:
                     ended.clear()
+                    self._rounds[name] += 1
                     for tp in mine:
                         consumer.seek(TopicPartition(tp.topic, tp.partition, 0))
                 self._stopping.wait(_PAUSE_SECONDS)
@@ -165,53 +222,121 @@ class Chaos:
         self._store.refuse()
         self._store.cut_connections(reset=True)
 
+    def _breaks(self, begin: Callable[[], object]) -> Callable[[], None]:
+        """A fault of a broker: it owes nothing from now on."""
+
+        def out() -> None:
+            self.history.add(Outage)
+            begin()
+
+        return out
+
+    def _mends(self, end: Callable[[], object]) -> Callable[[], None]:
+        def back() -> None:
+            end()
+            self.history.add(Outage, over=True)
+
+        return back
+
+    def _delete_records(self) -> None:
+        """Moves the log start of a topic into the middle of what is tiered, by DeleteRecords."""
+        topic = self._dice.choice(TOPICS)
+        now = self._cluster.offsets(topic)
+        if now is None or now.latest_tiered <= now.log_start:
+            return
+        before = (now.log_start + now.latest_tiered) // 2
+        # Before it does: a member may meet the new start at once.
+        self.history.add(Moved, key=(topic, 0), log_start=before)
+        self._cluster.delete_records(topic, before)
+
     def _faults(self) -> list[_Fault]:
-        shim, cluster = self._shim, self._cluster
+        shim, cluster, store = self._shim, self._cluster, self._store
+        pauses, goes_on = partial(shim.signal, signal.SIGSTOP), partial(shim.signal, signal.SIGCONT)
         found: list[_Fault] = [
-            ("store-refused", self._refuse_store, self._store.heal),
-            ("store-black-hole", self._store.black_hole, self._store.heal),
-            ("shim-killed", shim.kill, shim.start),
-            ("shim-paused", partial(shim.signal, signal.SIGSTOP), partial(shim.signal, signal.SIGCONT)),
+            ("store-refused", self._refuse_store, store.heal, _more(lambda: len(self._observed.changes()))),
+            ("store-black-hole", store.black_hole, store.heal, _more(partial(store.count, Passage.HELD))),
+            ("shim-killed", shim.kill, shim.start, _looks(shim.bootstrap_servers, Look.REFUSED)),
+            ("shim-paused", pauses, goes_on, _looks(shim.bootstrap_servers, Look.SILENT)),
+            ("records-deleted", self._delete_records, lambda: None, _more(self._deleted)),
         ]
-        for node in cluster.nodes:
+        for node, broker in cluster.nodes.items():
             stopped, goes_on = (partial(cluster.signal, node, number) for number in (signal.SIGSTOP, signal.SIGCONT))
-            found.append(("broker-killed", partial(cluster.stop, node), partial(cluster.start, node)))
-            found.append(("broker-paused", stopped, goes_on))
+            killed, started = partial(cluster.stop, node), partial(cluster.start, node)
+            gone, silent = (_looks(broker.bootstrap_servers, look) for look in (Look.REFUSED, Look.SILENT))
+            found.append(("broker-killed", self._breaks(killed), self._mends(started), gone))
+            found.append(("broker-paused", self._breaks(stopped), self._mends(goes_on), silent))
         return found
 
-    def run(self, seconds: float) -> None:
-        """Load and faults for so long; each fault is over before the next one begins."""
-        group, deadline = f"chaos-{uuid4().hex[:8]}", Deadline(SystemClock(), seconds)
-        threads = [self._guarded(self._write, topic) for topic in TOPICS]
-        threads += [self._guarded(self._read, f"member-{number}", group) for number in range(_MEMBERS)]
-        turns: list[_Fault] = []
-        try:
-            self._stopping.wait(_FIRST_SECONDS)
-            while not deadline.expired() and not self._stopping.is_set():
-                turns = turns or self._dice.sample(self._faults(), len(self._faults()))
-                kind, begin, end = turns.pop()
-                begin()
-                try:
-                    self.fired[kind] += 1
-                    self.history.add(Fired, fault=kind)
-                    self._stopping.wait(self._dice.uniform(1.0, _LONGEST_SECONDS))
-                finally:
-                    end()
-                self._stopping.wait(_REST_SECONDS)
-        finally:
-            self._stopping.set()
-            for thread in threads:
-                thread.join()
+    def _deleted(self) -> int:
+        """How many records the brokers say are gone, as far as one leads."""
+        return sum(now.log_start for now in map(self._cluster.offsets, TOPICS) if now is not None)
+
+    def run(self, seconds: float, first: Sequence[str] = ()) -> None:
+        """Load and faults for so long; each fault is over before the next one begins.
+
+        ``first``: kinds that strike before others, however long they take.
+        """
+        group = f"chaos-{uuid4().hex[:8]}"
+        servers = {node.port for node in self._cluster.nodes.values()} | {self._store.target[1]}
+        with measured(self.history, self._holdings, bound=_MOST_BYTES, servers=servers, native=False):
+            writers = [self._guarded(self._write, topic) for topic in TOPICS]
+            members = [self._guarded(self._read, f"member-{number}", group) for number in range(_MEMBERS)]
+            try:
+                wait_until(self._reads_the_tier, "records of the store", seconds=_PATIENCE_SECONDS)
+                self._strike(Deadline(SystemClock(), seconds), first)
+                self._written.set()
+                for thread in writers:
+                    thread.join()
+                self._calm_down()
+            finally:
+                self._written.set()
+                self._stopping.set()
+                for thread in (*writers, *members):
+                    thread.join()
         if self._failures:
             raise self._failures[0]
+
+    def _reads_the_tier(self) -> bool:
+        """Whether a member has, or none will: before that a fault of the store is none."""
+        return self._stopping.is_set() or self._direct.total() > 0
+
+    def _strike(self, deadline: Deadline, first: Sequence[str]) -> None:
+        turns: list[_Fault] = []
+        due = [next(fault for fault in self._faults() if fault[0] == kind) for kind in reversed(first)]
+        while (due or not deadline.expired()) and not self._stopping.is_set():
+            turns = turns or self._dice.sample(self._faults(), len(self._faults()))
+            kind, begin, end, looks = (due or turns).pop()
+            seen = looks()
+            begin()
+            self.struck[kind] += 1
+            try:
+                unseen = Deadline(SystemClock(), _UNSEEN_SECONDS)
+                while not (came := seen()) and not unseen.expired() and not self._stopping.is_set():
+                    self._stopping.wait(_PAUSE_SECONDS)
+                if came:
+                    self.fired[kind] += 1
+                    self.history.add(Fired, fault=kind)
+                self._stopping.wait(self._dice.uniform(1.0, _LONGEST_SECONDS))
+            finally:
+                end()
+            self._stopping.wait(_REST_SECONDS)
+
+    def _calm_down(self) -> None:
+        """Lets each member that has partitions read to their ends. One that does not is told by I9."""
+        before = Counter(self._rounds)
+
+        def read() -> bool:
+            return self._stopping.is_set() or all(
+                self._rounds[name] > before[name] for name, count in self._assigned.items() if count
+            )
+
+        with suppress(TimeoutError):
+            wait_until(read, "the members to read to their ends", seconds=2 * _STUCK_SECONDS)
 
     # -- the verdict ---------------------------------------------------------------------------------------------------------
 
     def judge(self) -> list[Violation]:
-        """Reads everything once more with ours and once with the plain consumer; every breach of every invariant.
-
-        Without I9: brokers are down in turn, so progress is not owed at every moment; that all is read at last is.
-        """
+        """Reads everything once more with ours and once with the plain consumer; every breach of every invariant."""
         self._cluster.heal()
         self._wait_for_the_tier()
         whole, truth = self._member_settings(f"whole-{uuid4().hex[:8]}"), History()
@@ -220,7 +345,7 @@ class Chaos:
         plain = settings(self._cluster.bootstrap_servers, "read_committed")
         with recorded(confluent_kafka.Consumer, plain, truth) as oracle:
             _read_to_ends(oracle)
-        return violations(self.history, Oracle.of(truth), without={"I9"})
+        return violations(self.history, Oracle.of(truth), seconds=_STUCK_SECONDS)
 
     def _wait_for_the_tier(self) -> None:
         """Until all is tiered that may be, and the shim knows: it may have been started a moment ago."""
@@ -236,6 +361,7 @@ class Chaos:
             "chaos",
             seconds=round(seconds),
             seed=self.seed,
+            struck=self.struck.total(),
             faults=",".join(f"{kind}:{count}" for kind, count in sorted(self.fired.items())),
             records=sum(len(event.records) for event in self.history.of(Polled)),
             from_store=self.from_store(),
@@ -248,9 +374,29 @@ class Chaos:
         return sum(last.values())
 
 
+def _more(count: Callable[[], int]) -> _Seen:
+    """Something is counted more often than before."""
+
+    def looks() -> Callable[[], bool]:
+        before = count()
+        return lambda: count() > before
+
+    return looks
+
+
+def _looks(address: str, wanted: Look) -> _Seen:
+    """A server that answered looks so."""
+
+    def looks() -> Callable[[], bool]:
+        answered = look_at(address, seconds=_PATIENCE_SECONDS) is Look.ANSWERED
+        return lambda: answered and look_at(address) is wanted
+
+    return looks
+
+
 def _comes_from_the_store(consumer: Consumer, topic: str) -> bool:
     before = total(consumer.metrics(), "remote-fetch-records-total")
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     consumer.consume(1, 1.0)
     return total(consumer.metrics(), "remote-fetch-records-total") > before
 
@@ -265,7 +411,7 @@ def _ends(messages: Sequence[confluent_kafka.Message]) -> set[_Key]:
 
 
 def _read_to_ends(consumer: RecordedConsumer) -> None:
-    consumer.assign([TopicPartition(topic, 0, 0) for topic in TOPICS])
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in TOPICS])
     deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
     ended: set[_Key] = set()
     while len(ended) < len(TOPICS):

@@ -1,4 +1,7 @@
-"""The tables of docs/reliability.md: the registries, and the tests that name their numbers. ``python -m tests.faults.page``."""
+"""The tables of docs/reliability.md: the registries, the tests that name their numbers, and a planted bug for each invariant.
+
+``python -m tests.faults.page`` writes them.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from tests.faults.bugs import BUGS
 from tests.faults.promises import PROMISES
 from tests.faults.registry import FAULTS
 from tests.faults.table import SCENARIOS
+from tests.support.invariants.checker import INVARIANTS
 
 __all__ = ["PAGE", "marked", "tables", "with_tables"]
 
 TESTS = Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs" / "reliability.md"
 _IN_A_NAME = re.compile(r"def test_\w*[fs]\d\d_")
+_SOUND = " (sound data: nothing is injected)"
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- /(?P=name) -->\n)", re.DOTALL)
 
@@ -83,7 +89,7 @@ def _does_nothing(test: _Function) -> bool:
 
 
 def _tests_of(number: str, files: Mapping[str, list[str]]) -> str:
-    in_the_matrix = any(number in scenario.faults for scenario in SCENARIOS)
+    in_the_matrix = any(number in (*scenario.faults, scenario.about) for scenario in SCENARIOS)
     named = ["faults/test_matrix.py"] if in_the_matrix else []
     return ", ".join(f"`{file}`" for file in [*named, *files.get(number, [])])
 
@@ -91,12 +97,23 @@ def _tests_of(number: str, files: Mapping[str, list[str]]) -> str:
 def tables() -> dict[str, str]:
     """The tables by the names of their places in the page."""
     files = marked()
-    faults = (f"| {f.number} | {f.what} | {f.sees} | {f.within} | {_tests_of(f.number, files)} |" for f in FAULTS.values())
+    faults = (
+        f"| {f.number} | {f.what}{'' if f.injected else _SOUND} | {f.sees} | {f.within} | {_tests_of(f.number, files)} |"
+        for f in FAULTS.values()
+    )
     promises = (f"| {p.number} | {p.threat} | {p.outcome} | {_tests_of(p.number, files)} |" for p in PROMISES.values())
     return {
+        "invariants": _table(("invariant", "a planted bug", "its place", "run", "fires"), map(_bug_of, INVARIANTS)),
         "faults": _table(("fault", "what goes wrong", "what the user sees", "within", "tests"), faults),
         "promises": _table(("promise", "threat", "what comes of it", "tests"), promises),
     }
+
+
+def _bug_of(invariant: str) -> str:
+    """The row of an invariant: the bug that breaks it and the fewest others."""
+    bug = min((bug for bug in BUGS if invariant in bug.caught_by), key=lambda bug: (len(bug.caught_by), bug.name))
+    fires = ", ".join(sorted(bug.caught_by))
+    return f"| {invariant} | {bug.name} | `{bug.place.removeprefix('kafka_remote_client.')}` | `{bug.scenario}` | {fires} |"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[str]) -> str:

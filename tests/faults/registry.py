@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["FAULTS", "Fault"]
+__all__ = ["FAULTS", "STORE_FAULTS", "Fault"]
 
 _SAME = "the same records; that range comes later"
 _BROKER = "the same records, from the broker"
@@ -28,14 +28,24 @@ _ONE_MORE = "1 more attempt"
 _LOCATION = "location"
 
 
+_DATA = frozenset({"F40", "F42", "F45", "F46"})
+
+
 @attrs.frozen
 class Fault:
-    """A numbered fault. ``sees``: what the application notices; ``within``: how long a record may come later for it."""
+    """A numbered fault. ``sees``: what the application notices; ``within``: how long a record may come later for it.
+
+    ``injected`` False: odd data, which are read as they were written. Nothing is injected there, so nothing is counted.
+    """
 
     number: str
     what: str
     sees: str
     within: str
+
+    @property
+    def injected(self) -> bool:
+        return self.number not in _DATA
 
 
 _ROWS = (
@@ -94,7 +104,7 @@ _ROWS = (
     ),
     ("F41", "a magic that nobody knows", _BROKER, _AT_ONCE),
     ("F42", "a batch larger than a range", "the same records", _AT_ONCE),
-    ("F43", "a decompression bomb", _BROKER, _ONE_MORE),
+    ("F43", "a decompression bomb of any codec", _BROKER, _ONE_MORE),
     ("F44", "compressed data cut short or with a tail; an unknown codec", _BROKER, _ONE_MORE),
     (
         "F45",
@@ -110,7 +120,12 @@ _ROWS = (
     ),
     ("F47", "a list of aborted transactions that is late, unsorted or repeats itself", "as F46", _AT_ONCE),
     ("F48", "a list of aborted transactions that is short; a marker in a later segment", "as F46", _AT_ONCE),
-    ("F49", "an object in chunks or encrypted, without keys; a format nobody knows", _BROKER, _AT_ONCE),
+    (
+        "F49",
+        "an object in chunks or encrypted, and the location does not say so, or has no key or another one; an unknown format",
+        _BROKER,
+        _AT_ONCE,
+    ),
     # -- metadata and shim ------------------------------------------------------------------------------------------------
     ("F50", "an entry of the offset index is wrong", "the same records", _LOCATION),
     ("F51", "the offset index is not there", "the same records", _LOCATION),
@@ -153,3 +168,6 @@ _ROWS = (
 
 FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
 """All faults by number, F01 to F75."""
+
+STORE_FAULTS = tuple(number for number, fault in FAULTS.items() if number <= "F49" and fault.injected)
+"""The faults of a store that the matrix injects."""

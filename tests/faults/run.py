@@ -16,17 +16,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kafka_remote_client.clock import SystemClock
+from tests.faults.registry import STORE_FAULTS
 from tests.support.ledger import ledger
 
 __all__ = ["counted", "main"]
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = "tests/faults/test_matrix.py"
-_ASKED = "import tests.faults.test_matrix as m; print(len(m.CELLS))"
+_ASKED = "import tests.faults.test_matrix as m; print(sum(bool(c.scenario.faults) for c in m.CELLS), len(m.CELLS))"
 
 
-def counted(directory: Path, cells: int) -> dict[str, object]:
-    """What the cells of ``directory`` say, of ``cells`` that there are: the facts of the line for the ledger."""
+def counted(directory: Path, cells: int, controls: int) -> dict[str, object]:
+    """What the cells of ``directory`` say, of so many that inject a fault and so many controls: the facts of the ledger's line.
+
+    A cell writes of itself only when its fault has fired and everything held.
+    """
     held: list[dict[str, object]] = []
     for file in sorted(directory.glob("*.jsonl")):
         held += [json.loads(line) for line in file.read_text().splitlines()]
@@ -35,11 +39,12 @@ def counted(directory: Path, cells: int) -> dict[str, object]:
         faults = cell["faults"]
         assert isinstance(faults, list)
         numbers.update(faults)
+    fired = sum(bool(cell["faults"]) for cell in held)
     return {
-        "cells": f"{len(held)}/{cells}",
-        "fired": sum(bool(cell["faults"]) for cell in held),
-        "numbers": f"{sum(f'F{n:02d}' in numbers for n in range(1, 50))}/49",
-        "violations": cells - len(held),
+        "cells": f"{fired}/{cells}",
+        "numbers": f"{sum(number in numbers for number in STORE_FAULTS)}/{len(STORE_FAULTS)}",
+        "controls": f"{len(held) - fired}/{controls}",
+        "violations": cells + controls - len(held),
     }
 
 
@@ -60,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         command = [*python, "-m", "pytest", MATRIX, "-q", "--numprocesses", str(asked.workers), *asked.rest]
         status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-        ledger("faults", **counted(Path(directory), int(there_are.stdout)), seconds=round(clock.monotonic() - started))
+        cells, whole = map(int, there_are.stdout.split())
+        ledger("faults", **counted(Path(directory), cells, whole - cells), seconds=round(clock.monotonic() - started))
     return status
 
 

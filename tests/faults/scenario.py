@@ -10,26 +10,30 @@ import attrs
 from kafka_remote_client.testing import Answer
 from tests.faults.bench import Rig
 
-__all__ = ["ALL", "HTTP", "Scenario", "Table", "answered"]
+__all__ = ["ALL", "HTTP", "ISOLATION", "Scenario", "Table", "answered"]
 
 HTTP = ("presigned", "s3")
 ALL = ("presigned", "s3", "local")
+ISOLATION = ("read_committed", "read_uncommitted")
 
 Inject = Callable[[Rig], object]
 
 
 @attrs.frozen
 class Scenario:
-    """``faults``: numbers of the registry. ``causes``: what fallbacks may be counted under.
+    """``faults``: numbers of the registry that are injected. ``causes``: what fallbacks may be counted under.
 
+    Without ``faults`` it is a control: all answers are true ones. ``about``: the number of the odd data that it reads, if any.
     ``heals``: the store is read to the tier's end all the same, without a fallback; else there must be one, unless ``may``.
-    ``settings`` are the consumer's.
+    ``settings`` are the consumer's; ``isolation`` are the levels at which the fault changes an answer.
     """
 
     name: str
     faults: tuple[str, ...]
     inject: Inject
+    about: str = ""
     kinds: tuple[str, ...] = HTTP
+    isolation: tuple[str, ...] = ISOLATION
     stream: str = "mixed"
     causes: frozenset[str] = frozenset()
     heals: bool = False
@@ -58,13 +62,18 @@ class Table:
         made = Scenario(name, tuple(faults.split()), inject, causes=frozenset(causes.split()), **more)
         self.scenarios.append(made)
 
-    def answers(self, name: str, faults: str, answer: Answer, causes: str, *, cured: bool = True, **more: Any) -> None:
-        """The answer once, once in the middle, and always from the start or from the middle. ``cured``: once does no harm."""
+    def answers(
+        self, name: str, faults: str, answer: Answer, causes: str, *, cured: bool = True, later: str = "", **more: Any
+    ) -> None:
+        """The answer once, once in the middle, and always from the start or from the middle. ``cured``: once does no harm.
+
+        ``later``: the faults that it is in the middle, where those are others.
+        """
         once: dict[str, Any] = {"heals": True} if cured else {}
         self.add(f"{name}-once", faults, answered(answer, times=1), causes, **once, **more)
-        self.add(f"{name}-once-later", faults, answered(answer, times=1, after=4), causes, **once, **more)
+        self.add(f"{name}-once-later", later or faults, answered(answer, times=1, after=4), causes, **once, **more)
         self.add(f"{name}-always", faults, answered(answer), causes, **more)
-        self.add(f"{name}-always-later", faults, answered(answer, after=6), causes, **more)
+        self.add(f"{name}-always-later", later or faults, answered(answer, after=6), causes, **more)
 
 
 def answered(*answers: Answer, times: int | None = None, after: int = 0) -> Inject:

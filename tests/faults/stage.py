@@ -26,21 +26,34 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.testing import ScriptedOrigin
 from tests.faults.streams import Segment, Stream, Transactions, mixed_segments, write_stream
 from tests.support.batches import Rec, batch
 from tests.support.descriptors import connections_to
-from tests.support.embedded_topics import direct_settings, plain_settings
-from tests.support.history import History, Measured, Polled
+from tests.support.embedded_topics import delete_first_segment, direct_settings, plain_settings
+from tests.support.history import History, Measured, Polled, Served, Source
 from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.violation import Violation, violation
 from tests.support.reading import PATIENT
 from tests.support.recorder import RecordedConsumer, recorded
+from tests.support.served import BrokerLog, store_log
 
-__all__ = ["EVEN", "EVEN_BATCH", "FORKED", "MIXED", "PATIENCE_SECONDS", "Evidence", "Stage", "finish", "our_threads", "take"]
+__all__ = [
+    "EVEN",
+    "EVEN_BATCH",
+    "FORKED",
+    "MIXED",
+    "PATIENCE_SECONDS",
+    "Evidence",
+    "Stage",
+    "even_segments",
+    "finish",
+    "our_threads",
+    "take",
+]
 
 EVEN, MIXED, FORKED = "even", "mixed", "forked"
 PATIENCE_SECONDS = 60.0
@@ -54,11 +67,16 @@ _THREADS = ("kafka-remote-fetch", "kafka-remote-offsets")
 
 @attrs.define
 class Evidence:
-    """What a scenario saw: a history to be held against its oracle, and what it found out itself."""
+    """What a scenario saw: a history to be held against its oracle, and what it found out itself.
+
+    ``stage``: where consumers of ours read ``stream``, whose store has a log of its own.
+    """
 
     history: History
     oracle: Oracle
     seconds: float = PATIENCE_SECONDS
+    stage: Stage | None = None
+    stream: Stream | None = None
     found: list[Violation] = attrs.field(factory=list)
 
     def expect(self, name: str, holds: bool, text: str) -> None:
@@ -67,7 +85,11 @@ class Evidence:
             self.found.append(violation(name, text))
 
     def all(self) -> list[Violation]:
-        """Every breach of an invariant, and every check that failed."""
+        """Every breach of an invariant, and every check that failed. To be called once."""
+        if self.stage is not None and self.stream is not None:
+            offsets = store_log(self.stage.origin.exchanges, self.stream.logs)
+            self.history.add(Served, source=Source.STORE, key=(self.stream.topic, 0), offsets=offsets)
+            self.stage.broker.record(None)
         return violations(self.history, self.oracle, seconds=self.seconds) + self.found
 
     @property
@@ -82,17 +104,21 @@ class Stage:
     def __init__(self, directory: Path) -> None:
         self._stack = ExitStack()
         self._opened: list[Any] = []
+        self.scratch = directory.with_name(f"{directory.name}-scratch")
         self.origin = self._stack.enter_context(ScriptedOrigin(secret=_SECRET))
         self.trap = self._stack.enter_context(ScriptedOrigin())
         self.cluster = self._stack.enter_context(
             EmbeddedCluster(directory, expire_local=True, max_grant_bytes=3_000, signer=self.origin.signer)
         )
-        made = {EVEN: _even_segments(b"even"), MIXED: mixed_segments(0), FORKED: _forked_segments()}
+        made = {EVEN: even_segments(b"even"), MIXED: mixed_segments(0), FORKED: _forked_segments()}
         self.streams: dict[str, Stream] = {
             topic: write_stream(self.cluster, topic, segments, local=_LOCAL) for topic, segments in made.items()
         }
-        twins = [b"".join(segment.batches) for segment in _even_segments(b"twin")]
+        twins = [b"".join(segment.batches) for segment in even_segments(b"twin")]
         self.twin: dict[str, bytes] = dict(zip(self.streams[EVEN].keys, twins, strict=True))
+        self.broker = BrokerLog(self.cluster)
+        self.upstream = {int(self.cluster.mock_bootstrap_servers.rpartition(":")[2])}
+        """Ports that servers of this process connect to."""
         self.reset()
         self._oracles = {
             (topic, isolation): self._read_plainly(topic, isolation)
@@ -117,15 +143,31 @@ class Stage:
             self.origin.objects.update(stream.logs)
 
     def evidence(self, topic: str, isolation: str = "read_committed", seconds: float = PATIENCE_SECONDS) -> Evidence:
-        """Of a scenario about to begin on a topic."""
-        return Evidence(History(), self._oracles[topic, isolation], seconds)
+        """Of a scenario about to begin on a topic: what was produced is noted, and what the broker sends from now on."""
+        history, stream = History(), self.streams[topic]
+        stream.note(history)
+        history.add(Served, source=Source.BROKER, key=(topic, 0))
+        self.broker.record(history)
+        return Evidence(history, self._oracles.get((topic, isolation), Oracle({})), seconds, self, stream)
 
-    def open(self, evidence: Evidence, **settings: object) -> RecordedConsumer:
+    def fresh(self, name: str, segments: list[Segment]) -> Stream:
+        """A topic for one run, which may spoil it. It has no oracle yet."""
+        topic = f"{name}-{len(self.streams)}"
+        stream = self.streams[topic] = write_stream(self.cluster, topic, segments, local=_LOCAL)
+        self.origin.objects.update(stream.logs)
+        return stream
+
+    def delete_segment(self, stream: Stream) -> int:
+        """Retention deletes the first segment of a fresh topic: where the log starts now."""
+        del self.origin.objects[stream.keys[0]]
+        return delete_first_segment(self.cluster, stream.topic)
+
+    def open(self, evidence: Evidence, name: str = "consumer", /, **settings: object) -> RecordedConsumer:
         """Our consumer. A fallback is for good, unless the settings say otherwise; ``_`` in their names stands for ``.``."""
         config = direct_settings(self.cluster, fetch_remote_fallback_backoff_ms=600_000)
         given = {name.replace("_", "."): value for name, value in settings.items()}
         allowed = {"remote.storage.fetcher.allowed.hosts": self.origin.authority}
-        consumer = recorded(Consumer, {**config, **PATIENT, **allowed, **given}, evidence.history)
+        consumer = recorded(Consumer, {**config, **PATIENT, **allowed, **given}, evidence.history, name)
         self._opened.append(consumer.inner)
         return consumer
 
@@ -177,13 +219,14 @@ def take(consumer: RecordedConsumer, count: int, patience: float = PATIENCE_SECO
         count -= message is not None and message.error() is None
 
 
-def _even_segments(name: bytes) -> list[Segment]:
+def even_segments(name: bytes) -> list[Segment]:
+    """Three segments of eight batches of EVEN_BATCH records."""
     log = Transactions()
     for _ in range(_SEGMENTS):
         for _ in range(_BATCHES):
             base = log.next_offset
             made = [Rec(n, b"key", b"%b value %04d " % (name, base + n) * 4) for n in range(EVEN_BATCH)]
-            log.raw(batch(base, made), EVEN_BATCH)
+            log.raw(batch(base, made), EVEN_BATCH, made)
         log.roll()
     return log.segments
 
@@ -194,6 +237,6 @@ def _forked_segments() -> list[Segment]:
         for _ in range(batches):
             base = log.next_offset
             made = [Rec(n, b"key", b"of epoch %d, %d" % (log.epoch, base + n)) for n in range(10)]
-            log.raw(batch(base, made, epoch=log.epoch), 10)
+            log.raw(batch(base, made, epoch=log.epoch), 10, made)
         log.roll()
     return old.segments + new.segments

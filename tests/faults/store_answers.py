@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_remote_client.testing import Answer, Ending, error, gzipped, multipart, other_bytes, redirect
+from kafka_remote_client.testing import Answer, error, gzipped, multipart, other_bytes, redirect
 from tests.faults.bench import BUCKET, Rig
-from tests.faults.scenario import ALL, Table, answered
+from tests.faults.scenario import ALL, Table
 
 __all__ = ["STORE_ANSWERS"]
 
@@ -23,7 +23,7 @@ def _clock_ahead(rig: Rig) -> None:
 def _expired(rig: Rig) -> None:
     """The store's clock is far ahead of the signer's: every URL has expired when it is used."""
     _clock_ahead(rig)
-    rig.proofs.append(lambda _: [e for e in rig.origin.exchanges if e.status == 403])
+    rig.proofs.append(lambda: [e for e in rig.origin.exchanges if e.status == 403])
 
 
 def _expires_at(number: int, *, signer_follows: bool) -> object:
@@ -36,7 +36,7 @@ def _expires_at(number: int, *, signer_follows: bool) -> object:
         if signer_follows:
             rig.stack.callback(setattr, rig.signer.clock, "shift_ms", 0)
         rig.at_request(number, ahead)
-        rig.proofs.append(lambda _: [e for e in rig.origin.exchanges if e.status == 403])
+        rig.proofs.append(lambda: [e for e in rig.origin.exchanges if e.status == 403])
 
     return inject
 
@@ -48,9 +48,13 @@ def _expires_on_resume(rig: Rig) -> None:
         _clock_ahead(rig)
         rig.signer.clock.shift_ms = _HOUR_MS
 
-    rig.at_request(4, ahead)
-    rig.answers(Answer(ending=Ending.CUT, at=150), times=1, after=2)
-    rig.proofs.append(lambda _: [e for e in rig.origin.exchanges if e.status == 403])
+    rest = rig.cut_short()
+    rig.when(rest, ahead)
+    rig.proofs.append(lambda: [e for e in rig.origin.exchanges if e.status == 403 and rest(e.request)])
+
+
+def _refused_on_resume(answer: Answer) -> object:
+    return lambda rig: rig.answers(answer, times=1, to=rig.cut_short())
 
 
 _PRESIGNED = {"kinds": ("presigned",)}
@@ -65,11 +69,11 @@ _FORMS = {
     "azure": error(403, "AuthenticationFailed", "Signature not valid in the specified time frame"),
 }
 for form, answer in _FORMS.items():
-    _table.answers(f"expired-{form}", "F01 F02", answer, "expired access-denied")
+    _table.answers(f"expired-{form}", "F01", answer, "expired access-denied", later="F02")
     _table.add(
         f"expired-{form}-on-resume",
         "F03",
-        answered(Answer(ending=Ending.CUT, at=150), answer, times=1, after=2),
+        _refused_on_resume(answer),
         "expired",
         heals=True,
     )
@@ -77,7 +81,7 @@ for form, answer in _FORMS.items():
 
 def _damaged_signature(rig: Rig) -> None:
     rig.signer.change = lambda url: url[:-1] + ("0" if url[-1] != "0" else "1")
-    rig.proofs.append(lambda _: [e for e in rig.origin.exchanges if e.status == 403])
+    rig.proofs.append(lambda: [e for e in rig.origin.exchanges if e.status == 403])
 
 
 def _rotated_at(number: int, *, signer_follows: bool) -> object:
@@ -90,7 +94,7 @@ def _rotated_at(number: int, *, signer_follows: bool) -> object:
                 rig.signer.secret = other
 
         rig.at_request(number, rotate)
-        rig.proofs.append(lambda _: [e for e in rig.origin.exchanges if e.status == 403])
+        rig.proofs.append(lambda: [e for e in rig.origin.exchanges if e.status == 403])
 
     return inject
 
@@ -158,7 +162,7 @@ def _redirected(status: int, *, elsewhere: bool) -> object:
     def inject(rig: Rig) -> None:
         if elsewhere:
             trap = rig.bench.origins["s3" if rig.kind == "presigned" else "presigned"]
-            rig.proofs.append(lambda _: not trap.exchanges)
+            rig.proofs.append(lambda: not trap.exchanges)
             target = f"{trap.url}/{BUCKET}/{rig.stream.keys[0]}"
         else:
             target = rig.origin.url_for(rig.stream.keys[0])

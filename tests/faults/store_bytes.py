@@ -1,4 +1,4 @@
-"""F30-F49: the store gives as many bytes as were asked for, and they are not what Kafka wrote there, or are hard to read."""
+"""F30-F46: the store gives as many bytes as were asked for, and they are not what Kafka wrote there, or are hard to read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
 import cramjam
 
-from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS
-from kafka_remote_client.model import NotRemote, SegmentLocation
 from kafka_remote_client.testing import Answer
 from tests.faults.bench import Rig, ranged
 from tests.faults.scenario import ALL, HTTP, Table
 from tests.faults.streams import Segment, Transactions
 from tests.support.batches import Rec, batch, fix_crc, legacy_message, legacy_set, record, varint
 
-__all__ = ["STORE_BYTES", "STREAMS"]
+__all__ = ["BYTES_STREAMS", "STORE_BYTES"]
 
 _table = Table()
 STORE_BYTES = _table.scenarios
@@ -204,7 +201,7 @@ for value in (3, 4, 127, -1):
 for codec in (5, 6, 7):
     _damaged(f"codec-{codec}", "F44", _set(21, "h", codec), retried=False, once=False)
 
-_ZEROS = bytes(_CAP * 2)
+_ZEROS = bytes(_CAP + 4096)
 _BOMBS = {
     "gzip": (1, bytes(cramjam.gzip.compress(_ZEROS))),
     "snappy-preamble": (2, b"\xff\xff\xff\xff\x0f" + b"\0" * 20),
@@ -213,8 +210,8 @@ _BOMBS = {
 }
 _SMALL_CAP = {"settings": {"fetch.remote.max.decompressed.bytes": _CAP}}
 for name, (codec, payload) in _BOMBS.items():
-    if len(payload) < 400:
-        _damaged(f"bomb-{name}", "F43", _packed(codec, payload), retried=False, once=name == "zstd", **_SMALL_CAP)
+    room = {**_SMALL_CAP, "stream": "roomy"}
+    _damaged(f"bomb-{name}", "F43", _packed(codec, payload), retried=False, once=name == "zstd", **room)
 
 
 def _bomb_of_many(rig: Rig) -> None:
@@ -307,78 +304,42 @@ def legacy_segments() -> list[Segment]:
     return log.segments
 
 
-STREAMS = {"sparse": sparse_segments, "holed": holed_segments, "legacy": legacy_segments}
+def roomy_segments() -> list[Segment]:
+    """The second segment's batches are so large that a batch of another codec fits in, whatever it makes of its bytes."""
+    log = Transactions()
+    log.records(4)
+    log.roll()
+    for _ in range(4):
+        log.records(10, size=900)
+    log.roll()
+    log.records(6)
+    log.roll()
+    return log.segments
 
 
-def _sound(rig: Rig) -> None:
-    """Nothing is done to the store. The proof is that the stream came from it."""
-    rig.proofs.append(lambda metrics: metrics["remote-fetch-records-total"])
+BYTES_STREAMS = {
+    "sparse": sparse_segments,
+    "holed": holed_segments,
+    "legacy": legacy_segments,
+    "roomy": roomy_segments,
+}
+
+
+def _sound(_rig: Rig) -> None:
+    """Nothing is done to the store."""
 
 
 def _larger_than_a_range(rig: Rig) -> None:
-    _sound(rig)
     if rig.kind != "local":
-        rig.proofs.append(lambda _: [e for e in rig.origin.exchanges if ranged(e.request).size > 2000])
+        rig.proofs.append(lambda: [e for e in rig.origin.exchanges if ranged(e.request).size > 2000])
 
 
 _SOUND: dict[str, Any] = {"kinds": ALL, "heals": True}
-_table.add("old-formats", "F40", _sound, stream="legacy", **_SOUND)
-_table.add("batch-larger-than-a-range", "F42", _larger_than_a_range, **_SOUND)
-_table.add("sparse", "F45", _sound, stream="sparse", **_SOUND)
-_table.add("holes", "F45", _sound, "corrupt bad-location not-granted", kinds=ALL, stream="holed")
+_table.add("old-formats", "", _sound, about="F40", stream="legacy", **_SOUND)
+_table.add("batch-larger-than-a-range", "", _larger_than_a_range, about="F42", **_SOUND)
+_table.add("sparse", "", _sound, about="F45", stream="sparse", **_SOUND)
+_table.add("holes", "", _sound, "corrupt bad-location not-granted", about="F45", kinds=ALL, stream="holed")
 _GAPS = {"settings": {"fetch.remote.allow.offset.gaps": True}}
-_table.add("holes-allowed", "F45", _sound, "not-granted", kinds=ALL, stream="holed", may=True, **_GAPS)
-_table.add("transactions-everywhere", "F46", _sound, **_SOUND)
-
-
-# -- locations that say something odd ---------------------------------------------------------------------------------------
-
-
-def _tampered(tamper: Callable[[SegmentLocation], SegmentLocation]) -> Callable[[Rig], None]:
-    def inject(rig: Rig) -> None:
-        seen: list[bool] = []
-
-        def changed(location: SegmentLocation | NotRemote) -> SegmentLocation | NotRemote:
-            if isinstance(location, NotRemote):
-                return location
-            seen.append(True)
-            return tamper(location)
-
-        rig.tamper = changed
-        rig.proofs.append(lambda _: seen)
-
-    return inject
-
-
-def _aborted(change: Callable[[tuple[Any, ...]], tuple[Any, ...] | None]) -> Callable[[Rig], None]:
-    return _tampered(
-        lambda location: attrs.evolve(location, aborted_transactions=change(tuple(location.aborted_transactions or ())))
-    )
-
-
-_table.add("aborted-unsorted", "F47", _aborted(lambda found: found[::-1]), **_SOUND)
-_table.add("aborted-repeated", "F47", _aborted(lambda found: found * 3), **_SOUND)
-_UNKNOWN = "aborted-transactions-unknown"
-_table.add("aborted-late", "F47", _aborted(lambda _: None), _UNKNOWN, kinds=ALL, may=True)
-for ahead in (1, 3, 10):
-    _table.add(
-        f"aborted-covers-{ahead}",
-        "F48",
-        _tampered(
-            lambda location, ahead=ahead: attrs.evolve(
-                location, next_offset=min(location.next_offset, location.fetch_offset + ahead)
-            )
-        ),
-        **_SOUND,
-    )
-_table.add("marker-in-a-later-segment", "F48", _sound, **_SOUND)
-for name in ("Iceberg", "ApacheKafkaV9", ""):
-    _table.add(
-        f"format-{name or 'none'}",
-        "F49",
-        _tampered(lambda location, name=name: attrs.evolve(location, format=name)),
-        "unsupported-format",
-        kinds=ALL,
-    )
-_chunks = _tampered(lambda location: attrs.evolve(location, format=CHUNKED_FORMATS[-1]))
-_table.add("said-to-be-in-chunks", "F49", _chunks, **_SOUND)  # what has no chunk table is read as it lies there
+_table.add("holes-allowed", "", _sound, "not-granted", about="F45", kinds=ALL, stream="holed", may=True, **_GAPS)
+_table.add("transactions-everywhere", "", _sound, about="F46", **_SOUND)
+_table.add("marker-in-a-later-segment", "", _sound, about="F48", **_SOUND)

@@ -15,6 +15,8 @@ import attrs
 import crc32c
 
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.embedded.segment_files import SegmentFiles, segment_files
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
 from kafka_remote_client.protocol import metadata as metadata_api
 from kafka_remote_client.protocol.api_keys import ApiKey
@@ -22,11 +24,10 @@ from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
-from kafka_remote_client.shim.embedded import EmbeddedCluster
-from kafka_remote_client.shim.segment_files import SegmentFiles, segment_files
 from tests.support.batches import CODECS, Rec, abort_marker, batch, commit_marker
+from tests.support.history import History, Outcome, Produced
 
-__all__ = ["LOCAL_RECORDS", "Segment", "Stream", "Transactions", "mixed_segments", "write_stream"]
+__all__ = ["LOCAL_RECORDS", "Segment", "Stream", "Transactions", "Written", "mixed_segments", "write_stream"]
 
 LOCAL_RECORDS = 20
 _METADATA_VERSION = 12
@@ -35,25 +36,44 @@ _LOG_APPEND_TIME = 0x08
 _START_MS = 1_700_000_000_000
 
 
+@attrs.define
+class Written:
+    """A record as it was written, and how its transaction ended in the end."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    outcome: Outcome = Outcome.PLAIN
+
+
 @attrs.frozen
 class Segment:
     """Batches, and the transactions whose ABORT marker lies among them: producer, first offset, marker's offset, LSO.
 
-    ``still_open``: producers whose transaction is open where the segment ends, with its first offset.
+    ``still_open``: producers whose transaction is open where the segment ends, with its first offset. ``written``: its records,
+    without those of batches that were made elsewhere.
     """
 
     batches: tuple[bytes, ...]
     aborted: tuple[tuple[int, int, int, int], ...] = ()
     still_open: tuple[tuple[int, int], ...] = ()
+    written: tuple[Written, ...] = attrs.field(default=(), repr=False)
 
 
 @attrs.frozen
 class Stream:
-    """A partition as it was written: its topic, the keys of its segments' logs with their bytes, and the tier's end."""
+    """A partition as it was written: its topic, the keys of its segments' logs with their bytes, the tier's end, records."""
 
     topic: str
     logs: dict[str, bytes] = attrs.field(repr=False)
     tiered_end: int
+    written: tuple[Written, ...] = attrs.field(default=(), repr=False)
+
+    def note(self, history: History) -> None:
+        """Adds what was produced."""
+        for one in self.written:
+            history.add(Produced, topic=self.topic, partition=0, **attrs.asdict(one))
 
     def batches(self, key: str) -> list[bytes]:
         """The batches of one log."""
@@ -76,6 +96,8 @@ class Transactions:
         self._batches: list[bytes] = []
         self._aborted: list[tuple[int, int, int, int]] = []
         self._open: dict[int, int] = {}
+        self._written: list[Written] = []
+        self._undecided: dict[int, list[Written]] = {}
 
     def records(
         self, count: int, *, codec: str = "none", producer: int = -1, size: int = 40, append_time: bool = False, gap: int = 0
@@ -98,6 +120,7 @@ class Transactions:
             ),
             count + gap,
         )
+        self._write(base, made, producer)
         if producer >= 0:
             self._open.setdefault(producer, base)
 
@@ -109,18 +132,21 @@ class Transactions:
         """Batches that were compacted away with their offsets."""
         self.next_offset += offsets
 
-    def raw(self, data: bytes, offsets: int) -> None:
-        """Bytes of the caller's own for that many offsets."""
+    def raw(self, data: bytes, offsets: int, made: Sequence[Rec] = ()) -> None:
+        """Bytes of the caller's own for that many offsets, of the records ``made``."""
+        self._write(self.next_offset, made)
         self._add(data, offsets)
 
     def commit(self, producer: int) -> None:
         """The producer's COMMIT marker."""
         self._open.pop(producer, None)
+        self._decide(producer, Outcome.COMMITTED)
         self._add(commit_marker(self.next_offset, producer, epoch=self.epoch, timestamp=_START_MS), 1)
 
     def abort(self, producer: int) -> None:
         """The producer's ABORT marker, and its entry in the segment's index."""
         first = self._open.pop(producer, None)
+        self._decide(producer, Outcome.ABORTED)
         marker = self.next_offset
         self._add(abort_marker(marker, producer, epoch=self.epoch, timestamp=_START_MS), 1)
         if first is not None:
@@ -129,8 +155,22 @@ class Transactions:
 
     def roll(self) -> None:
         """Ends the segment."""
-        self.segments.append(Segment(tuple(self._batches), tuple(self._aborted), tuple(self._open.items())))
-        self._batches, self._aborted = [], []
+        still_open, written = tuple(self._open.items()), tuple(self._written)
+        self.segments.append(Segment(tuple(self._batches), tuple(self._aborted), still_open, written))
+        self._batches, self._aborted, self._written = [], [], []
+
+    def _write(self, base: int, made: Sequence[Rec], producer: int = -1) -> None:
+        for rec in made:
+            headers = tuple((name.decode(), value) for name, value in rec.headers)
+            written = Written(base + rec.offset, rec.key, rec.value, headers)
+            self._written.append(written)
+            if producer >= 0:
+                written.outcome = Outcome.OPEN
+                self._undecided.setdefault(producer, []).append(written)
+
+    def _decide(self, producer: int, outcome: Outcome) -> None:
+        for written in self._undecided.pop(producer, []):
+            written.outcome = outcome
 
     def _add(self, data: bytes, offsets: int) -> None:
         self._batches.append(data)
@@ -185,7 +225,10 @@ def write_stream(
     """Makes the topic's partition 0 of these segments, and ``local`` records after them that are not tiered."""
     batches = list(RemoteLogInputStream(segments[-1].batches[-1]))
     tiered_end = batches[-1].last_offset + 1 if end is None else end
-    cluster.produce(topic, [(b"hidden" if n < tiered_end else b"local-%d" % n, b"%d" % n) for n in range(tiered_end + local)])
+    made = [(b"hidden" if n < tiered_end else b"local-%d" % n, b"%d" % n) for n in range(tiered_end + local)]
+    cluster.produce(topic, made)
+    written = [one for segment in segments for one in segment.written]
+    written += [Written(n, *made[n]) for n in range(tiered_end, len(made))]
     tip = TopicIdPartition(_topic_id(cluster, topic), topic, 0)
     layout = LocalTieredStorageLayout()
     lineage: list[EpochEntry] = []
@@ -196,12 +239,12 @@ def write_stream(
         for header in RemoteLogInputStream(log):
             if not lineage or header.leader_epoch > lineage[-1].epoch:  # old formats have no epoch, and never come first
                 lineage.append(EpochEntry(header.leader_epoch, header.base_offset))
-        made = segment_files(
+        files = segment_files(
             RemoteLogSegmentId(tip, _identity()), log, lineage, broker_id=0, event_timestamp_ms=_START_MS, index_interval=1
         )
-        cluster._archiver._write(_with_transactions(_with_epoch(made, lineage), segment))
-        logs[layout.object_key(made.metadata, ObjectKind.LOG)] = log
-    return Stream(topic, logs, tiered_end)
+        cluster._archiver._write(_with_transactions(_with_epoch(files, lineage), segment))
+        logs[layout.object_key(files.metadata, ObjectKind.LOG)] = log
+    return Stream(topic, logs, tiered_end, tuple(written))
 
 
 def _with_epoch(made: SegmentFiles, lineage: Sequence[EpochEntry]) -> SegmentFiles:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from tests.faults.scenario import Scenario
 from tests.faults.store_answers import STORE_ANSWERS
-from tests.faults.store_bytes import STORE_BYTES, STREAMS
+from tests.faults.store_bytes import BYTES_STREAMS, STORE_BYTES
 from tests.faults.store_connections import STORE_CONNECTIONS
+from tests.faults.store_grants import GRANTED_STREAMS, STORE_GRANTS
 
 __all__ = ["SCENARIOS", "STREAMS"]
 
-SCENARIOS: Sequence[Scenario] = (*STORE_ANSWERS, *STORE_CONNECTIONS, *STORE_BYTES)
+SCENARIOS: Sequence[Scenario] = (*STORE_ANSWERS, *STORE_CONNECTIONS, *STORE_BYTES, *STORE_GRANTS)
+STREAMS = {**BYTES_STREAMS, **GRANTED_STREAMS}

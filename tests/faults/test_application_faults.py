@@ -10,7 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,23 +23,27 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.artifacts import ROOT
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
+    delete_first_segment,
     direct_settings,
     fallbacks,
     fill_topic,
     from_store,
     is_end,
+    note_filled,
+    note_produced,
     plain_settings,
     records,
     small_cluster,
 )
-from tests.support.history import Fired, History
+from tests.support.history import Closed, Fired, History, Moved, Outage
 from tests.support.invariants.checker import check
 from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import RecordedConsumer, recorded
+from tests.support.served import BrokerLog
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -69,6 +75,13 @@ def oracle_of(cluster: EmbeddedCluster, topic: str, partitions: range) -> Oracle
     return Oracle.of(truth)
 
 
+def begun() -> History:
+    """A history that knows what was produced."""
+    history = History()
+    note_filled(history, TOPIC, COUNT, PARTITIONS)
+    return history
+
+
 def finish(consumer: Any, partitions: int = 1) -> None:
     """Reads until so many partitions have said that they are at their end."""
     ended: set[int | None] = set()
@@ -89,6 +102,11 @@ def take(consumer: RecordedConsumer, count: int, places: list[TopicPartition]) -
         got += sum(message.error() is None for message in messages)
 
 
+def inner_assignment(consumer: RecordedConsumer) -> list[TopicPartition]:
+    """What librdkafka itself says, which is told by the group's coordinator."""
+    return confluent_kafka.Consumer.assignment(consumer.inner)
+
+
 def taken_by(consumer: RecordedConsumer) -> int:
     return from_store(consumer.inner)
 
@@ -102,7 +120,8 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
     # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
     group = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500, "partition_assignment_strategy": strategy}
     settings = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_commit=True, **group, **SMALL_RANGES)
-    history, moves = History(), 0
+    history = begun()
+    owners: list[dict[int, str]] = []
 
     def member(name: str) -> RecordedConsumer:
         made = recorded(Consumer, settings, history, name)
@@ -118,6 +137,7 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
                 return all(len(one.assignment()) >= partitions for one in members)
 
             wait_until(shared_out, f"{partitions} partitions or more for each", seconds=PATIENCE_SECONDS)
+        owners.append({tp.partition: one.name for one in members for tp in inner_assignment(one)})
 
     first = member("first")
     until(first)
@@ -125,13 +145,12 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
     assert taken_by(first) >= 50, "bytes are on their way"
     second = member("second")
     until(first, second)
-    moves += 1
     first.close()
     until(second, partitions=len(PARTITIONS))
-    moves += 1
     third = member("third")
     until(second, third)
-    moves += 1
+    moves = sum(before != after for before, after in pairwise(owners))
+    assert moves == 3, owners
     history.add(Fired, fault="F66", times=moves)
     for one in (second, third):
         take(one, 20, one.assignment())
@@ -142,7 +161,7 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
 @pytest.mark.fault("F68")
 @pytest.mark.parametrize("seed", range(3))
 def test_any_sequence_of_calls_is_answered_as_the_plain_consumers(cluster: EmbeddedCluster, oracle: Oracle, seed: int) -> None:
-    dice, history = random.Random(seed), History()
+    dice, history = random.Random(seed), begun()
     partitions = [TopicPartition(TOPIC, partition) for partition in (0, 1)]
     settings = direct_settings(cluster, enable_auto_offset_store=bool(seed % 2), **SMALL_RANGES)
     paused: set[int] = set()
@@ -182,7 +201,7 @@ def test_any_sequence_of_calls_is_answered_as_the_plain_consumers(cluster: Embed
 
 @pytest.mark.fault("F68", "F69")
 def test_a_second_thread_may_close_while_the_first_one_polls(cluster: EmbeddedCluster, oracle: Oracle) -> None:
-    history = History()
+    history = begun()
     consumer = recorded(Consumer, direct_settings(cluster, **SMALL_RANGES), history)
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     take(consumer, 10, [TopicPartition(TOPIC, 0)])
@@ -206,17 +225,21 @@ def test_a_second_thread_may_close_while_the_first_one_polls(cluster: EmbeddedCl
     assert not [one.name for one in threading.enumerate() if one.name.startswith("kafka-remote-fetch") and one.is_alive()]
 
 
+_CHILD_STATUS = 69
+
+
 @pytest.mark.fault("F69")
 def test_a_fork_in_the_middle_of_a_read_leaves_the_parent_as_it_was(cluster: EmbeddedCluster, oracle: Oracle) -> None:
-    history = History()
+    history = begun()
     with recorded(Consumer, direct_settings(cluster, **SMALL_RANGES), history) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         take(consumer, 10, [TopicPartition(TOPIC, 0)])
         child = os.fork()
         if child == 0:
-            os._exit(0)  # no consumer of librdkafka's can be used in a child
+            os._exit(_CHILD_STATUS)  # no consumer of librdkafka's can be used in a child
+        ended, status = os.waitpid(child, 0)
+        assert (ended, os.waitstatus_to_exitcode(status)) == (child, _CHILD_STATUS), "there was a child, and it ended"
         history.add(Fired, fault="F69")
-        assert os.waitpid(child, 0)[1] == 0
         finish(consumer)
         assert fallbacks(consumer.inner) == {}
     check(history, oracle)
@@ -226,6 +249,7 @@ _READER = """
 import sys
 from pathlib import Path
 from kafka_remote_client import Consumer
+from tests.support.embedded_topics import from_store
 from tests.support.history import History
 from tests.support.recorder import recorded
 from confluent_kafka import OFFSET_STORED, TopicPartition
@@ -236,8 +260,9 @@ ended = False
 while not ended:
     for message in consumer.consume(7, 0.1):
         if message.error() is None:
-            print(message.offset(), flush=True)
+            print(message.offset(), from_store(consumer.inner), flush=True)
             consumer.store_offsets(message=message)
+            sys.stdin.readline()  # goes on when the parent has seen it
         else:
             ended = True
     try:
@@ -246,34 +271,57 @@ while not ended:
         assert "NO_OFFSET" in str(error), error
 consumer.close()
 """
+_LIVES = 4
 
 
 @pytest.mark.fault("F70")
-def test_a_consumer_that_is_killed_again_and_again_reads_everything_from_its_last_commit(
+def test_consumer_killed_again_and_again_reads_all_from_its_commits(
     cluster: EmbeddedCluster, oracle: Oracle, tmp_path: Path
 ) -> None:
+    """All lives but the last end by SIGKILL in the middle of the tier: at a record that is not committed, or a moment later."""
     dice = random.Random(70)
     config = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_offset_store=False, **SMALL_RANGES)
-    journals = []
-    for life in range(4):
-        journals.append(tmp_path / f"{life}.journal")
-        command = [sys.executable, "-c", _READER, str(journals[-1]), TOPIC, f"life-{life}", repr(config)]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for number, _ in enumerate(process.stdout):
-                if life < 3 and number == dice.randrange(20, 80):
-                    process.kill()
-                    break
-            else:
-                assert life == 3 or process.wait(PATIENCE_SECONDS) == 0
-            process.stdout.read()
-        assert process.returncode in {0, -signal.SIGKILL}
-    history = History.merged(*journals)
-    check(history, oracle)
+    produced = begun()
+    journals = [tmp_path / f"{life}.journal" for life in range(_LIVES)]
+    seen: list[list[int]] = []
+    for life, journal in enumerate(journals):
+        command = [sys.executable, "-c", _READER, str(journal), TOPIC, f"life-{life}", repr(config)]
+        most = COUNT if life == _LIVES - 1 else dice.randrange(20, 60)
+        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            offsets, from_the_store = _read_lines(process, most, goes_on=life % 2 == 1)
+        seen.append(offsets)
+        assert from_the_store > 0
+        if life < _LIVES - 1:
+            assert process.returncode == -signal.SIGKILL
+            assert History.merged(journal).of(Closed) == []
+            assert len(offsets) == most
+    assert process.returncode == 0
+    assert seen[0][-1] in seen[1], "the record at which the first life ended was not committed"
+    check(History.merged(produced, *journals), oracle)
+
+
+def _read_lines(process: subprocess.Popen[str], most: int, *, goes_on: bool) -> tuple[list[int], int]:
+    """What a reader says of ``most`` records, then it is killed; ``goes_on``: it is not waiting then. Less where it ends."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    offsets: list[int] = []
+    counted = "0"
+    for line in process.stdout:
+        offset, counted = line.split()
+        offsets.append(int(offset))
+        last = len(offsets) == most
+        if not last or goes_on:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        if last:
+            assert process.poll() is None, "it was running when it was killed"
+            process.kill()
+            break
+    return offsets, int(counted)
 
 
 @pytest.mark.fault("F71")
-def test_an_application_that_does_not_poll_for_too_long_cannot_commit_and_is_told_as_by_the_plain_consumer(
+def test_late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer(
     cluster: EmbeddedCluster,
 ) -> None:
     late = {"max_poll_interval_ms": 6_500, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 500}
@@ -306,6 +354,64 @@ def test_an_application_that_does_not_poll_for_too_long_cannot_commit_and_is_tol
     assert ours[0] == KafkaError._MAX_POLL_EXCEEDED
 
 
+@pytest.mark.fault("F57")
+def test_partitions_go_on_after_the_broker_was_out_of_reach(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+    """Nothing is owed while it is; by the history's clock it lasts longer than any patience."""
+    history = begun()
+    with (
+        closing(BrokerLog(cluster)) as broker,
+        recorded(Consumer, direct_settings(cluster, **SMALL_RANGES), history) as consumer,
+    ):
+        consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in PARTITIONS])
+        take(consumer, 50, [TopicPartition(TOPIC, partition) for partition in PARTITIONS])
+        history.add(Outage)
+        broker.hold()
+
+        def keeps_waiting() -> int:
+            consumer.consume(1, 0.1)
+            return broker.held_back
+
+        try:
+            held_back = wait_until(keeps_waiting, "a request that the broker does not answer", pause=0)
+            history.add(Fired, fault="F57", times=held_back)
+            history.shift(1_000.0)
+            consumer.consume(1, 0.1)
+        finally:
+            broker.release()
+            history.add(Outage, over=True)
+        finish(consumer, len(PARTITIONS))
+        assert taken_by(consumer) > 0
+    check(history, oracle)
+
+
+@pytest.mark.fault("F64")
+@pytest.mark.parametrize("reset", ["earliest", "error"])
+def test_deleted_records_end_as_the_reset_policy_says(tmp_path: Path, reset: str) -> None:
+    """Both consumers have read some and are paused when the log's start passes their position."""
+    history, truth, place = History(), History(), TopicPartition(TOPIC, 0)
+    with small_cluster(tmp_path) as cluster:
+        fill_topic(cluster, TOPIC, COUNT)
+        note_filled(history, TOPIC, COUNT)
+        ours = recorded(Consumer, direct_settings(cluster, auto_offset_reset=reset, **SMALL_RANGES), history)
+        theirs = recorded(confluent_kafka.Consumer, plain_settings(cluster, auto_offset_reset=reset), truth)
+        with ours, theirs:
+            for consumer in (ours, theirs):
+                consumer.assign([TopicPartition(TOPIC, 0, 0)])
+                take(consumer, 5, [place])
+                consumer.pause([place])
+            history.add(Moved, key=(TOPIC, 0), log_start=delete_first_segment(cluster, TOPIC))
+            for consumer in (ours, theirs):
+                consumer.resume([place])
+                wait_until(partial(told, consumer), "an end or an error", seconds=PATIENCE_SECONDS, pause=0)
+    check(history, Oracle.of(truth))
+    assert bool(Oracle.of(truth).errors) == (reset == "error")
+
+
+def told(consumer: RecordedConsumer) -> bool:
+    """Reads on: whether an end or an error came."""
+    return any(message.error() is not None for message in consumer.consume(50, 0.1))
+
+
 @pytest.mark.fault("F73")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_hand_over_while_segments_are_being_tiered_loses_nothing(tmp_path: Path, seed: int) -> None:
@@ -313,13 +419,17 @@ def test_the_hand_over_while_segments_are_being_tiered_loses_nothing(tmp_path: P
     dice, history, count = random.Random(seed), History(), 800
     with small_cluster(tmp_path, max_grant_bytes=4_000) as cluster:
         made = records(count, "growing")
-        cluster.produce(TOPIC, made[:200])
+
+        def write(first: int, end: int) -> None:
+            note_produced(history, TOPIC, 0, cluster.produce(TOPIC, made[first:end]), made[first:end])
+
+        write(0, 200)
         cluster.archive()
         often = {"fetch_remote_recheck_interval_ms": 100, "fetch_remote_fallback_backoff_ms": 1}
         with recorded(Consumer, direct_settings(cluster, **often, **SMALL_RANGES), history) as consumer:
             consumer.assign([TopicPartition(TOPIC, 0, 0)])
             for start in range(200, count, 40):
-                writer = threading.Thread(target=lambda first=start: cluster.produce(TOPIC, made[first : first + 40]))
+                writer = threading.Thread(target=write, args=(start, start + 40))
                 writer.start()
                 consumer.consume(dice.randrange(10, 80), 0.1)
                 writer.join()
@@ -350,7 +460,7 @@ def test_a_store_that_is_dead_for_many_consumers_is_left_alone_by_each(cluster: 
     consumers = 20
     cluster.faults.store_down()
     settings = {"fetch_remote_breaker_failures": 3, "fetch_remote_breaker_reset_ms": 600_000, "fetch_remote_retries": 10}
-    histories = [History() for _ in range(consumers)]
+    histories = [begun() for _ in range(consumers)]
 
     def read(history: History) -> tuple[dict[str, int], dict[str, int]]:
         with recorded(Consumer, direct_settings(cluster, **settings), history) as consumer:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.faults.streams import Stream, mixed_segments, write_stream
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,

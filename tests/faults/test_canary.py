@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import RemoteStorageError
 from kafka_remote_client.location_metadata import LocationMetadata
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.canary import Canary
 from tests.support.embedded_topics import direct_settings, fill_topic, from_store, read_to_ends, small_cluster
 
@@ -33,7 +33,7 @@ def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
 
 
 def in_a_log_line() -> None:
-    logging.getLogger("fetchers.any").debug("asking %s", URL)
+    logging.getLogger("kafka_remote_fetchers.any").debug("asking %s", URL)
 
 
 def in_an_argument_of_a_log_line() -> None:

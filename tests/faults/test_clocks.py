@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     direct_settings,
     fallbacks,

@@ -20,7 +20,7 @@ import pytest
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import ReadableStream, WritableBuffer
@@ -104,8 +104,8 @@ class CuttingFetcher(ScriptedFetcher):
 class SplitSource(GoldenTierSource):
     """Its first range ends inside a batch."""
 
-    def locate(self, *arguments: Any, **options: Any) -> SegmentLocation | NotRemote:
-        found = super().locate(*arguments, **options)
+    def answer(self, *arguments: Any, **options: Any) -> SegmentLocation | NotRemote:
+        found = super().answer(*arguments, **options)
         assert isinstance(found, SegmentLocation)
         first, second, third = found.ranges
         assert (first.range.start, third.range.end) == (0, found.metadata.segment_size_in_bytes)
@@ -219,7 +219,7 @@ def test_a_segment_that_is_cut_at_any_byte_gives_what_kafka_gave(shard: int, rec
 
 
 @pytest.mark.fault("F28")
-def test_the_batches_before_a_cut_are_given_and_the_broker_goes_on_behind_them() -> None:
+def test_batches_before_a_cut_are_given_and_the_broker_goes_on() -> None:
     """Nothing is asked for again, so what comes is what came whole. Cuts at the edges, heads and middles of all batches."""
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     after = {header.end: header.last_offset + 1 for header in batches()} | {0: START}

@@ -15,13 +15,13 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import AbortedTransaction, ByteRange, EpochEntry, GrantedRange
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import SegmentGrant
 from kafka_remote_client.protocol.headers import encode_response_header, frame
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.shim.http_server import ConnectionListener
 from tests.support.embedded_topics import (
     Row,
@@ -273,7 +273,7 @@ def test_a_peer_that_makes_no_sense_leaves_everything_to_the_broker(
 
 
 @pytest.mark.fault("F59")
-def test_an_answer_to_another_request_in_the_middle_of_a_read_costs_speed_only(
+def test_answer_to_another_request_costs_speed_only(
     cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row], tmp_path: Path
 ) -> None:
     honest = shim.script()

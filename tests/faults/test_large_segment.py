@@ -11,12 +11,12 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import (
     ByteRange,
     GrantedRange,
-    IsolationLevel,
     NotRemote,
     PartitionOffsets,
     RemoteLogSegmentMetadata,
@@ -25,6 +25,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import WritableBuffer
 from tests.support.batches import Rec, batch
 from tests.support.locations import location, segment
+from tests.support.one_by_one import OneByOne
 from tests.support.reading import PATIENT_ENGINE
 
 _BATCH = batch(0, [Rec(0, b"key", b"v" * (1 << 20))])
@@ -65,23 +66,14 @@ class EndlessFetcher:
         """Holds nothing."""
 
 
-class LargeSegment:
+class LargeSegment(OneByOne):
     """A LocationSource of the one segment, which is granted 32 batches at a time."""
 
     def __init__(self) -> None:
         self._metadata = segment(end_offset=_COUNT - 1, segment_size_in_bytes=_COUNT * len(_BATCH))
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
+    def answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
+        offset = question.offset
         ends = [min(offset + (turn + 1) * _OF_A_RANGE, _COUNT) for turn in range(_RANGES)]
         starts = [offset, *ends[:-1]]
         ranges = [ByteRange(a * len(_BATCH), b * len(_BATCH)) for a, b in zip(starts, ends, strict=True) if a < b]

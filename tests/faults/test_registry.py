@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.page import PAGE, marked, with_tables
 from tests.faults.promises import PROMISES
-from tests.faults.registry import FAULTS
+from tests.faults.registry import FAULTS, STORE_FAULTS
 from tests.faults.table import SCENARIOS
 
 
@@ -17,7 +17,7 @@ def test_faults_are_numbered_without_a_gap() -> None:
 
 
 def test_every_fault_has_a_test() -> None:
-    named = {number for scenario in SCENARIOS for number in scenario.faults} | set(marked())
+    named = {number for scenario in SCENARIOS for number in (*scenario.faults, scenario.about) if number} | set(marked())
     assert not set(FAULTS) - named, "faults that no test injects"
     assert not named - set(FAULTS) - set(PROMISES), "numbers that the registry does not have"
 
@@ -26,9 +26,14 @@ def test_every_promise_has_a_test() -> None:
     assert not set(PROMISES) - set(marked()), "promises that no test attacks"
 
 
-def test_the_matrix_has_a_scenario_for_every_fault_of_a_store() -> None:
-    named = {number for scenario in SCENARIOS for number in scenario.faults}
-    assert [number for number in FAULTS if number <= "F49" and number not in named] == []
+def test_the_matrix_injects_every_fault_of_a_store() -> None:
+    injected = {number for scenario in SCENARIOS for number in scenario.faults}
+    assert injected == set(STORE_FAULTS)
+
+
+def test_the_matrix_reads_all_odd_data_as_they_are() -> None:
+    read = {scenario.about for scenario in SCENARIOS if not scenario.faults}
+    assert [fault.number for fault in FAULTS.values() if not fault.injected and fault.number not in read] == []
 
 
 def test_scenarios_have_names_of_their_own() -> None:

@@ -13,6 +13,9 @@ from confluent_kafka import TopicPartition
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.faults.observed import Observed
+from tests.faults.peers import Look, look_at
+from tests.support import old_client
 from tests.support.doctored_tier import DoctoredTier
 from tests.support.history import Fired, History
 from tests.support.invariants.checker import check
@@ -92,14 +95,17 @@ def judge(history: History, topic: str, expected: list[Row]) -> None:
 def test_a_shim_that_is_not_there_leaves_everything_to_the_broker(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, expected: list[Row], tmp_path: Path
 ) -> None:
-    absent, history = KillableShim(kafka_broker, tmp_path / "log"), History()
-    with recorded(Consumer, beside(kafka_broker, absent), history) as consumer:
+    absent, history, observed = KillableShim(kafka_broker, tmp_path / "log"), History(), Observed()
+    port = int(absent.bootstrap_servers.rpartition(":")[2])
+    with observed.connects(port), recorded(Consumer, beside(kafka_broker, absent), history) as consumer:
         consumer.assign([TopicPartition(transactional_topic.topic, 0, transactional_topic.offsets.log_start)])
         assert read_to_end(consumer, by_consume) == expected
         errors = consumer.metrics()["remote-fetch-errors-total"]
         assert errors.get("peer-unreachable", 0) >= 1
         assert consumer.metrics()["remote-fetch-fallbacks-total"].get("peer-unreachable", 0) >= 1
         assert from_store(consumer) == 0
+    assert {one.given for one in observed.changes()} == {"ConnectionRefusedError"}
+    history.add(Fired, fault="F57", times=len(observed.changes()))
     judge(history, transactional_topic.topic, expected)
 
 
@@ -112,13 +118,17 @@ def pause(shim: KillableShim) -> None:
 
 
 @pytest.mark.fault("F57", "F58")
-@pytest.mark.parametrize("strike", [kill, pause], ids=["killed", "paused"])
+@pytest.mark.parametrize(
+    ("strike", "fault", "look"), [(kill, "F57", Look.REFUSED), (pause, "F58", Look.SILENT)], ids=["killed", "paused"]
+)
 def test_a_shim_that_ends_in_the_middle_of_a_read_costs_speed_only(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     expected: list[Row],
     shim: KillableShim,
     strike: Callable[[KillableShim], None],
+    fault: str,
+    look: Look,
 ) -> None:
     topic, start, history = transactional_topic.topic, transactional_topic.offsets.log_start, History()
     knows_the_tier(kafka_broker, shim, topic, start)
@@ -128,8 +138,10 @@ def test_a_shim_that_ends_in_the_middle_of_a_read_costs_speed_only(
         while not from_store(consumer):  # a loaded machine may have needed more than the short time-outs at first
             consumer.assign([TopicPartition(topic, 0, start)])
             rows = take(consumer, 20)
+        assert look_at(shim.bootstrap_servers, seconds=PATIENCE_SECONDS) is Look.ANSWERED
         strike(shim)
-        history.add(Fired, fault="F57")
+        assert look_at(shim.bootstrap_servers) is look
+        history.add(Fired, fault=fault)
         rows += read_to_end(consumer, by_consume)
         assert rows == expected
         assert total(consumer.metrics(), "broker-fetch-records-total") > 0
@@ -151,8 +163,10 @@ def test_a_shim_that_restarts_again_and_again_is_used_again_each_time(
             while from_store(consumer) == before:  # it may still be left alone for its last end
                 consumer.seek(TopicPartition(topic, 0, start))
                 rows = take(consumer, 30)
-            shim.restart()
+            shim.kill()
+            assert look_at(shim.bootstrap_servers) is Look.REFUSED
             history.add(Fired, fault="F58")
+            shim.start()
             assert rows + read_to_end(consumer, by_consume) == expected
     assert shim.lives == 4
     judge(history, topic, expected)
@@ -195,4 +209,57 @@ def test_two_shims_that_disagree_give_one_log(
             rows += read_to_end(consumer, by_consume)
             assert rows == expected
         assert [name for name in second.metrics() if name.startswith("locations_refused")], "the second knows less"
+    judge(history, topic, expected)
+
+
+@pytest.mark.fault("F61")
+def test_an_old_client_reads_directly_through_a_new_shim(
+    kafka_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    expected: list[Row],
+    shim: KillableShim,
+    tmp_path: Path,
+) -> None:
+    topic, start, journal = transactional_topic.topic, transactional_topic.offsets.log_start, tmp_path / "old.journal"
+    knows_the_tier(kafka_broker, shim, topic, start)
+    told = old_client.read(
+        {
+            "bootstrap.servers": shim.bootstrap_servers,
+            "group.id": "old",
+            "isolation.level": COMMITTED,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.remote.enabled": True,
+            "fetch.remote.location.timeout.ms": 20_000,
+            "fetch.remote.read.timeout.ms": 20_000,
+            "remote.storage.fetcher.class": "presigned",
+            "remote.storage.fetcher.allowed.hosts": shim.origin,
+            "remote.storage.fetcher.allow.http": True,
+            "remote.storage.fetcher.allow.private.addresses": True,
+        },
+        topic,
+        start,
+        journal,
+    )
+    assert told["package"].startswith(str(old_client.OLD_CLIENT))
+    assert total(told["metrics"], "remote-fetch-records-total") > 0
+    assert told["metrics"]["remote-fetch-fallbacks-total"] == {}
+    judge(History.merged(journal), topic, expected)
+
+
+@pytest.mark.fault("F61")
+def test_a_new_client_reads_directly_through_an_old_shim(
+    kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, expected: list[Row], tmp_path: Path
+) -> None:
+    topic, start, history = transactional_topic.topic, transactional_topic.offsets.log_start, History()
+    with KillableShim(kafka_broker, tmp_path / "shim.log", environment=old_client.environment()) as old:
+        assert old.log.read_text().startswith(str(old_client.OLD_CLIENT))
+        knows_the_tier(kafka_broker, old, topic, start)
+        patient = {"fetch.remote.location.timeout.ms": 20_000, "fetch.remote.read.timeout.ms": 20_000}
+        with recorded(Consumer, beside(kafka_broker, old, **patient), history) as consumer:
+            consumer.assign([TopicPartition(topic, 0, start)])
+            assert read_to_end(consumer, by_consume) == expected
+            assert from_store(consumer) > 0
+            assert consumer.metrics()["remote-fetch-fallbacks-total"] == {}
     judge(history, topic, expected)

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.fetch.memory import MemoryBudget
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fallbacks, small_cluster, tiers
 from tests.support.reading import total
 from tests.support.waiting import wait_until
@@ -26,7 +26,7 @@ COUNT = 2_400
 BUFFER = 4 << 20
 """The least that may be asked for."""
 GATHERED = 4 << 20
-"""What poll() takes out at once, at most (consumer/direct_consumer.py)."""
+"""What poll() takes out at once, at most (consumer/deliveries.py)."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_no_more_is_held_than_the_limits_allow(cluster: EmbeddedCluster, most: l
         offset = 0
         while offset < local:
             if offset % 200 == 0:  # the application takes its time, and all that may be read ahead is
-                wait_until(lambda: not consumer._engine._flying, "nothing to be on its way", pause=0.01)
+                wait_until(lambda: not consumer._engine._scheduler.in_flight, "nothing to be on its way", pause=0.01)
             messages = [consumer.poll(PATIENCE_SECONDS)] if call == "poll" else consumer.consume(min(50, local - offset), 1)
             for message in messages:
                 assert message is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from tests.faults.stage import Stage
-from tests.faults.torture import SEAMS, WAYS, Torture, run, tortured
+from tests.faults.torture import SEAMS, WAYS, Seam, Torture, _answers, _raises, _receives_a_byte, run, tortured
 from tests.support.run_summary import RecordProperty
 
 pytestmark = pytest.mark.embedded
@@ -36,3 +37,39 @@ def test_every_seam_is_met_that_can_fail_in_that_way(stage: Stage, way: str) -> 
     evidence = tortured(stage, torture)
     assert evidence.all() == []
     assert set(torture.calls) == {seam.name for seam in SEAMS if way in seam.ways}
+    assert torture.raised == [], "an error is no call's true answer"
+
+
+SEAM = Seam("room", "nowhere:has_for", {"error": _raises(MemoryError), "short": _answers(lambda: False)})
+
+
+@pytest.mark.parametrize("true", [True, False])
+def test_an_answer_counts_as_short_where_the_true_one_is_another(true: bool) -> None:
+    torture = Torture("short", 1)
+    assert torture.call(SEAM, lambda: true) is False
+    assert (torture.struck, torture.fired) == ("room", "room" if true else None)
+
+
+def test_an_error_counts_as_one_where_it_reaches_the_caller() -> None:
+    torture = Torture("error", 2)
+    assert torture.call(SEAM, lambda: 1) == 1
+    with pytest.raises(MemoryError):
+        torture.call(SEAM, lambda: 1)
+    assert (torture.struck, torture.fired, torture.raised) == ("room", "room", [])
+
+
+def test_an_error_of_a_call_that_was_left_alone_is_kept() -> None:
+    torture = Torture("error", 2)
+    with pytest.raises(ZeroDivisionError):
+        torture.call(SEAM, lambda: 1 // 0)
+    assert (torture.struck, torture.fired, torture.raised) == (None, None, ["room"])
+
+
+@pytest.mark.parametrize(("size", "sent", "fires"), [(9, b"two", True), (1, b"two", False), (9, b"1", False), (9, b"", False)])
+def test_a_byte_counts_as_short_where_more_was_there(size: int, sent: bytes, fires: bool) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(sent)
+        there.close()
+        count, changed = _receives_a_byte(Torture(), socket.socket.recv_into, here, bytearray(size))
+    assert (count, changed) == (len(sent[:1]), fires)

@@ -12,12 +12,16 @@ hang      does not come back before its time-out, a plugin's never does; the clo
 short     does less than was asked: some bytes, no bytes, no location, no room
 ========  ======================================================================================================
 
+A call counts as failed only where its caller got something else than the call itself gives: an error, which no call of an
+untouched read raises, or another answer than the true one, which is asked for beside it.
+
 ``python -m tests.faults.torture`` fails every call in every way, and writes a line to the ledger.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 import tempfile
 import threading
@@ -34,7 +38,7 @@ from kafka_remote_client.config import split_config
 from kafka_remote_client.errors import LocationError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
@@ -67,12 +71,17 @@ class Seam:
 
 @attrs.define
 class Torture:
-    """Counts calls that can fail in a ``way``; the ``victim``-th of them (from 1) does. ``fired``: of which seam it was."""
+    """Counts calls that can fail in a ``way``; the ``victim``-th of them (from 1) does. ``struck``: of which seam it was.
+
+    ``fired``: the same where the caller got another answer for it. ``raised``: seams whose own calls raised, left alone.
+    """
 
     way: str = ""
     victim: int = 0
     calls: list[str] = attrs.field(factory=list)
+    struck: str | None = None
     fired: str | None = None
+    raised: list[str] = attrs.field(factory=list)
     released: threading.Event = attrs.field(factory=threading.Event)
     shift: float = 0.0
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -86,8 +95,23 @@ class Torture:
                 self.calls.append(seam.name)
                 failure = seam.ways[self.way] if self.way and len(self.calls) == self.victim else None
             if failure is not None:
-                self.fired = seam.name
-        return original(*args, **kwargs) if failure is None else failure(self, original, *args, **kwargs)
+                self.struck = seam.name
+        if failure is None:
+            return self._untouched(seam, original, *args, **kwargs)
+        try:
+            given, changed = failure(self, original, *args, **kwargs)
+        except BaseException:
+            self.fired = seam.name
+            raise
+        self.fired = seam.name if changed else None
+        return given
+
+    def _untouched(self, seam: Seam, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            self.raised.append(seam.name)
+            raise
 
 
 def _raises(error: Callable[[], BaseException]) -> Callable[..., Any]:
@@ -98,7 +122,28 @@ def _raises(error: Callable[[], BaseException]) -> Callable[..., Any]:
 
 
 def _answers(value: Callable[[], Any]) -> Callable[..., Any]:
-    return lambda torture, original, *args, **kwargs: value()
+    """This in place of the true answer, if it is another one."""
+
+    def answering(torture: Torture, original: Any, *args: Any, **kwargs: Any) -> tuple[Any, bool]:
+        given, true = value(), original(*args, **kwargs)
+        return given, given != true
+
+    return answering
+
+
+def _answers_each(value: Callable[[], Any]) -> Callable[..., Any]:
+    """This in place of the true answer to each of many questions, if it is another one."""
+
+    def answering(torture: Torture, original: Any, source: Any, asked: Any, *args: Any) -> tuple[Any, bool]:
+        given, true = dict.fromkeys(asked, value()), original(source, asked, *args)
+        return given, given != true
+
+    return answering
+
+
+def _no_thread(torture: Torture, original: Any, *args: Any) -> tuple[None, bool]:
+    """Where the process may have no more of them; the true answer is a thread."""
+    return None, True
 
 
 def _hangs(torture: Torture, *args: Any, **kwargs: Any) -> Any:
@@ -125,8 +170,13 @@ def _socket_hangs(torture: Torture, original: Any, self: Any, *args: Any) -> Any
     raise TimeoutError
 
 
-def _receives_a_byte(torture: Torture, original: Any, self: Any, buffer: Any, *args: Any) -> Any:
-    return original(self, memoryview(buffer)[:1])
+def _receives_a_byte(torture: Torture, original: Any, self: Any, buffer: Any, *args: Any) -> tuple[int, bool]:
+    """One byte, which is fewer where more is there."""
+    count: int = original(self, memoryview(buffer)[:1])
+    self.settimeout(0)
+    with suppress(BlockingIOError):
+        return count, len(memoryview(buffer)) > count and bool(self.recv(1, socket.MSG_PEEK))
+    return count, False
 
 
 def _broken() -> BaseException:
@@ -145,13 +195,9 @@ def _no_store() -> BaseException:
     return RemoteStorageUnavailableError("torture")
 
 
-def _no_bounds(torture: Torture, original: Any, self: Any, partitions: Any, deadline: Any) -> Any:
-    return {key: PartitionOffsets() for key in partitions}
-
-
 _SOURCE = "kafka_remote_client.location.broker:BrokerLocationSource."
 _BROKER = "kafka_remote_client.protocol.connection:BrokerConnection."
-_STORE = "fetchers._connections:"
+_STORE = "kafka_remote_fetchers._connections:"
 _ENGINE = "kafka_remote_client.fetch."
 
 SEAMS = (
@@ -162,17 +208,17 @@ SEAMS = (
             "error": _raises(_no_location),
             "defect": _raises(_defective),
             "hang": _location_hangs,
-            "short": _answers(lambda: NotRemote("not-granted")),
+            "short": _answers_each(lambda: NotRemote("not-granted")),
         },
     ),
     Seam(
         "offsets",
-        _SOURCE + "offsets",
+        _SOURCE + "offsets_of",
         {
             "error": _raises(_no_location),
             "defect": _raises(_defective),
             "hang": _location_hangs,
-            "short": _answers(PartitionOffsets),
+            "short": _answers_each(PartitionOffsets),
         },
     ),
     Seam("broker connect", _BROKER + "_connect", {"error": _raises(_broken), "hang": _hangs_until_its_deadline}),
@@ -184,7 +230,7 @@ SEAMS = (
     ),
     Seam(
         "fetch",
-        "fetchers.presigned:PresignedFetcher.fetch_log_segment",
+        "kafka_remote_fetchers.presigned:PresignedFetcher.fetch_log_segment",
         {"error": _raises(_no_store), "defect": _raises(_defective), "hang": _hangs},
     ),
     Seam(
@@ -200,18 +246,18 @@ SEAMS = (
     ),
     Seam(
         "stream",
-        "fetchers._range_stream:HttpRangeStream.readinto",
+        "kafka_remote_fetchers._range_stream:HttpRangeStream.readinto",
         {"error": _raises(_no_store), "defect": _raises(_defective), "hang": _hangs, "short": _answers(lambda: 0)},
     ),
-    Seam("stream close", "fetchers._range_stream:HttpRangeStream.close", {"defect": _raises(_defective)}),
+    Seam("stream close", "kafka_remote_fetchers._range_stream:HttpRangeStream.close", {"defect": _raises(_defective)}),
     Seam("buffer", _ENGINE + "memory:BufferPool.take", {"error": _raises(MemoryError)}),
-    Seam("room", _ENGINE + "room:Room.has_for", {"short": _answers(lambda: False)}),
+    Seam("fetch budget", _ENGINE + "fetch_budget:FetchBudget.has_for", {"short": _answers(lambda: False)}),
     Seam(
         "decode",
         "kafka_remote_client.records.completed_fetch:CompletedFetch.feed",
         {"error": _raises(MemoryError), "defect": _raises(_defective)},
     ),
-    Seam("thread", _ENGINE + "engine:start_thread", {"error": _answers(lambda: None)}),
+    Seam("thread", _ENGINE + "engine:start_thread", {"error": _no_thread}),
 )
 
 
@@ -295,10 +341,11 @@ def run(stage: Stage, ways: Collection[str], share: int = 0, of: int = 1) -> tup
         for victim in range(1 + share, _MOST_CALLS, of):
             torture = Torture(way, victim)
             evidence = tortured(stage, torture)
-            breaches += [f"{way} of call {victim} ({torture.fired}): {breach}" for breach in evidence.all()]
-            if torture.fired is None:
+            breaches += [f"{way} of call {victim} ({torture.struck}): {breach}" for breach in evidence.all()]
+            if torture.struck is None:
                 break
-            fired[f"{way} of {torture.fired}"] += 1
+            if torture.fired is not None:
+                fired[f"{way} of {torture.fired}"] += 1
     return fired, breaches
 
 

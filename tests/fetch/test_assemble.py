@@ -13,6 +13,7 @@ from kafka_remote_client.config import split_config
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
+from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.sasl import SaslAuthenticator
@@ -56,10 +57,11 @@ def engine_of(monkeypatch: pytest.MonkeyPatch) -> tuple[FetchEngine, tuple[str, 
 def test_segments_in_chunks_are_offered_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, offered = engine_of(monkeypatch)
     assert offered == CHUNKED_FORMATS == engine._formats
-    assert isinstance(engine._fetcher, ChunkedFetcher)
+    assert isinstance(engine._fetcher, RestoringFetcher)
+    assert isinstance(engine._fetcher.of_format(CHUNKED_FORMATS[-1]), ChunkedFetcher)
 
 
-def test_without_the_extra_only_segments_as_kafka_wrote_them_are_offered_and_that_is_said(
+def test_without_the_extra_only_kafkas_own_format_is_offered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
@@ -67,7 +69,7 @@ def test_without_the_extra_only_segments_as_kafka_wrote_them_are_offered_and_tha
         engine, offered = engine_of(monkeypatch)
     assert offered == DEFAULT_FORMATS == engine._formats
     assert [message for message in caplog.messages if "kafka-remote-client[aiven]" in message] == [
-        "segments that are kept in chunks are left to the broker; to read them directly: "
+        "the broker serves segments in format AivenTieredStorageV1; to read them directly: "
         "pip install 'kafka-remote-client[aiven]'"
     ]
 
@@ -78,7 +80,7 @@ def directly(**inner: object) -> FetchEngine | None:
     return build_engine(remote, rest, SystemClock(), FetchMetrics(SystemClock()))
 
 
-def test_locations_are_asked_by_tls_and_sasl_where_the_consumer_speaks_them(mocker: MockerFixture) -> None:
+def test_location_requests_use_the_consumers_tls_and_sasl(mocker: MockerFixture) -> None:
     source = mocker.patch("kafka_remote_client.fetch.location_sources.BrokerLocationSource")
     for protocol, tls, sasl in (
         *[("ssl", True, False), ("SSL", True, False), ("sasl_ssl", True, True)],
@@ -96,8 +98,8 @@ def test_locations_are_asked_by_tls_and_sasl_where_the_consumer_speaks_them(mock
 @pytest.mark.parametrize(
     ("inner", "said"),
     [
-        ({"security_protocol": "sasl_ssl"}, "locations cannot be asked for by sasl.mechanism=GSSAPI"),
-        ({"security_protocol": "ssl", "ssl_providers": "legacy"}, "ssl.providers cannot be followed"),
+        ({"security_protocol": "sasl_ssl"}, "sasl.mechanism=GSSAPI"),
+        ({"security_protocol": "ssl", "ssl_providers": "legacy"}, "ssl.providers is not supported by direct fetch"),
         ({"security_protocol": "ssl", "ssl_ca_location": "/nowhere"}, "ssl.ca.location /nowhere cannot be used"),
     ],
 )

@@ -12,10 +12,10 @@ from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavaila
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, CacheEntryHeader
 from kafka_remote_client.fetch.caching_fetcher import CachingFetcher, with_cache
-from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.disk_cache import DiskCache
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
 from kafka_remote_client.model import IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
@@ -333,9 +333,9 @@ def test_a_consumer_is_built_over_the_cache_that_its_settings_name(tmp_path: Pat
     engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
     assert engine is not None
     engine.close()
-    chunked = engine._fetcher
-    assert isinstance(chunked, ChunkedFetcher)
-    assert isinstance(chunked._inner, CachingFetcher)
+    restoring = engine._fetcher
+    assert isinstance(restoring, RestoringFetcher)
+    assert isinstance(restoring._inner, CachingFetcher)
     assert (tmp_path / "cache").is_dir()
 
 

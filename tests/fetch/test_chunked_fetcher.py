@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import closing
 
 import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
 
-from fetchers.memory import MemoryFetcher
 from kafka_remote_client.errors import (
     InvalidStorageResponseError,
     RangeNotSatisfiableError,
@@ -172,7 +172,7 @@ def test_an_encrypted_location_needs_its_key(data_key):
 def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
     stored, table = in_chunks(DATA, 100, BOTH)
     wrong = b"wrong key of exactly 32 bytes!!!"
-    with pytest.raises(InvalidStorageResponseError, match="tag") as caught:
+    with pytest.raises(InvalidStorageResponseError, match="fails authentication") as caught:
         read(RecordingFetcher({"a.log": stored}), location("a.log", table, wrong), 0, 10)
     assert "wrong key" not in repr(caught.value)
 
@@ -226,8 +226,27 @@ def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
         assert read_all(stream, 1 << 20) == data
 
 
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.fault("S20")
+def test_an_error_that_somebody_keeps_does_not_hold_the_next_chunk_back(form):
+    """The error's traceback refers to the memory of the damaged chunk. The next stream gets that memory and needs more."""
+    small, small_table = in_chunks(DATA, 100, form)
+    large, large_table = in_chunks(random.Random(4).randbytes(5_000), 5_000, form)
+    fetcher = ChunkedFetcher(MemoryFetcher({"small.log": bytes(len(small)), "large.log": large}))
+    damaged = fetcher.fetch_log_segment(segment_metadata(location("small.log", small_table), 500), 0, -1)
+    kept = None
+    with closing(damaged):
+        try:
+            read_all(damaged)
+        except InvalidStorageResponseError as error:
+            kept = error
+    with closing(fetcher.fetch_log_segment(segment_metadata(location("large.log", large_table), 5_000), 0, -1)) as stream:
+        assert len(read_all(stream)) == 5_000
+    assert kept is not None
+
+
 @pytest.mark.fault("S19")
-def test_a_table_that_promises_more_than_comes_costs_no_more_memory_than_comes():
+def test_chunk_table_that_promises_too_much_costs_no_memory():
     index = ChunkIndex.of_sizes(ZSTD, [64 << 20], chunk_size=64 << 20, original_start=0, original_end=64 << 20)
     custom = LocationMetadata(object_key="a.log", chunk_table=ChunkTable(index, ZSTD).encode()).encode()
     stream = ChunkedFetcher(_GivesLess({"a.log": DATA})).fetch_log_segment(segment_metadata(custom, 64 << 20), 0, -1)

@@ -197,7 +197,7 @@ def size_on_disk(directory: Path) -> int:
     return sum(file.stat().st_size for file in entry_files(directory))
 
 
-def test_all_processes_together_stay_within_the_bound_and_what_was_used_last_stays(tmp_path: Path) -> None:
+def test_processes_share_the_bound_and_keep_what_was_used_last(tmp_path: Path) -> None:
     processes = [DiskCache(tmp_path, MIB) for _ in range(4)]
     ranges = [ByteRange(at, at + 60_000) for at in range(0, 960_000, 60_000)]
     for number, wanted in enumerate(ranges):
@@ -242,12 +242,15 @@ def test_a_range_that_is_as_large_as_the_whole_bound_does_not_fit(cache: DiskCac
     assert not cache.fits(64 * MIB)
 
 
-def test_counts_what_it_is_told(cache: DiskCache) -> None:
+def test_counts_what_it_is_told_and_its_bytes(cache: DiskCache, tmp_path: Path) -> None:
     cache.count(hit=True)
     cache.count(hit=True)
     cache.count(hit=False)
+    keep(cache, ByteRange(0, 800_000))
+    keep(cache, ByteRange(0, 400_000), OTHER)
     told = cache.statistics()
     assert (told.hits, told.misses) == (2, 1)
+    assert told.nbytes == sum(path.stat().st_size for path in entry_files(tmp_path / "cache"))
 
 
 def test_a_disk_that_fails_is_an_error_and_leaves_no_claim(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:

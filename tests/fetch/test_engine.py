@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import LocationError, LocationExpiredError, RemoteStorageUnavailableError
+from kafka_remote_client.errors import (
+    CorruptRecordError,
+    DirectFetchError,
+    LocationError,
+    LocationExpiredError,
+    RemoteStorageUnavailableError,
+    UnsupportedFormatError,
+)
 from kafka_remote_client.fetch import engine as engines
 from kafka_remote_client.fetch.admission import Admission
-from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.commands import Work
+from kafka_remote_client.fetch.engine import FetchEngine, decode_range
+from kafka_remote_client.fetch.fetch_budget import FetchBudget
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.memory import BufferPool
+from kafka_remote_client.fetch.partition_read import PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
-from kafka_remote_client.fetch.remote_reader import LocateTask, RangeTask, ReadEnd, RemoteReader
-from kafka_remote_client.fetch.room import Room
-from kafka_remote_client.fetch.turns import Turns
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.ready_queue import ReadyQueue
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
+from kafka_remote_client.model import (
+    ByteRange,
+    GrantedRange,
+    IsolationLevel,
+    PartitionOffsets,
+    RemoteLogSegmentMetadata,
+    uuid_to_text,
+)
 from kafka_remote_client.plugin import ReadableStream, WritableBuffer
-from kafka_remote_client.records import read_batches
+from kafka_remote_client.records import RecordBlock, read_batches
 from tests.support.golden_tier import STORE_ROOT, GoldenTierSource, ScriptedFetcher, golden_path
+from tests.support.locations import SEGMENT_ID, location, segment
 from tests.support.reading import PATIENT_ENGINE
 from tests.support.waiting import wait_until
 
@@ -75,6 +94,19 @@ def test_one_thread_is_enough(engine: FetchEngine, monkeypatch: pytest.MonkeyPat
     assert started[0].is_alive()
 
 
+def test_threads_are_started_as_there_is_work_for_them() -> None:
+    clock = SystemClock()
+    config = attrs.evolve(PATIENT_ENGINE, max_in_flight=256)
+    made = FetchEngine(GoldenTierSource(), ScriptedFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
+    with made.lock:  # no worker goes on meanwhile
+        reader = made.reader(TOPIC, 0, 0)
+        assert len(made._threads) == 1
+    reader.stop()
+    read(made)
+    assert 0 < len(made._threads) < 100
+    made.close()
+
+
 @pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")], ids=["python", "system"])
 def test_a_buffer_that_cannot_be_had_is_a_failed_range(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -103,7 +135,7 @@ def test_bounds_that_a_defect_keeps_from_being_known_are_an_answer(
         raise KeyError("defect")
 
     monkeypatch.setattr(GoldenTierSource, "offsets_of", defective)
-    answers = engine.offsets([(TOPIC, 0)], Deadline(SystemClock(), 60.0))
+    answers = engine.source.offsets_of([(TOPIC, 0)], Deadline(SystemClock(), 60.0))
     assert isinstance(answers[TOPIC, 0], LocationError)
 
 
@@ -178,18 +210,36 @@ def offsets_of(block: Any) -> list[int]:
     return [block.offset(index) for index in range(len(block))]
 
 
-@pytest.mark.parametrize("broken", ["located", "begin_decode", "end_decode"])
+def test_a_defect_behind_a_fetch_gives_the_range_s_memory_back(
+    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(*_: object) -> None:
+        raise KeyError("defect")
+
+    monkeypatch.setattr(engine.metrics, "range_done", breaks)
+    _, end = read(engine)
+    assert end.reason == "error"
+    assert str(end.error) == f"reading {TOPIC}-0 failed with KeyError; see the traceback in the log"
+    assert end.error is not None
+    assert isinstance(end.error.__cause__, KeyError)
+    monkeypatch.undo()
+    engine.close()
+    assert engine.memory.held == 0
+    assert "the broker takes over" in caplog.text
+
+
+@pytest.mark.parametrize("broken", ["located", "next_decode", "decoded"])
 @pytest.mark.parametrize("after", [0, 3])
 def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str, after: int
 ) -> None:
     calls: list[object] = []
-    method = getattr(RemoteReader, broken)
+    method = getattr(PartitionRead, broken)
 
-    def breaks(self: RemoteReader, *args: Any, **kwargs: Any) -> Any:
+    def breaks(self: PartitionRead, *args: Any, **kwargs: Any) -> Any:
         calls.append(args)
         due = len(calls) == after + 1
-        result = None if due and broken == "begin_decode" else method(self, *args, **kwargs)
+        result = None if due and broken == "next_decode" else method(self, *args, **kwargs)
         if due:
             raise KeyError("defect")
         return result
@@ -197,12 +247,13 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     states: list[ReaderState] = []
     handle = engine._broken
 
-    def records_the_state(reader: RemoteReader | None, task: LocateTask | RangeTask | None) -> None:
-        assert reader is not None
-        states.append(reader.state)
-        handle(reader, task)
+    def records_the_state(broken: list[PartitionRead] | None, command: Work | None, defect: BaseException | None) -> None:
+        assert engine.lock._is_owned()  # type: ignore[attr-defined] # it was met under the lock, which is kept until all is done
+        handle(broken, command, defect)
+        assert broken is not None
+        states.extend(read.state for read in broken)
 
-    monkeypatch.setattr(RemoteReader, broken, breaks)
+    monkeypatch.setattr(PartitionRead, broken, breaks)
     monkeypatch.setattr(engine, "_broken", records_the_state)
     count, end = read(engine)
     assert (count, end.reason) == (end.next_offset, "error")
@@ -250,21 +301,22 @@ def test_the_buffer_of_a_hung_fetch_is_not_used_again(monkeypatch: pytest.Monkey
         _, end = read(made)
         assert (end.reason, len(stream.buffers)) == ("timeout", 1)
         assert not any(buffer is stream.buffers[0] for buffer in pooled)
-        assert made._flying.stuck == 1
+        assert made._scheduler.stuck == 1
     finally:
         released.set()
         made.close(60.0)
     assert not any(buffer is stream.buffers[0] for buffer in pooled), "nor once the fetch has returned"
-    assert made._flying.stuck == 0
+    assert made._scheduler.stuck == 0
 
 
-TASK_STEPS = [
-    (RemoteReader, "next_task"),
-    (RemoteReader, "with_fresh_url"),
-    (RemoteReader, "started"),
-    (Room, "has_for"),
-    (Room, "take"),
-    (Admission, "refusal"),
+STEPS = [
+    (PartitionRead, "next_command"),
+    (PartitionRead, "with_fresh_url"),
+    (PartitionRead, "issued"),
+    (FetchBudget, "has_for"),
+    (FetchBudget, "take"),
+    (Admission, "refuses_location"),
+    (Admission, "refuses_range"),
 ]
 
 
@@ -288,8 +340,8 @@ def alive(engine: FetchEngine) -> int:
     return sum(thread.is_alive() for thread in engine._threads)
 
 
-@pytest.mark.parametrize(("owner", "name"), TASK_STEPS, ids=[name for _, name in TASK_STEPS])
-def test_a_defect_in_choosing_a_task_ends_one_reader_only(
+@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
+def test_a_defect_in_choosing_a_command_ends_one_reader_only(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, owner: type, name: str
 ) -> None:
     broken = BreaksOnce(monkeypatch, owner, name)
@@ -301,13 +353,13 @@ def test_a_defect_in_choosing_a_task_ends_one_reader_only(
     assert "the broker takes over" in caplog.text
     assert engine.metrics.snapshot()["remote-fetch-internal-errors-total"] == 1
     assert alive(engine) == len(engine._threads)
-    assert not engine._flying
+    assert not engine._scheduler.in_flight
 
 
 def test_a_defect_outside_of_any_reader_sends_all_to_the_broker(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = BreaksOnce(monkeypatch, Turns, "wake")
+    broken = BreaksOnce(monkeypatch, ReadyQueue, "wake")
     count, end = read(engine)
     wait_until(lambda: "reading all partitions failed; the broker takes over" in caplog.text, "the log line")
     assert (broken.raised, count) == (1, end.next_offset)  # other workers may have come some way by then
@@ -320,17 +372,73 @@ def test_a_defect_outside_of_any_reader_sends_all_to_the_broker(
 def test_a_defect_of_no_known_reader_fails_all_readers(engine: FetchEngine) -> None:
     with engine.lock:  # no worker goes on meanwhile
         readers = [engine.reader(TOPIC, 0, 0) for _ in range(2)]
-        engine._broken(None, None)
+        engine._broken(None, None, None)
         assert [reader.state for reader in readers] == [ReaderState.ENDING] * 2
     assert [end.reason for end in (reader.take() for reader in readers) if isinstance(end, ReadEnd)] == ["error"] * 2
 
 
 def test_a_reader_that_cannot_even_fail_ends_no_worker(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    BreaksOnce(monkeypatch, RemoteReader, "next_task")
-    failing = BreaksOnce(monkeypatch, RemoteReader, "fail")
+    BreaksOnce(monkeypatch, PartitionRead, "next_command")
+    failing = BreaksOnce(monkeypatch, PartitionRead, "fail")
     lost = engine.reader(TOPIC, 0, 0)
     wait_until(lambda: failing.raised, "the second defect")
     count, end = read(engine)
     assert (count, end.next_offset) == (TIERED_END, TIERED_END)
     assert alive(engine) == len(engine._threads)
     lost.stop()
+
+
+class KeepingFetcher(ScriptedFetcher):
+    """Keeps ranges, and notes those that it is told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forgotten: list[tuple[int, int]] = []
+
+    def discard(self, _: object, start: int, end: int) -> None:
+        self.forgotten.append((start, end))
+
+
+BLOCK = cast("RecordBlock", object())
+READ = RangeRead(GrantedRange(ByteRange(3, 9), b""))
+
+
+def decoded(failure: Exception | None) -> tuple[list[RecordBlock], DirectFetchError | None, KeepingFetcher, FetchMetrics]:
+    """What a grant gives that has one block and then, perhaps, a failure."""
+
+    def decode(_: RangeRead, *, borrow: bool) -> Iterator[RecordBlock]:
+        assert borrow
+        yield BLOCK
+        if failure is not None:
+            raise failure
+
+    grant: Any = SimpleNamespace(decode=decode, location=location())
+    fetcher, metrics = KeepingFetcher(), FetchMetrics(SystemClock())
+    blocks, error = decode_range(fetcher, cast("GrantRead", grant), READ, metrics, borrow=True)
+    return blocks, error, fetcher, metrics
+
+
+def test_a_sound_range_gives_its_blocks_and_no_error() -> None:
+    blocks, error, fetcher, metrics = decoded(None)
+    assert (blocks, error, fetcher.forgotten) == ([BLOCK], None, [])
+    assert metrics.snapshot()["remote-fetch-internal-errors-total"] == 0
+
+
+@pytest.mark.parametrize("damage", [CorruptRecordError("bad"), UnsupportedFormatError("new")], ids=["corrupt", "unsupported"])
+def test_a_damaged_range_gives_what_came_before_and_is_forgotten(damage: DirectFetchError) -> None:
+    blocks, error, fetcher, metrics = decoded(damage)
+    assert (blocks, fetcher.forgotten) == ([BLOCK], [(3, 9)])
+    assert error is damage
+    assert (error.topic, error.partition, error.segment_id, error.byte_range) == ("orders", 0, uuid_to_text(SEGMENT_ID), (3, 9))
+    assert metrics.snapshot()["remote-fetch-internal-errors-total"] == 0
+
+
+def test_a_defect_is_counted_and_logged_with_its_segment(caplog: pytest.LogCaptureFixture) -> None:
+    blocks, error, fetcher, metrics = decoded(IndexError("defect"))
+    assert (blocks, fetcher.forgotten) == ([BLOCK], [])
+    segment_id = segment().remote_log_segment_id
+    assert str(error) == f"decoding {segment_id} failed with IndexError; see the traceback in the log"
+    assert isinstance(error, DirectFetchError)
+    assert isinstance(error.__cause__, IndexError)
+    assert metrics.snapshot()["remote-fetch-internal-errors-total"] == 1
+    assert f"decoding [3, 9) of {segment_id} failed; the broker takes over" in caplog.text

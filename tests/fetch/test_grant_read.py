@@ -96,7 +96,7 @@ def test_only_the_batch_that_is_cut_is_copied(into: int) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0, 3, 2**31 - 1])
-def test_a_cut_batch_with_a_size_that_is_none_is_damage_and_can_be_read_again(size: int) -> None:
+def test_cut_batch_with_an_impossible_size_is_damage_to_read_again(size: int) -> None:
     broken = grant(batch_starts()[1] + 4)
     first, second = broken.ranges
     land(first)
@@ -195,3 +195,28 @@ def test_fresh_urls_are_taken_for_all_waiting_ranges_or_none(missing: int) -> No
     taken = progress.refresh(partial, 0.0)
     assert taken == (missing == 0), "the range in flight needs no other"
     assert urls(progress) == ([old[0], b"fresh", b"fresh"] if taken else old)
+
+
+def test_no_range_is_asked_for_behind_a_failed_one() -> None:
+    progress = grant(5000, 9000)
+    progress.ranges[0].status = RangeStatus.FAILED
+    assert progress.waiting(9.0) is None
+
+
+@pytest.mark.parametrize("is_decoding", [False, True])
+def test_carried_bytes_of_the_range_being_decoded_are_not_given_up(is_decoding: bool) -> None:
+    """Whoever decodes that range accounts for them."""
+    progress = grant(5000, 9000)
+    land(progress.ranges[0])
+    decode(progress, progress.ranges[0])
+    carried = progress.carried
+    assert carried
+    assert progress.abandon(progress.head if is_decoding else None) == (0 if is_decoding else carried)
+
+
+def test_only_bytes_that_were_verified_before_count_in_a_retry() -> None:
+    read = RangeRead(GrantedRange(ByteRange(0, 10_000)))
+    read.received, read.verified = 4000, 3000
+    assert read.over_read() == 1000
+    read.received, read.verified = 10_000, 10_000
+    assert read.over_read() == 3000

@@ -8,7 +8,8 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationThrottledError, RemoteStorageUnavailableError
-from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.remote_reader import RemoteReader
 from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
 from tests.support.locations import ManualClock
 from tests.support.reader_rig import CONFIG, Rig, assert_equal, expected, range_starts, rig, whole
@@ -39,13 +40,13 @@ class Drained:
 def read_slowly(made: Rig, clock: ManualClock, *readers: RemoteReader, step: float) -> list[Drained]:
     """Reads to the end of all; time goes on only when nothing else does, because a limit holds everything back."""
     drained = [Drained(reader) for reader in readers]
-    limits = made.engine.room._limits
+    limits = made.engine._scheduler.budget._limits
     while True:
 
         def at_rest() -> bool:
             ended = [one.take() for one in drained]
             with made.engine.lock:
-                return all(ended) or (limits._held_since is not None and not made.engine._flying)
+                return all(ended) or (limits._held_since is not None and not made.engine._scheduler.in_flight)
 
         wait_until(at_rest, "the readers to come to rest", pause=0.001)
         if all(one.end is not None for one in drained):
@@ -81,14 +82,14 @@ def test_a_limit_of_bytes_is_kept_and_makes_ranges_and_windows_small() -> None:
     start = clock.now
     with rig(GoldenTierSource(range_bytes=60_000), config=limited(max_bytes_per_second=100_000), clock=clock) as made:
         (one,) = read_slowly(made, clock, made.engine.reader(TOPICS[0], 0, 0), step=0.25)
-        assert made.engine.room.sizer.maximum == 100_000
+        assert made.engine._scheduler.budget.sizer.maximum == 100_000
     assert one.end is not None
     assert one.end.reason == "local"
     assert_equal(one.rows, whole())
     asked = sum(end - begin for begin, end in made.fetcher.fetched)
     assert asked > 300_000
     assert asked <= 100_000 * (1 + clock.now - start) + 60_000
-    assert max(request.max_bytes for request in made.source.asked) <= 32 * 100_000
+    assert max(request.max_bytes for request in made.source.asked) <= 2 * 64 * 100_000
 
 
 def test_repetitions_pay_as_well() -> None:
@@ -104,14 +105,14 @@ def test_repetitions_pay_as_well() -> None:
     assert len(fetcher.fetched) <= 1 + (clock.now - start) + 1
 
 
-def test_a_partition_whose_broker_asks_to_be_left_alone_waits_and_does_not_fall_back() -> None:
+def test_partition_of_a_throttling_broker_waits_without_a_fallback() -> None:
     clock = ManualClock()
     source = GoldenTierSource()
     source.answers.extend([LocationThrottledError("later", 20.0), LocationThrottledError("later", 10.0)])
     with rig(source, clock=clock) as made:
         one = Drained(made.engine.reader(TOPICS[0], 0, 0))
         for asked, pause in ((1, 20.0), (2, 10.0)):
-            wait_until(lambda n=asked: len(source.asked) == n and not one.reader._locating, "the question", pause=0.001)
+            wait_until(lambda n=asked: len(source.asked) == n and not one.reader._read._locating, "the question", pause=0.001)
             clock.now += pause - 1
             assert not one.take()
             clock.now += 1
@@ -129,7 +130,7 @@ def test_other_partitions_go_on_while_one_waits_for_its_broker() -> None:
     source.answers.append(LocationThrottledError("later", 20.0))
     with rig(source, clock=clock) as made:
         waiting = Drained(made.engine.reader(TOPICS[0], 0, 0))
-        wait_until(lambda: source.asked and not waiting.reader._locating, "the question", pause=0.001)
+        wait_until(lambda: source.asked and not waiting.reader._read._locating, "the question", pause=0.001)
         other = Drained(made.engine.reader(TOPICS[1], 0, 0))
         wait_until(other.take, "the other's end", pause=0.001)
         assert not waiting.take()
@@ -139,7 +140,7 @@ def test_other_partitions_go_on_while_one_waits_for_its_broker() -> None:
     assert other.end.reason == "local"
 
 
-def test_what_was_granted_is_read_on_while_the_broker_wants_to_be_left_alone() -> None:
+def test_granted_ranges_are_read_while_the_broker_throttles() -> None:
     clock = ManualClock()
     source = GoldenTierSource()
     source.answers.extend([lambda found: attrs.evolve(found, throttle_time_ms=250), LocationThrottledError("later", 5.0)])

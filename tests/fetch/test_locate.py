@@ -5,66 +5,107 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import LocationError
-from kafka_remote_client.fetch.locate import locate
-from kafka_remote_client.fetch.remote_reader import LocateTask, RemoteReader
+from kafka_remote_client.fetch.locate import Located, locate
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
-from tests.support.locations import ManualClock
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import IsolationLevel, LocationPending, NotRemote, PartitionOffsets
+from tests.support.locations import ManualClock, location
+from tests.support.one_by_one import OneByOne
 
 
-class Source:
-    """Raises the same from each question."""
+class Source(OneByOne):
+    """Answers each question with the same, or raises it. ``bounds`` are those of all partitions."""
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
+    def __init__(self, answer: object, bounds: PartitionOffsets | Exception | None = None) -> None:
+        self._answer = answer
+        self._bounds = bounds
+        self.asked: list[object] = []
 
-    def offsets(self, *_: Any) -> PartitionOffsets:
-        raise self._error
+    def offsets_of(self, partitions: Any, _deadline: Any) -> Any:
+        self.asked.append(list(partitions))
+        return dict.fromkeys(partitions, self._bounds)
 
-    def locate(self, *_: Any, **__: Any) -> Any:
-        raise self._error
+    def answer(self, question: LocationQuestion, _deadline: Any) -> Any:
+        self.asked.append(question)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
 
 
-def task(*, stop_at_local: bool) -> LocateTask:
-    reader = SimpleNamespace(
-        topic="orders",
+def command(offset: int = 10, *, stop_at_local: bool = False, topic: str = "orders") -> Locate:
+    read = SimpleNamespace(
+        topic=topic,
         partition=0,
         offsets=PartitionOffsets(earliest_local=5),
         stop_at_local=stop_at_local,
         isolation_level=IsolationLevel.READ_COMMITTED,
+        end_offset=70,
     )
-    return LocateTask(cast("RemoteReader", reader), 10, -1, ahead=False)
+    return Locate(cast("PartitionRead", read), offset, -1, 1000, 500, ahead=False)
 
 
-@pytest.mark.parametrize("stop_at_local", [True, False], ids=["bounds", "location"])
-def test_a_documented_error_is_the_answer(stop_at_local: bool) -> None:
-    error, clock = LocationError("gone"), ManualClock()
-    source = cast("LocationSource", Source(error))
-    found = locate(source, task(stop_at_local=stop_at_local), 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
-    assert found.answer is error
+def located(source: Source, *commands: Locate) -> list[Located]:
+    clock = ManualClock()
+    return locate(cast("LocationSource", source), commands, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
+
+
+@pytest.mark.parametrize("source", [Source(None, LocationError("gone")), Source(LocationError("gone"), PartitionOffsets())])
+def test_a_documented_error_is_the_answer(source: Source) -> None:
+    (found,) = located(source, command(stop_at_local=True))
+    assert str(found.answer) == "gone"
     assert found.offset == 10
 
 
-@pytest.mark.parametrize(("offset", "asked"), [(4, ["locate"]), (5, ["offsets", "locate"]), (6, ["offsets", "locate"])])
-def test_bounds_are_asked_anew_from_the_known_local_start_on(offset: int, asked: list[str]) -> None:
-    calls: list[str] = []
+def test_an_error_that_stands_for_all_is_the_answer_to_all() -> None:
+    class Closed(Source):
+        def locate(self, *_: Any) -> Any:
+            raise LocationError("closed")
 
-    class Moved:
-        """The local log begins later than the reader knows."""
+    found = located(Closed(None), command(), command(20))
+    assert [(str(one.answer), one.offset) for one in found] == [("closed", 10), ("closed", 20)]
 
-        def offsets(self, *_: Any) -> PartitionOffsets:
-            calls.append("offsets")
-            return PartitionOffsets(earliest_local=9)
 
-        def locate(self, *_: Any, **__: Any) -> NotRemote:
-            calls.append("locate")
-            return NotRemote("missing")
+@pytest.mark.parametrize(("offset", "asked"), [(4, 1), (5, 2), (6, 2)])
+def test_bounds_are_asked_anew_from_the_known_local_start_on(offset: int, asked: int) -> None:
+    source = Source(NotRemote("missing"), PartitionOffsets(earliest_local=9))
+    located(source, command(offset, stop_at_local=True))
+    assert len(source.asked) == asked
 
-    clock, wanted = ManualClock(), attrs.evolve(task(stop_at_local=True), offset=offset)
-    locate(cast("LocationSource", Moved()), wanted, 1000, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
-    assert calls == asked
+
+def test_bounds_of_many_are_asked_at_once() -> None:
+    source = Source(NotRemote("missing"), PartitionOffsets(log_start=3, earliest_local=9, high_watermark=20))
+    wanted = [
+        command(8, stop_at_local=True, topic="a"),
+        command(9, stop_at_local=True, topic="b"),
+        command(-2, topic="c"),
+        command(7, topic="d"),
+    ]
+    found = located(source, *wanted)
+    assert source.asked[0] == [("a", 0), ("b", 0), ("c", 0)]
+    questions = [question for question in source.asked[1:] if isinstance(question, LocationQuestion)]
+    assert [(question.topic, question.offset, question.read_end_offset) for question in questions] == [
+        ("a", 8, 70),
+        ("c", 3, 70),
+        ("d", 7, 70),
+    ]
+    reasons = [one.answer.reason for one in found if isinstance(one.answer, NotRemote)]
+    assert reasons == ["missing", "local", "missing", "missing"]
+    assert [one.offset for one in found] == [8, 9, 3, 7]
+
+
+def test_a_log_whose_start_nobody_knows_is_not_asked_about() -> None:
+    (found,) = located(Source(None, PartitionOffsets()), command(-2))
+    assert isinstance(found.answer, NotRemote)
+    assert found.answer.reason == "log-start-unknown"
+
+
+def test_a_location_is_judged_and_a_pending_one_comes_through() -> None:
+    assert located(Source(location()), command(100))[0].answer == location()
+    (found,) = located(Source(location()), command(99))
+    assert found.answer == NotRemote("other-offset", PartitionOffsets(earliest_local=5))
+    assert located(Source(LocationPending()), command())[0].answer == LocationPending()

@@ -15,6 +15,7 @@ from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.location_sources import build_source, configured_layout, reads_the_store
+from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.listed_tier import ListedTier
@@ -131,7 +132,7 @@ def test_the_layout_has_its_prefix_and_keys(tmp_path: Path) -> None:
     remote, _ = split_config(settings)
     layout = configured_layout(remote)
     assert isinstance(layout, AivenLayout)
-    assert layout._prefix == "p/"
+    assert layout.prefix == "p/"
     for wrong in ("one", "=file", f"one={key},one={key}"):
         remote, _ = split_config({**settings, "remote.storage.store.encryption.keys": wrong})
         with pytest.raises(ConfigurationError, match=r"remote\.storage\.store\.encryption\.keys"):
@@ -156,19 +157,20 @@ def test_without_a_fetchers_name_ranges_are_read_through_the_store(tmp_path: Pat
     engine.close()
     source = engine._source.inner
     assert isinstance(source, TierLocationSource)
-    chunked = engine._fetcher
-    assert isinstance(chunked, ChunkedFetcher)
-    assert isinstance(chunked._inner, StoreFetcher)
-    assert chunked._inner._store is source._store
+    restoring = engine._fetcher
+    assert isinstance(restoring, RestoringFetcher)
+    assert isinstance(restoring._inner, StoreFetcher)
+    assert restoring._inner._store is source._store
+    assert isinstance(restoring.of_format(AivenLayout.format_name), ChunkedFetcher)
 
 
 def test_a_fetcher_of_the_users_choice_reads_them_otherwise(tmp_path: Path) -> None:
     engine = engine_of(tmp_path, **{"remote.storage.fetcher.class": "memory"})
     assert engine is not None
     engine.close()
-    chunked = engine._fetcher
-    assert isinstance(chunked, ChunkedFetcher)
-    assert not isinstance(chunked._inner, StoreFetcher)
+    restoring = engine._fetcher
+    assert isinstance(restoring, RestoringFetcher)
+    assert not isinstance(restoring._inner, StoreFetcher)
 
 
 def test_a_store_whose_package_is_missing_turns_direct_fetch_off(

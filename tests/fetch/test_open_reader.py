@@ -9,11 +9,11 @@ import pytest
 
 import kafka_remote_client
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.open_reader import open_reader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster
 from tests.support.reading import PATIENCE_SECONDS, PATIENT
 
@@ -58,19 +58,55 @@ def test_reads_from_here_to_there(cluster: EmbeddedCluster) -> None:
         assert (reader.end.reason, reader.end.next_offset) == ("end", 23)
 
 
+LARGE, LARGE_COUNT, SIZE = "large", 1500, 1000
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """One segment of 1.5 MB, in batches of 20 records."""
+    with EmbeddedCluster(tmp_path_factory.mktemp("tier"), segment_bytes=2 << 20, expire_local=True) as made:
+        for start in range(0, LARGE_COUNT, 20):
+            made.produce(LARGE, [(None, b"%0*d" % (SIZE, start + n)) for n in range(20)])
+        made.archive(keep_open=False)
+        yield made
+
+
+def read_and_received(cluster: EmbeddedCluster, start: int, end: int | None, count: int) -> tuple[int, int]:
+    """GETs and bytes that ``count`` records cost."""
+    before = cluster.metrics()
+    with open_reader(settings(cluster), LARGE, 0, start, end) as reader:
+        messages = reader.messages(PATIENCE_SECONDS)
+        assert [next(messages).offset() for _ in range(count)] == list(range(start, start + count))
+        messages.close()
+    after = cluster.metrics()
+    return after["origin_requests"] - before["origin_requests"], after["origin_bytes"] - before["origin_bytes"]
+
+
+def test_ten_records_of_a_large_segment_cost_little_more_than_they_are(large: EmbeddedCluster) -> None:
+    gets, received = read_and_received(large, 705, 715, 10)
+    assert gets <= 2
+    assert received <= 20 * SIZE * 1.1 + 2 * (4096 + 21 * SIZE), "their batch, and an index interval at each end"
+
+
+def test_one_record_of_a_read_without_end_costs_one_small_window(large: EmbeddedCluster) -> None:
+    gets, received = read_and_received(large, 700, None, 1)
+    assert gets <= 2
+    assert received <= 256 * 1024 + 2 * 21 * SIZE
+
+
 @pytest.mark.parametrize("level", list(IsolationLevel))
 def test_the_isolation_level_is_the_configuration_s(cluster: EmbeddedCluster, level: IsolationLevel) -> None:
     with open_reader(settings(cluster, **{"isolation.level": level.name.lower()}), "orders", 0) as reader:
-        assert reader.isolation_level is level
+        assert reader._read.isolation_level is level
     without = {name: value for name, value in settings(cluster).items() if name != "isolation.level"}
     with open_reader(without, "orders", 0) as reader:
-        assert reader.isolation_level is IsolationLevel.READ_COMMITTED
+        assert reader._read.isolation_level is IsolationLevel.READ_COMMITTED
 
 
 def test_what_cannot_work_is_refused_with_its_cause(cluster: EmbeddedCluster) -> None:
     for more, said in (
         ({"isolation.level": "serializable"}, "isolation.level must be"),
-        ({"fetch.remote.nonsense": 1}, "no such setting: fetch.remote.nonsense"),
+        ({"fetch.remote.nonsense": 1}, "unknown setting: fetch.remote.nonsense"),
     ):
         with pytest.raises(ConfigurationError, match=said), open_reader(settings(cluster, **more), "orders", 0):
             pass

@@ -103,7 +103,7 @@ def _name(fault: Any) -> str:
     return "cut" if "CutStream" in fault.__code__.co_names else "damaged"
 
 
-def test_blocks_and_ranges_that_were_read_ahead_count_when_the_reader_stops() -> None:
+def test_blocks_and_ranges_read_ahead_count_when_the_reader_stops() -> None:
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0)
         block = made.engine.wait_for(reader, 60)

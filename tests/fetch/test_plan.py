@@ -10,6 +10,7 @@ from kafka_remote_client.fetch.plan import (
     refresh_time,
     refusal,
     window_bytes,
+    within,
 )
 from kafka_remote_client.model import NO_EXPIRY, AbortedTransaction, ByteRange, GrantedRange, IsolationLevel, SegmentLocation
 from tests.support.locations import location, segment
@@ -20,8 +21,9 @@ FORMATS = ("ApacheKafkaV1",)
 
 
 def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> None:
-    sizer = RangeSizer(8 * MIB, 5.0)
+    sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     assert (sizer.range_bytes, sizer.maximum) == (4 * MIB, 8 * MIB)
+    sizer.balance(0.0, 1.0)
     sizer.succeeded(4 * MIB, 0.1)
     assert sizer.range_bytes == 8 * MIB
     sizer.succeeded(8 * MIB, 0.1)
@@ -30,13 +32,21 @@ def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> No
 
 @pytest.mark.parametrize(("size", "seconds"), [(2 * MIB, 0.1), (4 * MIB, 1.25)])
 def test_a_small_or_slow_range_proves_nothing(size: int, seconds: float) -> None:
-    sizer = RangeSizer(8 * MIB, 5.0)
+    sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
+    sizer.balance(0.0, 1.0)
     sizer.succeeded(size, seconds)
     assert sizer.range_bytes == 4 * MIB
 
 
+def test_a_range_within_a_quarter_of_its_time_out_makes_ranges_grow() -> None:
+    sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
+    sizer.balance(0.0, 1.0)
+    sizer.succeeded(4 * MIB, 1.2)
+    assert sizer.range_bytes == 8 * MIB
+
+
 def test_ranges_are_halved_by_a_timeout_down_to_the_minimum() -> None:
-    sizer = RangeSizer(8 * MIB, 5.0)
+    sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     sizer.timed_out()
     assert sizer.range_bytes == 2 * MIB
     for _ in range(20):
@@ -48,41 +58,76 @@ def test_a_small_maximum_holds_from_the_start() -> None:
     assert RangeSizer(MIN_RANGE_BYTES, 5.0).range_bytes == MIN_RANGE_BYTES
 
 
-def window(
-    range_bytes: int = 8 * MIB, *, in_flight: int = 2, memory: int = 1024 * MIB, readers: int = 1, chunked: bool = False
-) -> int:
-    return window_bytes(range_bytes, 8 * MIB, in_flight=in_flight, buffer_memory=memory, readers=readers, chunked=chunked)
+def test_ranges_start_as_small_as_fill_the_memory_if_all_fly() -> None:
+    assert RangeSizer(8 * MIB, 5.0, 2 * MIB).range_bytes == 2 * MIB
+    assert RangeSizer(8 * MIB, 5.0, 100 * MIB).range_bytes == 4 * MIB
+    assert RangeSizer(8 * MIB, 5.0, 100).range_bytes == MIN_RANGE_BYTES
+
+
+def grown(least: int = 2 * MIB) -> RangeSizer:
+    """Ranges of 4 MiB, where the store delivers 8."""
+    sizer = RangeSizer(8 * MIB, 5.0, least)
+    sizer.succeeded(2 * MIB, 0.1)
+    sizer.succeeded(4 * MIB, 0.1)
+    assert sizer.balance(1.0, 2.0)
+    assert sizer.range_bytes == 4 * MIB
+    return sizer
+
+
+def test_ranges_grow_only_where_twice_the_size_still_fits() -> None:
+    sizer = grown()
+    assert not sizer.balance(5.0, 9.0)
+    assert sizer.range_bytes == 4 * MIB
+    assert sizer.balance(5.0, 10.0)
+    assert sizer.range_bytes == 8 * MIB
+    assert not sizer.balance(0.0, 10.0), "they are as large as they may be"
+
+
+def test_ranges_shrink_where_more_bytes_have_to_fly_than_fit() -> None:
+    sizer = grown()
+    assert sizer.balance(11.0, 10.0)
+    assert sizer.range_bytes == 2 * MIB
+    assert not sizer.balance(11.0, 10.0), "all that may fly fit at this size"
+
+
+def test_the_memory_does_not_enlarge_what_a_slow_store_made_small() -> None:
+    sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
+    for _ in range(3):
+        sizer.timed_out()
+    assert not sizer.balance(11.0, 10.0)
+    assert not sizer.balance(1.0, 10.0)
+    assert sizer.range_bytes == MIB // 2
+
+
+def window(*, in_flight: int = 2, readers: int = 1, chunked: bool = False) -> int:
+    return window_bytes(MIB, in_flight=in_flight, readers=readers, chunked=chunked)
 
 
 @pytest.mark.parametrize(
-    ("memory", "readers", "expected"),
+    ("in_flight", "readers", "chunked", "ranges"),
     [
-        (1024 * MIB, 1, 32 * MIB),
-        (64 * MIB, 4, 16 * MIB),
-        (64 * MIB, 0, 32 * MIB),
-        (64 * MIB, 1000, 16 * MIB),
-        (100, 1000, MIN_RANGE_BYTES),
+        (1, 1, False, 8),
+        (4, 1, False, 8),
+        (5, 1, False, 10),
+        (64, 1, False, 128),
+        (64, 0, False, 128),
+        (64, 15, False, 9),
+        (64, 1000, False, 8),
+        (1, 1, True, 32),
+        (64, 1, True, 128),
     ],
 )
-def test_a_window_is_eight_ranges_within_a_share_of_the_memory(memory: int, readers: int, expected: int) -> None:
-    assert WINDOW_RANGES == 8
-    assert window(4 * MIB, memory=memory, readers=readers, chunked=True) == expected
-
-
-@pytest.mark.parametrize(
-    ("in_flight", "chunked", "ranges"),
-    [(1, False, 8), (4, False, 8), (8, False, 16), (20, False, 40), (1, True, 32), (20, True, 40)],
-)
-def test_a_window_of_full_ranges_covers_twice_what_is_in_flight_and_many_chunks(
-    in_flight: int, chunked: bool, ranges: int
+def test_a_window_covers_twice_what_is_in_flight_of_the_partition(
+    in_flight: int, readers: int, chunked: bool, ranges: int
 ) -> None:
-    assert window(in_flight=in_flight, chunked=chunked) == ranges * 8 * MIB
+    assert WINDOW_RANGES == 8
+    assert window(in_flight=in_flight, readers=readers, chunked=chunked) == ranges * MIB
 
 
 def test_as_many_ranges_fly_as_are_used_up_while_one_is_on_its_way() -> None:
     ahead = ReadAhead(16)
     assert ahead.in_flight(MIB) == 16
-    ahead.landed(0.05)
+    ahead.landed(MIB, 0.05)
     ahead.decoded(MIB, 7.0, 7.002)
     assert ahead.in_flight(MIB) == 16, "nobody has used anything yet"
     ahead.used(MIB, 7.1, 7.12)
@@ -90,23 +135,17 @@ def test_as_many_ranges_fly_as_are_used_up_while_one_is_on_its_way() -> None:
     assert ahead.in_flight(2 * MIB) == 1 + 3, "larger ranges last longer"
 
 
-def test_is_measured_once_a_range_has_landed() -> None:
-    before, after = ReadAhead(16), ReadAhead(16)
-    after.landed(0.05)
-    assert (before.is_measured, after.is_measured) == (False, True)
-
-
 def test_the_slower_of_decoding_and_using_counts() -> None:
     ahead = ReadAhead(16)
-    ahead.landed(0.05)
+    ahead.landed(MIB, 0.05)
     ahead.used(MIB, 1.0, 1.001)
     ahead.decoded(MIB, 1.0, 1.1)
     assert ahead.in_flight(MIB) == 2
 
 
-def test_blocks_of_many_partitions_that_are_held_side_by_side_take_their_time_together() -> None:
+def test_blocks_of_many_partitions_share_the_time_they_are_held() -> None:
     ahead = ReadAhead(16)
-    ahead.landed(0.05)
+    ahead.landed(MIB, 0.05)
     for number in range(1, 25):  # all taken at 0, then used up one after the other, 20 ms each
         ahead.used(MIB, 0.0, number * 0.02)
     assert ahead.in_flight(MIB) == 1 + 5
@@ -116,11 +155,11 @@ def test_blocks_of_many_partitions_that_are_held_side_by_side_take_their_time_to
 
 def test_the_last_ranges_and_paces_count_most() -> None:
     ahead = ReadAhead(16)
-    ahead.landed(0.001)
+    ahead.landed(MIB, 0.001)
     ahead.used(MIB, 1.0, 1.01)
     assert ahead.in_flight(MIB) == 2
     for _ in range(16):
-        ahead.landed(0.02)
+        ahead.landed(MIB, 0.02)
     assert ahead.in_flight(MIB) == 5
     for number in range(2, 60):
         ahead.used(MIB, number, number + 0.05)
@@ -129,9 +168,41 @@ def test_the_last_ranges_and_paces_count_most() -> None:
 
 def test_one_at_a_time_is_one_at_a_time() -> None:
     ahead = ReadAhead(1)
-    ahead.landed(1.0)
+    ahead.landed(MIB, 1.0)
     ahead.used(MIB, 1.0, 1.1)
     assert ahead.in_flight(MIB) == 1
+
+
+def test_ranges_of_about_the_size_count_first() -> None:
+    ahead = ReadAhead(64)
+    ahead.used(MIB, 1.0, 1.01)
+    ahead.landed(MIB // 4, 0.01)
+    assert ahead.in_flight(MIB) == 1 + 2, "there is nothing better"
+    ahead.landed(MIB, 0.05)
+    assert ahead.in_flight(MIB) == 1 + 10
+    assert ahead.in_flight(MIB // 4) == 1 + 8
+
+
+def test_bytes_to_have_in_flight_follow_from_ranges_of_that_size() -> None:
+    ahead = ReadAhead(64)
+    assert ahead.wanted_bytes(MIB) is None
+    ahead.landed(MIB, 0.05)
+    assert ahead.wanted_bytes(MIB) is None, "nobody has used anything yet"
+    ahead.used(MIB, 1.0, 1.01)
+    assert ahead.wanted_bytes(MIB) == pytest.approx(10 * MIB)
+    assert ahead.wanted_bytes(2 * MIB) is None, "ranges of another size"
+
+
+def test_where_ranges_never_get_the_size_all_of_them_count() -> None:
+    ahead = ReadAhead(64)
+    ahead.used(MIB, 1.0, 1.01)
+    for _ in range(15):
+        ahead.landed(4 * MIB, 0.05)
+    assert ahead.wanted_bytes(MIB) is None
+    ahead.landed(4 * MIB, 0.05)
+    assert ahead.wanted_bytes(MIB) == pytest.approx(10 * MIB)
+    ahead.resized()
+    assert ahead.wanted_bytes(MIB) is None, "these may have been asked for before"
 
 
 def test_urls_are_refreshed_at_half_of_their_life() -> None:
@@ -157,8 +228,37 @@ def test_nothing_undecided_or_past_the_bound_is_readable(
     assert readable_end(grant, isolation, end_offset) == expected
 
 
+def test_what_lies_behind_the_bound_of_a_read_is_left_out() -> None:
+    ranges = (GrantedRange(ByteRange(0, 300)), GrantedRange(ByteRange(300, 600)), GrantedRange(ByteRange(600, 900)))
+    told = tuple(attrs.evolve(one, first_offset=offset) for one, offset in zip(ranges, (90, 130, 160), strict=True))
+    whole = location(ranges=told)
+    assert within(whole, None) is whole
+    assert within(whole, 161) is whole
+    for bound, left in [(160, 2), (131, 2), (130, 1), (100, 1), (1, 1)]:
+        found = within(whole, bound)
+        assert (len(found.ranges), found.next_offset) == (left, told[left].first_offset)
+    silent = location(ranges=ranges)
+    assert within(silent, 100) is silent, "nobody says where they begin"
+
+
 def test_a_sound_location_is_not_refused() -> None:
     assert refusal(location(), 100, COMMITTED, FORMATS, now=0.0) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"log_start_offset": 100},
+        {"metadata": segment(start_offset=100)},
+        {"metadata": segment(start_offset=0, end_offset=100), "next_offset": 101},
+        {"next_offset": 101},
+        {"next_offset": 200},
+        {"ranges": (GrantedRange(ByteRange(0, 10)), GrantedRange(ByteRange(10, 1000)))},
+        {"expires_at": 0.1},
+    ],
+)
+def test_a_location_at_its_limits_is_not_refused(changes: dict[str, object]) -> None:
+    assert refusal(attrs.evolve(location(), **changes), 100, COMMITTED, FORMATS, now=0.0) is None
 
 
 def _ranges(*bounds: tuple[int, int]) -> tuple[GrantedRange, ...]:
@@ -197,3 +297,7 @@ def test_the_aborted_list_may_be_unknown_for_read_uncommitted() -> None:
 def test_an_aborted_list_says_nothing_against_a_location() -> None:
     grant = location(aborted_transactions=(AbortedTransaction(7, 50),))
     assert refusal(grant, 100, COMMITTED, FORMATS, now=0.0) is None
+
+
+def test_a_window_is_that_of_a_plain_segment_unless_told_otherwise() -> None:
+    assert window_bytes(MIB, in_flight=2, readers=1) == window(chunked=False)

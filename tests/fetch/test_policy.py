@@ -117,7 +117,7 @@ def test_what_is_done_again_has_a_budget_and_nothing_else_has(rule: Rule) -> Non
     assert (rule.budget is Budget.NONE) == (rule.error.action in (Action.BROKER, Action.STOP))
 
 
-def test_a_kind_that_is_not_listed_has_the_rule_of_the_nearest_one_above_it() -> None:
+def test_unlisted_error_has_the_rule_of_its_nearest_base() -> None:
     listed = {rule.error for rule in POLICY}
     for kind in every_kind():
         rule = rule_for(kind.__new__(kind))
@@ -148,4 +148,5 @@ def test_only_failures_of_the_store_count_against_it() -> None:
     assert is_store_failure(RemoteStorageThrottledError("x"))
     assert not is_store_failure(SegmentNotFoundError("x"))
     assert not is_store_failure(LocationExpiredError("x"))
+    assert is_store_failure(RemoteStorageAccessError("x"))
     assert not is_store_failure(CORRUPT)

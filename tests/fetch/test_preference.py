@@ -126,7 +126,7 @@ def test_one_partition_is_on_trial_at_a_time(tried: Partitions) -> None:
     assert tried.leaves(OTHER)
 
 
-def test_a_trial_of_which_nothing_is_heard_any_more_holds_up_nobody_for_ever(tried: Partitions) -> None:
+def test_trial_without_an_outcome_ends(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     tried.now += 60.0
@@ -213,7 +213,7 @@ def test_a_store_within_the_factor_of_the_broker_is_kept(tried: Partitions) -> N
     assert not tried.leaves()
 
 
-def test_an_application_that_paused_while_the_broker_had_it_gets_another_trial(tried: Partitions) -> None:
+def test_pause_during_the_brokers_turn_gets_another_trial(tried: Partitions) -> None:
     tried.left_for_good()
     tried.now += STAY
     assert tried.preference.returns(KEY, 4000, tried.now)  # where it was: the broker seems to give nothing
@@ -230,3 +230,10 @@ def test_who_is_read_from_the_store_is_there_whatever_was_thought(tried: Partiti
     assert not tried.leaves()
     tried.reads(100, ranges=1)
     assert tried.leaves()
+
+
+def test_the_first_stay_is_as_short_as_the_setting(tried: Partitions) -> None:
+    tried.preference = BrokerPreference(SLOW, 0.5)
+    tried.left_for_good()
+    assert not tried.preference.returns(KEY, 10_000, tried.now + 0.4)
+    assert tried.preference.returns(KEY, 10_000, tried.now + 0.6)

@@ -1,18 +1,20 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import (
+    ErrorContext,
     InvalidStorageResponseError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range, read_range, store_host
-from kafka_remote_client.model import ByteRange, GrantedRange, RemoteLogSegmentMetadata
+from kafka_remote_client.fetch.range_io import Transfer, attempt, discard_range, read_range
+from kafka_remote_client.model import ByteRange, GrantedRange, RemoteLogSegmentMetadata, uuid_to_text
 from kafka_remote_client.plugin import LocationMetadata, WritableBuffer
-from tests.support.locations import ManualClock, location
+from tests.support.locations import SEGMENT_ID, ManualClock, location
 
 DATA = bytes(range(100))
 
@@ -86,6 +88,10 @@ def test_slow_pieces_end_at_the_total_deadline() -> None:
         run(pieces(60, 39, 1), seconds=0.0)
 
 
+def test_a_range_that_is_whole_at_the_deadline_is_taken() -> None:
+    assert run(pieces(100), seconds=0.0)[0].filled == 100
+
+
 @pytest.mark.parametrize("count", [-1, 101])
 def test_a_count_that_cannot_be_is_refused(count: int) -> None:
     with pytest.raises(InvalidStorageResponseError):
@@ -98,21 +104,6 @@ def test_what_a_plugin_raises_is_wrapped_without_its_text() -> None:
     assert "hush" not in str(wrapped.value)
     assert wrapped.value.__cause__ is None
     assert wrapped.value.__suppress_context__
-
-
-@pytest.mark.parametrize(
-    ("metadata", "host"),
-    [
-        (LocationMetadata(url="https://store.example:9000/a?signature=s").encode(), "store.example:9000"),
-        (LocationMetadata(url="https://user:secret@store.example/a").encode(), "store.example"),
-        (LocationMetadata(url="https://[broken/a").encode(), "store"),
-        (LocationMetadata(object_key="a").encode(), "store"),
-        (b"\xff\xff", "store"),
-        (None, "store"),
-    ],
-)
-def test_health_is_counted_by_host(metadata: bytes | None, host: str) -> None:
-    assert store_host(GrantedRange(ByteRange(0, 1), metadata)) == host
 
 
 class KeepingFetcher(Fetcher):
@@ -157,6 +148,25 @@ def test_an_attempt_tells_what_arrived_and_why_not_more() -> None:
     assert (transfer.filled, type(error)) == (60, RemoteStorageUnavailableError)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "host", "key"),
+    [
+        (LocationMetadata(url="https://store:9000/tier/a%20b.log?X-Amz-Signature=hush"), "store:9000", "tier/a b.log"),
+        (LocationMetadata(object_key="a.log"), "store", "a.log"),
+        (None, "store", None),
+        (b"\xff\xff", "store", None),
+    ],
+    ids=["url", "key", "nothing", "malformed"],
+)
+def test_a_failed_attempt_tells_where_and_no_signature(metadata: Any, host: str, key: str | None) -> None:
+    encoded = metadata.encode() if isinstance(metadata, LocationMetadata) else metadata
+    grant = location(ranges=(GrantedRange(ByteRange(0, 100), encoded),))
+    _, error = attempt(Fetcher(pieces(60)), grant, grant.ranges[0], lambda: bytearray(100), Deadline(ManualClock(), 5.0))
+    assert error is not None
+    assert error.context == ErrorContext("orders", 0, None, uuid_to_text(SEGMENT_ID), key, host, (0, 100))
+    assert "hush" not in f"{error} {error.context!r} {error.context} {vars(error)}"
+
+
 @pytest.mark.parametrize("refusal", [MemoryError(), OSError(12, "Cannot allocate memory")])
 def test_an_attempt_without_memory_is_a_failed_one(refusal: Exception) -> None:
     def take() -> WritableBuffer:
@@ -166,4 +176,4 @@ def test_an_attempt_without_memory_is_a_failed_one(refusal: Exception) -> None:
     transfer, error = attempt(Fetcher(pieces(100)), grant, grant.ranges[0], take, Deadline(ManualClock(), 5.0))
     assert transfer.filled == 0
     assert isinstance(error, RemoteStorageError)
-    assert str(error) == "there is no memory for bytes [0, 100)"
+    assert str(error) == "no memory for bytes [0, 100)"

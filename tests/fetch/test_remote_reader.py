@@ -1,7 +1,7 @@
 """The reader and the engine together, over the golden tier: what goes wrong, and that nothing is lost by it."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import attrs
@@ -19,11 +19,14 @@ from kafka_remote_client.errors import (
     SegmentNotFoundError,
 )
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
+from kafka_remote_client.fetch.partition_read import PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
-from kafka_remote_client.fetch.remote_reader import LocateTask, ReadEnd, RemoteReader
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.model import NotRemote, PartitionOffsets, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
-from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.records import RecordBlock, read_batches
+from tests.support.batches import Rec, batch
 from tests.support.golden_tier import CutStream, FlippedStream, GoldenTierSource, HangingStream, ScriptedFetcher
 from tests.support.locations import ManualClock
 from tests.support.reader_rig import (
@@ -129,7 +132,7 @@ def test_a_failed_location_request_ends_the_read_with_its_cause() -> None:
     assert made.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
 
 
-def test_a_location_request_that_fails_ahead_of_time_is_repeated_when_it_is_needed() -> None:
+def test_location_request_that_failed_early_is_repeated_when_needed() -> None:
     source, asked_ahead = GoldenTierSource(), threading.Event()
 
     def fail(_: SegmentLocation) -> SegmentLocation:
@@ -215,12 +218,17 @@ def test_cures_what_can_be_cured_without_the_broker(faults: list[Fault]) -> None
     ],
     ids=["refused", "timeout", "expired", "redirect", "plugin", "damaged", "timeout-in-body"],
 )
-def test_what_cannot_be_cured_goes_to_the_broker_from_the_exact_next_offset(faults: list[Fault], reason: str) -> None:
+def test_permanent_failure_goes_to_the_broker_at_the_exact_next_offset(faults: list[Fault], reason: str) -> None:
     start = range_starts()[1]
     with rig(fetcher=ScriptedFetcher({start: list(faults)})) as made:
         rows, end = made.read()
         assert made.fetcher.faults_left == 0
     assert end.reason == reason
+    assert end.error is not None
+    known = end.error.context
+    assert (known.topic, known.partition, known.byte_range[0] if known.byte_range else None) == (TOPIC, 0, start)
+    assert known.host == "store"
+    assert known.attempt is not None
     assert end.next_offset == rows[-1][0] + 1
     assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
     assert end.error is not None
@@ -261,7 +269,7 @@ def test_a_fetcher_that_hangs_costs_a_thread_and_never_a_partition() -> None:
         released.set()
 
 
-def test_an_open_breaker_sends_every_partition_to_the_broker_without_asking() -> None:
+def test_open_breaker_sends_every_partition_to_the_broker() -> None:
     start = range_starts()[0]
     config = attrs.evolve(CONFIG, retries=0, breaker_failures=1, breaker_reset_ms=600_000)
     with rig(fetcher=ScriptedFetcher({start: [RemoteStorageUnavailableError("dead")]}), config=config) as made:
@@ -294,14 +302,14 @@ def test_a_reader_stopped_between_two_ranges_gives_back_the_memory_of_both(monke
         stopped.set()
 
     with rig(GoldenTierSource(range_bytes=20_000)) as made:
-        landed = RemoteReader.landed
+        landed = PartitionRead.landed
 
-        def count(reader: RemoteReader, *arguments: Any) -> None:
-            landed(reader, *arguments)
-            if sum(read.status is RangeStatus.LANDED for grant in reader._grants for read in grant.ranges) >= 2:
+        def count(read: PartitionRead, *arguments: Any) -> None:
+            landed(read, *arguments)
+            if sum(one.status is RangeStatus.LANDED for grant in read._grants for one in grant.ranges) >= 2:
                 both_landed.set()
 
-        monkeypatch.setattr(RemoteReader, "landed", count)
+        monkeypatch.setattr(PartitionRead, "landed", count)
         monkeypatch.setattr(GrantRead, "decode", stop_at_the_end)
         with made.engine.lock:
             reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
@@ -320,18 +328,6 @@ def test_memory_bounds_what_is_read_ahead() -> None:
                 assert item.reason == "local"
         # What was decoded is counted beside the range that it came from, so one range may come on top.
         assert 0 < seen <= 30_000 + 2 * 10_000
-
-
-def test_a_failure_asked_for_ahead_of_time_is_none_where_it_comes_after_all_was_read() -> None:
-    with rig() as made:
-        with made.engine.lock:
-            reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
-            reader.started(task := LocateTask(reader, 0, -1, ahead=True))
-            reader.located(task, LocationError("nobody answers"), 0)
-            assert reader.state is ReaderState.LOCATING
-        rows, end = drain(reader)
-    assert_equal(rows, whole())
-    assert end.error is None
 
 
 def test_readers_that_wait_for_their_next_block_keep_no_memory_from_others() -> None:
@@ -496,7 +492,7 @@ def test_ranges_get_a_new_url_once_theirs_is_past_half_of_its_life() -> None:
     ],
     ids=["failed", "refused", "cut-otherwise", "another-segment"],
 )
-def test_a_refresh_that_does_not_fit_leaves_the_old_urls_and_is_not_repeated(answer: Any) -> None:
+def test_refresh_that_does_not_fit_keeps_the_old_urls(answer: Any) -> None:
     clock, source = ManualClock(), GoldenTierSource()
     source.answers.extend([ageing(clock, "first"), answer])
     fetcher = AgeingFetcher(clock, LIFE / 10)
@@ -552,8 +548,10 @@ def test_blocks_of_their_own_memory_are_charged_to_the_budget(borrow: bool) -> N
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0, end_offset=400, isolation_level=UNCOMMITTED, borrow=borrow)
         wait_until(lambda: reader.state is ReaderState.ENDING, "all ranges are decoded")
-        ready = list(reader._ready)
+        ready = list(reader._read._ready)
         assert ready
+        assert all(one.extra <= one.block.nbytes - (one.lease.size if one.lease and one.extra else 0) for one in ready)
+        assert [one.lease is not None for one in ready] == [borrow] * len(ready)
         least = sum(one.block.nbytes for one in ready)
         assert made.engine.memory.held >= least if borrow else made.engine.memory.held == least
         assert_equal(drain(reader)[0], expected(TOPIC, "read_uncommitted", 400))
@@ -580,3 +578,50 @@ def test_each_range_may_have_its_location_expire_once() -> None:
             stream.close()
     assert end.reason == "local"
     assert_equal(rows, whole())
+
+
+FORMS_END = ReadEnd("local", 12)
+
+
+class ListedReader(RemoteReader):
+    """Has two blocks and an end, and no engine."""
+
+    topic, partition = "t", 3
+
+    def __init__(self) -> None:  # reads nothing, so it has nothing of a reader
+        self.end = None
+        self.asked: list[float | None] = []
+        self.left = 0
+
+    def blocks(self, timeout: float | None = None) -> Generator[RecordBlock | ReadEnd, None, None]:
+        self.asked.append(timeout)
+        try:
+            yield read_batches(batch(7, [Rec(0, b"k", b"a"), Rec(1, None, b"b")]))
+            yield read_batches(batch(10, [Rec(0, b"k", None)]))
+            yield FORMS_END
+        finally:
+            self.left += 1
+
+
+def test_messages_are_those_of_a_consumer_and_the_end_is_kept() -> None:
+    reader = ListedReader()
+    assert reader.end is None
+    found = [(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in reader.messages(5.0)]
+    assert found == [("t", 3, 7, b"k", b"a"), ("t", 3, 8, None, b"b"), ("t", 3, 10, b"k", None)]
+    assert (reader.end, reader.asked, reader.left) == (FORMS_END, [5.0], 1)
+
+
+def test_record_batches_hold_the_same_records() -> None:
+    reader = ListedReader()
+    found = [row for records in reader.record_batches() for row in records.select(["partition", "offset", "value"]).to_pylist()]
+    assert [tuple(row.values()) for row in found] == [(3, 7, b"a"), (3, 8, b"b"), (3, 10, None)]
+    assert (reader.end, reader.asked, reader.left) == (FORMS_END, [None], 1)
+
+
+@pytest.mark.parametrize("form", ["messages", "record_batches"])
+def test_leaving_the_iteration_leaves_the_reader(form: str) -> None:
+    reader = ListedReader()
+    records: Generator[object, None, None] = getattr(reader, form)()
+    next(records)
+    records.close()
+    assert (reader.end, reader.left) == (None, 1)

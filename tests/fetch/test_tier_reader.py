@@ -10,7 +10,8 @@ import pytest
 
 import kafka_remote_client
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import IsolationLevel
 from tests.support.golden import golden_aiven, golden_local, read_jsonl

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers.azure_signer import AzureSigner
+from kafka_remote_fetchers.presigned import PresignedFetcher
 
-from fetchers.azure_signer import AzureSigner
-from fetchers.presigned import PresignedFetcher
 from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import LocationMetadata, SignedUrl
@@ -91,6 +91,6 @@ def test_leads_to_the_accounts_own_address(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ValueError, match="object key"):
         signer.sign("../a", ByteRange(0, 1), 60)
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "canary")
-    with pytest.raises(ConfigurationError, match="is not a key") as caught:
+    with pytest.raises(ConfigurationError, match="is not a valid key") as caught:
         AzureSigner("az://container", {"azure.account.name": "somebody"}).sign("a", ByteRange(0, 1), 60)
     assert "canary" not in str(caught.value)

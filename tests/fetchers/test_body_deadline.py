@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers._body_deadline import BodyDeadline
 
-from fetchers._body_deadline import BodyDeadline
 from kafka_remote_client.clock import Deadline
 from tests.support.locations import ManualClock
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers._byte_range import WantedRange, bytes_between
 
-from fetchers._byte_range import WantedRange
 from kafka_remote_client.errors import RangeNotSatisfiableError
 
 
@@ -28,3 +28,18 @@ def test_ends_within_the_object() -> None:
 def test_refuses_an_object_that_ends_too_early(start: int, end: int, size: int) -> None:
     with pytest.raises(RangeNotSatisfiableError):
         WantedRange.of(start, end).end_in(size)
+
+
+def test_bytes_between_reads_nothing_where_there_is_nothing() -> None:
+    def beyond() -> bytes:
+        raise RangeNotSatisfiableError("the object has 3 bytes")
+
+    assert bytes_between(2, 5, lambda: b"abc") == b"abc"
+    assert bytes_between(5, 5, beyond) == b""
+    assert bytes_between(5, 9, beyond) == b""
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 2)])
+def test_bytes_between_refuses_what_is_no_range(start: int, end: int) -> None:
+    with pytest.raises(ValueError, match="not a byte range"):
+        bytes_between(start, end, lambda: b"abc")

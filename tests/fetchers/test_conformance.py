@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka_remote_fetchers.local import LocalFetcher
+from kafka_remote_fetchers.memory import MemoryFetcher
+from kafka_remote_fetchers.presigned import PresignedFetcher
+from kafka_remote_fetchers.s3_signer import S3Signer
 
-from fetchers.local import LocalFetcher
-from fetchers.memory import MemoryFetcher
-from fetchers.presigned import PresignedFetcher
-from fetchers.s3_signer import S3Signer
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.shim.origin import ObjectOrigin

@@ -8,9 +8,15 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from kafka_remote_fetchers._allow_list import AllowList
+from kafka_remote_fetchers._connections import (
+    ConnectionPool,
+    StoreConnection,
+    is_permitted_address,
+    system_resolver,
+    tls_context,
+)
 
-from fetchers._allow_list import AllowList
-from fetchers._connections import ConnectionPool, StoreConnection, is_permitted_address, system_resolver, tls_context
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
@@ -106,7 +112,7 @@ def test_s02_a_listed_name_that_resolves_inside_is_refused(origin: ScriptedOrigi
         resolver=lambda host, port: addresses,
         **{"remote.storage.fetcher.allow.private.addresses": False},
     )
-    with pytest.raises(ForbiddenLocationError, match=r"allow\.private\.addresses forbids"):
+    with pytest.raises(ForbiddenLocationError, match=r"resolves to a private address"):
         read_by_name(fetcher, origin.port)
     assert origin.connections == 0
     fetcher.close()
@@ -147,7 +153,7 @@ def test_f19_a_name_without_an_address_is_unavailable() -> None:
 
     for resolver in (unknown, malformed, lambda host, port: []):
         fetcher = presigned_fetcher("store.example:9000", resolver=resolver)
-        with pytest.raises(RemoteStorageUnavailableError, match=r"name of store\.example:9000 does not resolve") as caught:
+        with pytest.raises(RemoteStorageUnavailableError, match=r"cannot resolve .* store\.example:9000") as caught:
             read_by_name(fetcher, 9000)
         assert "CANARY" not in "".join(texts_of(caught.value))
         fetcher.close()
@@ -293,7 +299,7 @@ def test_one_read_over_tls_takes_all_that_has_come() -> None:
 def test_s04_f20_a_bad_certificate_is_refused_before_the_request(certificate: str) -> None:
     with ScriptedOrigin({KEY: DATA}, ssl_context=server_context(certificate)) as origin:
         fetcher = presigned_fetcher(origin.authority)
-        with pytest.raises(RemoteStorageError, match=r"certificate of .* is refused") as caught:
+        with pytest.raises(RemoteStorageError, match=r"cannot verify the certificate of ") as caught:
             fetch(fetcher, origin)
         assert type(caught.value) is RemoteStorageError
         assert origin.exchanges == []
@@ -303,7 +309,7 @@ def test_s04_f20_a_bad_certificate_is_refused_before_the_request(certificate: st
 def test_s04_our_own_authority_is_not_trusted_unless_told() -> None:
     with ScriptedOrigin({KEY: DATA}, ssl_context=server_context("good")) as origin:
         fetcher = presigned_fetcher(origin.authority, **{"remote.storage.fetcher.ssl.ca.location": None})
-        with pytest.raises(RemoteStorageError, match=r"certificate of .* is refused"):
+        with pytest.raises(RemoteStorageError, match=r"cannot verify the certificate of "):
             fetch(fetcher, origin)
         fetcher.close()
 
@@ -324,7 +330,7 @@ def test_f22_plaintext_on_the_tls_port_is_not_downgraded_to() -> None:
     listener.start()
     port = listener.address[1]
     fetcher = presigned_fetcher(f"127.0.0.1:{port}")
-    with pytest.raises(RemoteStorageError, match=r"TLS with .* fails: [A-Z_]+") as caught:
+    with pytest.raises(RemoteStorageError, match=r"the TLS handshake with .* failed: [A-Z_]+") as caught:
         read_by_name(fetcher, port, host="127.0.0.1", scheme="https")
     assert type(caught.value) is RemoteStorageError
     fetcher.close()

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import TransportError
+from kafka_remote_fetchers import gcs_signer
+from kafka_remote_fetchers.gcs_signer import GcsSigner
+from kafka_remote_fetchers.presigned import PresignedFetcher
 
-from fetchers import gcs_signer
-from fetchers.gcs_signer import GcsSigner
-from fetchers.presigned import PresignedFetcher
 from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import LocationMetadata
@@ -102,7 +102,7 @@ def test_a_client_reads_by_it(gcs_server: GcsServer, account: str) -> None:
 def test_an_account_that_cannot_be_loaded_shows_nothing(tmp_path: Path) -> None:
     (tmp_path / "account.json").write_text('{"type": "canary"}')
     for name in ("account.json", "absent.json"):
-        with pytest.raises(ConfigurationError, match=r"gcs\.service\.account\.file cannot be loaded") as caught:
+        with pytest.raises(ConfigurationError, match=r"gcs\.service\.account\.file failed to load") as caught:
             GcsSigner("gs://bucket", {"gcs.service.account.file": str(tmp_path / name)})
         assert "canary" not in str(caught.value)
         assert caught.value.__context__ is None

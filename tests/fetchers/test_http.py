@@ -1,4 +1,4 @@
-"""Every answer of the list in fetchers/_http.py, as values."""
+"""Every answer of the list in kafka_remote_fetchers/_http.py, as values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from http.client import HTTPMessage
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka_remote_fetchers._byte_range import WantedRange
+from kafka_remote_fetchers._http import ErrorDocument, classify, partial_content_length
 
-from fetchers._byte_range import WantedRange
-from fetchers._http import ErrorDocument, classify, partial_content_length
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
     InvalidStorageResponseError,
@@ -108,7 +108,7 @@ def test_azures_expiry_is_told_by_its_detail() -> None:
 def test_the_message_names_host_status_and_code_and_nothing_else() -> None:
     body = b"<Code>SignatureDoesNotMatch</Code><SignatureProvided>CANARY</SignatureProvided><StringToSign>CANARY</StringToSign>"
     error = classify(403, head(), ErrorDocument.parse(body), "store.example:443")
-    assert str(error) == "store.example:443 answered 403 SignatureDoesNotMatch"
+    assert str(error) == "store.example:443 answered 403 SignatureDoesNotMatch; check the secret key"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,9 @@ def test_any_answer_is_an_error_of_ours(status: int, body: bytes) -> None:
         ({"Retry_After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "Fri, 20 Nov 2026 10:00:00 GMT"}, 30.0),
         ({"Retry_After": "Fri, 20 Nov 2026 09:00:00 GMT", "Date": "Fri, 20 Nov 2026 10:00:00 GMT"}, 0.0),
         ({"Retry_After": "Fri, 20 Nov 2026 10:00:30 GMT"}, None),
+        ({"Retry_After": f"Fri, 20 Nov {'9' * 20} 10:00:30 GMT"}, None),
+        ({"Retry_After": f"Fri, 20 Nov 2026 10:00:30 +{'9' * 20}"}, None),
+        ({"Retry_After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": f"Fri, 20 Nov 2026 10:00:00 +{'9' * 20}"}, None),
         ({"Retry_After": "Fri, 20 Nov 2026 10:00:30 -0000", "Date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None),
     ],
 )
@@ -224,4 +227,4 @@ def test_any_head_gives_the_length_or_an_error_of_ours(content_range: str, lengt
 
 def test_a_bucket_elsewhere_is_said() -> None:
     document = ErrorDocument.parse(error_body("AuthorizationHeaderMalformed", ""))
-    assert "may be in another region" in str(classify(400, {}, document, "store.example"))
+    assert "; set s3.region to the region of the bucket" in str(classify(400, {}, document, "store.example"))

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
 
-from fetchers.memory import MemoryFetcher
 from kafka_remote_client.errors import RemoteStorageError, RemoteStorageUnavailableError
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.testing import read_all, segment_metadata
@@ -30,7 +30,7 @@ def test_an_object_put_later_is_found() -> None:
 
 
 def test_a_location_without_a_key_is_refused() -> None:
-    with pytest.raises(RemoteStorageError, match="holds no object key"):
+    with pytest.raises(RemoteStorageError, match="has no object key"):
         MemoryFetcher({}).fetch_log_segment(segment_metadata(None), 0, 1)
 
 

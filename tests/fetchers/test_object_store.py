@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from kafka_remote_fetchers.object_store import ObjectStore, ObjectStoreFetcher
 
-from fetchers.object_store import ObjectStore, ObjectStoreFetcher
 from kafka_remote_client.errors import (
     ConfigurationError,
     ForbiddenLocationError,
@@ -301,10 +301,10 @@ def test_a_closed_stream_reads_no_more(misbehaving: Misbehaving) -> None:
 @pytest.mark.parametrize(
     ("url", "options", "said"),
     [
-        ("tape://library", {}, "the store is named gs://BUCKET"),
-        ("s3://bucket", {"s3.profile": "x"}, r"obstore takes no s3\.profile; there are: s3\.endpoint\.url"),
-        ("gs://bucket", {"gcs.endpoint.url": "http://127.0.0.1:1"}, "plain http, and allow.http is off"),
-        ("gs://bucket", {"gcs.service.account.file": "/no/such/file"}, "cannot make a gs store"),
+        ("tape://library", {}, "the store URL must be gs://BUCKET"),
+        ("s3://bucket", {"s3.profile": "x"}, r"unknown setting s3\.profile; known settings: s3\.endpoint\.url"),
+        ("gs://bucket", {"gcs.endpoint.url": "http://127.0.0.1:1"}, "plain http; set remote.storage.fetcher.allow.http=true"),
+        ("gs://bucket", {"gcs.service.account.file": "/no/such/file"}, "obstore rejected the gs settings"),
         ("az://container", {"ssl.ca.location": "/no/such/file"}, "ssl.ca.location cannot be read"),
         ("az://container", {"azure.anonymous": "perhaps"}, "must be true or false"),
     ],

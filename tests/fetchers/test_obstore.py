@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers._obstore import obstore_guarded
 from obstore import exceptions as obstore
 
-from fetchers._obstore import obstore_guarded
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
     RangeNotSatisfiableError,

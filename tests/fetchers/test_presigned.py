@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
+from kafka_remote_fetchers.presigned import PresignedFetcher
 
-from fetchers.presigned import PresignedFetcher
 from kafka_remote_client.errors import (
     ConfigurationError,
     ForbiddenLocationError,
@@ -33,11 +34,13 @@ from kafka_remote_client.testing import (
     gzipped,
     multipart,
     other_bytes,
+    read_all,
     redirect,
     segment_metadata,
     texts_of,
     whole_object,
 )
+from tests.support.clocks import TickingClock
 from tests.support.store_client import DATA, KEY, fetch, open_range, presigned_fetcher, url_metadata
 
 CANARY = "c0ffee5ecre7"
@@ -102,7 +105,15 @@ ANSWERS = [
     (multipart(), InvalidStorageResponseError),
     (Answer(raw=b""), RemoteStorageUnavailableError),
     (Answer(raw=b"SSH-2.0-OpenSSH_9.6\r\n"), InvalidStorageResponseError),
-    (Answer(raw=b"HTTP/1.1 206\r\n"), InvalidStorageResponseError),
+    (Answer(raw=b"HTTP/1.1 206"), RemoteStorageUnavailableError),
+    (Answer(raw=b"HTTP/1.1 206\r\n"), RemoteStorageUnavailableError),
+    (Answer(raw=b"HTTP/1.1 206 OK\r\nContent-Range: by"), RemoteStorageUnavailableError),
+    (Answer(raw=b"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-999/262144\r\n"), RemoteStorageUnavailableError),
+    (
+        Answer(raw=b"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: bytes 0-999/262144\r\n\r\n3e"),
+        RemoteStorageUnavailableError,
+    ),
+    (Answer(raw=b"HTTP/1.1 206 OK\r\nX: " + b"x" * 70_000), InvalidStorageResponseError),
     (Answer(raw=b"HTTP/1.1 200000 X\r\n\r\n"), InvalidStorageResponseError),
     (Answer(raw=b"HTTP/9.9 206 X\r\n\r\n"), InvalidStorageResponseError),
     (Answer(raw=b"HTTP/1.1 206 " + b"x" * 70_000), InvalidStorageResponseError),
@@ -228,9 +239,7 @@ def test_a_whole_range_counts_whatever_becomes_of_the_connection(
     assert fetch(fetcher, origin) == fetch(fetcher, origin) == DATA[:1000]
 
 
-def test_a_chunked_answer_without_its_last_chunk_is_whole_when_the_range_is(
-    fetcher: PresignedFetcher, origin: ScriptedOrigin
-) -> None:
+def test_chunked_answer_without_its_last_chunk_may_be_whole(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     origin.script(Answer(chunked=True, ending=Ending.CUT))
     assert fetch(fetcher, origin) == DATA[:1000]
     assert fetch(fetcher, origin) == DATA[:1000]
@@ -305,12 +314,24 @@ def test_f24_f25_a_body_below_the_floor_is_cut_long_before_the_deadline(origin: 
     patient.close()
 
 
-def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin) -> None:
+@pytest.mark.parametrize("floor", [0, 65_536])
+def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin, floor: int) -> None:
+    day = 86_400_000
     patient = presigned_fetcher(
-        origin.authority, **{"fetch.remote.read.timeout.ms": 600_000, "fetch.remote.min.bytes.per.second": 0}
+        origin.authority,
+        clock=TickingClock(3.0),  # each wait takes longer than a body without bytes may
+        **{
+            "fetch.remote.read.timeout.ms": day,
+            "fetch.remote.connect.timeout.ms": day,
+            "fetch.remote.min.bytes.per.second": floor,
+        },
     )
-    origin.script(Answer(pace=Pace(300, 0.7)))  # 2.8 s
-    assert fetch(patient, origin) == DATA[:1000]
+    origin.script(Answer(pace=Pace(300, 0.001)))
+    if floor:
+        with pytest.raises(RemoteStorageTimeoutError):
+            fetch(patient, origin)
+    else:
+        assert fetch(patient, origin) == DATA[:1000]
     patient.close()
 
 
@@ -328,6 +349,40 @@ def test_a_trickling_head_meets_the_deadline_too(quick: PresignedFetcher) -> Non
     with pytest.raises(RemoteStorageTimeoutError):
         fetcher.fetch_log_segment(segment_metadata(LocationMetadata(url=url).encode()), 0, 10)
     stop.set()
+    fetcher.close()
+    listener.stop()
+
+
+_PARTIAL = b"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-9/10\r\n"
+_ERROR = b"HTTP/1.1 500 Error\r\n"
+_CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (_PARTIAL + _CHUNKED + b"-1\r\n" + bytes(100_000), InvalidStorageResponseError),
+        (_PARTIAL + _CHUNKED + b"-5\r\n" + bytes(100_000), InvalidStorageResponseError),
+        (_PARTIAL + _CHUNKED + b"4\r\n0123\r\n-5\r\n" + bytes(100_000), InvalidStorageResponseError),
+        (_ERROR + _CHUNKED + b"-1\r\n" + bytes(100_000), RemoteStorageUnavailableError),
+    ],
+)
+def test_s19_a_negative_chunk_size_is_refused(answer: bytes, error: type[RemoteStorageError]) -> None:
+    left = []
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(answer)
+        left.append(connection.recv(1))  # returns when the client has given up
+
+    listener = ConnectionListener(serve)
+    listener.start()
+    authority = f"127.0.0.1:{listener.address[1]}"
+    fetcher = presigned_fetcher(authority)
+    metadata = segment_metadata(LocationMetadata(url=f"http://{authority}/x").encode())
+    with pytest.raises(error) as caught:
+        read_all(fetcher.fetch_log_segment(metadata, 0, 10))
+    assert type(caught.value) is error
     fetcher.close()
     listener.stop()
 
@@ -488,7 +543,7 @@ def test_s18_no_header_twice_and_not_too_many(fetcher: PresignedFetcher, origin:
 
 
 def test_a_location_without_a_url_is_refused(fetcher: PresignedFetcher) -> None:
-    with pytest.raises(RemoteStorageError, match="holds no URL"):
+    with pytest.raises(RemoteStorageError, match="has no URL"):
         fetcher.fetch_log_segment(segment_metadata(LocationMetadata(object_key="x").encode()), 0, 10)
 
 
@@ -501,7 +556,7 @@ def test_unconfigured_it_reads_nothing(origin: ScriptedOrigin) -> None:
 
 def test_a_dead_store_is_unavailable(origin: ScriptedOrigin, fetcher: PresignedFetcher) -> None:
     origin.stop()
-    with pytest.raises(RemoteStorageUnavailableError, match="ECONNREFUSED"):
+    with pytest.raises(RemoteStorageUnavailableError, match=r"cannot connect to .*: connection refused"):
         fetch(fetcher, origin)
     origin.start()
     assert fetch(fetcher, origin) == DATA[:1000]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka_remote_fetchers.s3 import S3Fetcher
 
-from fetchers.s3 import S3Fetcher
 from kafka_remote_client.config import split_config
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -121,7 +121,7 @@ def test_credentials_rotated_in_the_middle_of_a_read(
     s3_environment: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The open range is read to its end or cut; the next one is asked for with what the file holds by then."""
-    server = S3Server(tmp_path / "server", access_key="first-key", secret_key="first-secret")
+    server = type(s3_environment)(tmp_path / "server", access_key="first-key", secret_key="first-secret")
     file = tmp_path / "credentials"
 
     def write() -> None:

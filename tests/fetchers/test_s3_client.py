@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kafka_remote_fetchers._s3_client import S3Client, S3Clients, S3Settings
 
-from fetchers._s3_client import S3Client, S3Clients, S3Settings
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from tests.support.locations import ManualClock
@@ -49,13 +49,14 @@ def test_region_endpoint_and_path_style_decide_where_a_url_leads(options: dict[s
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"s3_colour": "red"}, r"no such setting: s3\.colour; there are: s3\.endpoint\.url, .*s3\.region"),
+        ({"s3_colour": "red"}, r"unknown setting: s3\.colour; known settings: s3\.endpoint\.url, .*s3\.region"),
         ({"s3_endpoint_url": "store.example"}, "must be http"),
         ({"s3_endpoint_url": "https://user:secret@store.example/x"}, "must be http"),
-        ({"s3_endpoint_url": "http://store.example"}, "plain http, and allow.http is off"),
+        ({"s3_endpoint_url": "http://store.example"}, "plain http; set remote.storage.fetcher.allow.http=true"),
         ({"s3_path_style": "maybe"}, "must be true or false"),
-        ({"s3_profile": "nobody"}, "no such profile"),
-        ({"s3_region": "no region"}, "boto3 cannot make a client"),
+        ({"ssl_ca_location": "/none.pem"}, r"ssl\.ca\.location cannot be read as PEM"),
+        ({"s3_profile": "nobody"}, "unknown profile"),
+        ({"s3_region": "no region"}, "boto3 rejected the s3 settings"),
     ],
 )
 def test_refuses_what_cannot_be_and_shows_no_value(options: dict[str, object], said: str) -> None:
@@ -66,14 +67,14 @@ def test_refuses_what_cannot_be_and_shows_no_value(options: dict[str, object], s
 
 def test_half_a_pair_of_keys_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(ConfigurationError, match="half a pair"):
+    with pytest.raises(ConfigurationError, match="access key or secret key is missing"):
         made()
 
 
 def test_a_role_needs_credentials_to_be_taken_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(ConfigurationError, match="no credentials to take the role with"):
+    with pytest.raises(ConfigurationError, match="no credentials to assume the role with"):
         made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1")
 
 
@@ -88,7 +89,7 @@ def test_settings_of_the_shared_configuration_count(environment: Path) -> None:
     assert url(made(s3_profile="tier")) == "https://bucket.s3.eu-north-1.amazonaws.com/key"
 
 
-def test_a_client_is_renewed_now_and_then_and_once_for_all_who_were_refused() -> None:
+def test_client_is_renewed_once_for_all_who_were_refused() -> None:
     clock = ManualClock()
     clients = S3Clients(S3Settings.parse({}), clock)
     first = clients.current

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from botocore import exceptions as boto
+from kafka_remote_fetchers._s3_errors import s3_guarded
 
-from fetchers._s3_errors import s3_guarded
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
     LocationExpiredError,

@@ -7,8 +7,8 @@ import urllib.request
 from collections.abc import Mapping
 
 import pytest
+from kafka_remote_fetchers.s3_signer import S3Signer
 
-from fetchers.s3_signer import S3Signer
 from kafka_remote_client.errors import ConfigurationError, ForbiddenLocationError, RemoteStorageAccessError
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import SignedUrl
@@ -114,5 +114,5 @@ def test_is_found_by_scheme_and_shows_no_secret(s3_environment: S3Server) -> Non
     signer = load_signer("s3://some-bucket/tier", s3_environment.options)
     assert isinstance(signer, S3Signer)
     assert repr(signer) == "S3Signer('some-bucket')"
-    with pytest.raises(ConfigurationError, match="begins with none of: "):
+    with pytest.raises(ConfigurationError, match="must start with one of: "):
         load_signer("gopher://x")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
+from kafka_remote_fetchers.s3_store import S3Store
 
-from fetchers.s3_store import S3Store
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
     InvalidStorageResponseError,

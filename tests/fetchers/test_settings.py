@@ -1,37 +1,60 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers._settings import SETTINGS, bool_setting, fetcher_settings, int_setting, text_setting
 
-from fetchers._settings import bool_setting, int_setting, text_setting
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.settings import FETCHER_PREFIX, default_of
+
+HTTP = "remote.storage.fetcher.allow.http"
+IN_FLIGHT = "fetch.remote.max.in.flight"
+SESSION = "s3.role.session.name"
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(True, True), ("TRUE", True), ("1", True), (False, False), ("f", False), (None, True)]
+    ("value", "expected"), [(True, True), ("TRUE", True), ("1", True), (False, False), ("f", False), (None, False)]
 )
 def test_a_bool_is_itself_or_its_name(value: object, expected: bool) -> None:
-    assert bool_setting({"s": value}, "s", default=True) is expected
-    assert bool_setting({}, "s", default=False) is False
+    assert bool_setting({HTTP: value}, HTTP) is expected
+    assert bool_setting({"allow.http": value}, "allow.http") is expected
 
 
 @pytest.mark.parametrize("value", ["yes", "", 2, "on"])
 def test_a_bool_is_nothing_else(value: object) -> None:
-    with pytest.raises(ConfigurationError, match="s must be true or false"):
-        bool_setting({"s": value}, "s", default=True)
+    with pytest.raises(ConfigurationError, match=rf"{HTTP} must be true or false"):
+        bool_setting({HTTP: value}, HTTP)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(5, 5), ("5", 5), (None, 7), ("1", 1)])
+@pytest.mark.parametrize(("value", "expected"), [(5, 5), ("5", 5), (None, default_of(IN_FLIGHT)), ("1", 1)])
 def test_an_integer_is_itself_or_its_digits(value: object, expected: int) -> None:
-    assert int_setting({"s": value}, "s", 7, minimum=1) == expected
+    assert int_setting({IN_FLIGHT: value}, IN_FLIGHT) == expected
 
 
 @pytest.mark.parametrize("value", ["five", "", 0, "-1", True, 1.5])
 def test_an_integer_is_nothing_else_and_not_below_its_bound(value: object) -> None:
-    with pytest.raises(ConfigurationError, match="s must be an integer of at least 1"):
-        int_setting({"s": value}, "s", 7, minimum=1)
+    with pytest.raises(ConfigurationError, match=rf"{IN_FLIGHT} must be an integer of at least 1"):
+        int_setting({IN_FLIGHT: value}, IN_FLIGHT)
 
 
-def test_a_text_is_trimmed_and_none_when_empty() -> None:
-    assert [text_setting({"s": value}, "s") for value in (" a ", "", "  ", None)] == ["a", None, None, None]
-    with pytest.raises(ConfigurationError, match="s must be a string"):
-        text_setting({"s": 1}, "s")
+def test_a_text_is_trimmed_and_the_default_when_empty() -> None:
+    name = "s3.region"
+    assert [text_setting({name: value}, name) for value in (" a ", "", "  ", None)] == ["a", None, None, None]
+    assert [text_setting({SESSION: value}, SESSION) for value in ("a", " ")] == ["a", "kafka-remote"]
+    with pytest.raises(ConfigurationError, match=r"s3\.region must be a string"):
+        text_setting({name: 1}, name)
+
+
+def test_a_name_that_nobody_declares_is_a_mistake_in_code() -> None:
+    for read in (text_setting, bool_setting, int_setting):
+        with pytest.raises(KeyError):
+            read({}, "s3.nothing")
+    with pytest.raises(KeyError):
+        fetcher_settings("nothing")
+
+
+def test_declarations_have_a_sentence_and_a_default_that_they_take() -> None:
+    for name, setting in SETTINGS.items():
+        assert name == setting.name
+        assert name.startswith(FETCHER_PREFIX)
+        assert setting.doc.endswith(".")
+        assert setting.default is None or setting.parse(setting.default) == setting.default

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers._store_url import StoreUrl
 
-from fetchers._store_url import StoreUrl
 from kafka_remote_client.errors import ConfigurationError, ForbiddenLocationError
 
 

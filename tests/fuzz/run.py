@@ -1,12 +1,14 @@
-"""Fuzzes the record decoders.
+"""Fuzzes what reads bytes that others write: records, answers of stores and brokers, metadata.
 
-    make fuzz SECONDS=20                             # every target that long, on top of the corpus in the tree
-    python -m tests.fuzz.run --seconds 60 --target lz4 --keep
+    make fuzz SECONDS=60           # every target that long by the processor's clock, on top of the corpus in the tree
+    make fuzz SECONDS=60 ARGS="--seed 7"             # the same inputs once more, as far as the time is enough
+    make fuzz SECONDS=60 ARGS="--target lz4"
     make fuzz SECONDS=20 ARGS=--sanitize             # the kernel built with AddressSanitizer and UBSan
 
-Ends with 1 when a target fails; the input that did it lies in ``.cache/fuzz/``. ``--keep`` adds what the fuzzer found
-interesting to the corpus. The targets judge the time that an input takes (``targets.py``); the process may take two GiB.
-Needs atheris (group ``fuzz``).
+A campaign adds the inputs that reach new coverage, or lead to an error of a new kind (``outcomes.py``), to the corpus in the
+tree and prints a line for the ledger for each target. It ends with 1 when a target fails; the input that did it lies in
+``.cache/fuzz/``. The targets judge the time that an input takes (``bounded.py``); the process may take two GiB. Needs atheris
+(group ``fuzz``).
 """
 
 from __future__ import annotations
@@ -14,21 +16,30 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
+import secrets
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.kernel_build import ROOT, build, put_in_place
+import attrs
 
-CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+from tests.fuzz import corpus
+from tests.fuzz.registry import TARGETS, FuzzTarget
+from tests.support.kernel_build import ROOT, build, put_in_place
+from tests.support.ledger import ledger
+
+__all__ = ["Campaign", "Found", "fuzz", "kinds_of", "main", "new_inputs", "sanitized"]
+
 FOUND = ROOT / ".cache" / "fuzz"
-NAMES = [
-    "any_bytes", "batch_v2", "record", "legacy_set", "legacy_inner", "gzip", "snappy", "lz4", "zstd", "control_record",
-    "aborted_filter",
-]  # fmt: skip
+_LONGEST_INPUT = 4096
+_OUTCOMES = "FUZZ_OUTCOMES"
+"""Names the folder in which a child leaves an input for each kind of error (``outcomes.py``)."""
+_SHORTEST_ROUND = 5
+"""Seconds: to begin takes two."""
+_LIMITS = ["-timeout=60", "-rss_limit_mb=2048", f"-max_len={_LONGEST_INPUT}"]
 
 
 def child(name: str, arguments: list[str]) -> None:
@@ -36,78 +47,208 @@ def child(name: str, arguments: list[str]) -> None:
     import atheris
 
     put_in_place()
-    with atheris.instrument_imports(include=["kafka_remote_client.records"]):
-        from tests.fuzz.targets import TARGETS
-    from kafka_remote_client.records import _kernel
+    target = TARGETS[name]
+    with atheris.instrument_imports(include=target.instrumented):
+        judge = target.load()
+    if outcomes := os.environ.get(_OUTCOMES):
+        judge = _noting(judge, Path(outcomes))
+    if "KERNEL_FILE" in os.environ:
+        from kafka_remote_client.records import _kernel
 
-    if _kernel.__file__ != os.environ.get("KERNEL_FILE", _kernel.__file__):
-        sys.exit(f"the sanitized kernel was not loaded, but {_kernel.__file__}")
-    atheris.Setup([sys.argv[0], *arguments], TARGETS[name])
+        if _kernel.__file__ != os.environ["KERNEL_FILE"]:
+            sys.exit(f"the sanitized kernel was not loaded, but {_kernel.__file__}")
+    atheris.Setup([sys.argv[0], *arguments], judge)
     atheris.Fuzz()
+
+
+def _noting(judge: Callable[[bytes], None], folder: Path) -> Callable[[bytes], None]:
+    from kafka_remote_client.errors import DirectFetchError
+    from kafka_remote_client.records.faults import BatchFault
+    from tests.fuzz.outcomes import Outcomes
+
+    outcomes = Outcomes(folder)
+    outcomes.watch([DirectFetchError, BatchFault])
+    return outcomes.of(judge)
 
 
 def sanitized() -> dict[str, str]:
     """Builds the kernel with both sanitizers, once for the same sources; returns what a child needs in its environment."""
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     target = build(["-O1", "-g", "-fno-omit-frame-pointer", *sanitizers], FOUND)
-    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
+    # Without libstdc++ AddressSanitizer ends at the exception by which atheris passes a finding on, before anybody can read it.
+    libraries = " ".join(_library(name) for name in ("libasan.so", "libstdc++.so.6"))
     return {
         "KERNEL_FILE": str(target),
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": libraries,
         "PYTHONMALLOC": "malloc",
         "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allocator_may_return_null=1",
     }
 
 
-def fuzz(name: str, seconds: int, environment: dict[str, str], keep: bool = False) -> str:
-    """One target; returns how many runs in how many seconds found nothing. Raises RuntimeError with the target's output."""
+def _library(name: str) -> str:
+    """Where the compiler has one of its own libraries."""
+    found = subprocess.run(["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+@attrs.frozen
+class Found:
+    """What a run tried: ``inputs`` in ``seconds`` of processor time, start included. ``added``: inputs new to the corpus."""
+
+    inputs: int
+    seconds: float
+    added: int = 0
+
+
+@attrs.frozen
+class Campaign:
+    """How long each target runs, by inputs and the clock's seconds (0 = without end) or by seconds of the processor, from which
+    seed, and on which kernel.
+    """
+
+    seed: int
+    inputs: int = 0
+    seconds: int = 0
+    environment: dict[str, str] = attrs.Factory(dict)
+    keeps: bool = False
+
+
+def fuzz(target: FuzzTarget, campaign: Campaign) -> Found:
+    """Runs one target: once for a number of inputs, else until it has had its seconds of the processor, on a machine that gives
+    it less than the clock's. Raises RuntimeError with its output when it fails.
+    """
     FOUND.mkdir(parents=True, exist_ok=True)
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
+    known = corpus.read(target.name)
     with tempfile.TemporaryDirectory() as scratch:
-        seeds = CORPUS / name
-        arguments = [scratch, str(seeds), f"-max_total_time={seconds}", "-timeout=60", "-rss_limit_mb=2048", "-max_len=4096"]
-        arguments.append(f"-artifact_prefix={FOUND}/{name}-")
-        with tempfile.TemporaryFile("w+") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fuzz.run", "--child", name, *arguments],
-                env=inherited | {"PYTHONPATH": str(ROOT)} | environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+        grown, seeds, outcomes = Path(scratch, "grown"), Path(scratch, "seeds"), Path(scratch, "outcomes")
+        for folder in (grown, seeds, outcomes):
+            folder.mkdir()
+        corpus.unpack(known, seeds)
+        noting = {_OUTCOMES: str(outcomes)} if campaign.keeps else {}
+        prefix = f"-artifact_prefix={FOUND}/{target.name}-"
+        inputs, spent, rounds = 0, 0.0, 0
+        while not rounds or (not campaign.inputs and spent < campaign.seconds):
+            arguments = [str(grown), str(seeds), f"-seed={campaign.seed + rounds}", *_LIMITS, prefix]
+            arguments += [f"-runs={campaign.inputs}"] if campaign.inputs else []
+            arguments += (
+                [f"-max_total_time={max(_SHORTEST_ROUND, round(campaign.seconds - spent))}"] if campaign.seconds else []
             )
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            output.seek(0)
-            text = output.read()
-        runs = re.search(r"Done (\d+) runs in (\d+)", text)
-        if process.returncode or runs is None:
-            raise RuntimeError(f"{name}: FAILED\n{text[-8000:]}")
-        if keep:
-            for path in Path(scratch).iterdir():
-                shutil.copy(path, seeds / path.name)
-    processor = used.ru_utime + used.ru_stime
-    return f"{name}: {int(runs[1]):,} runs in {runs[2]} s ({processor:.0f} s of processor time), nothing found"
+            text, seconds = _run(target, arguments, campaign.environment | noting)
+            runs = re.search(r"Done (\d+) runs in (\d+)", text)
+            if runs is None:
+                raise RuntimeError(f"{target.name}: FAILED\n{_told(text)}")
+            inputs, spent, rounds = inputs + int(runs[1]), spent + seconds, rounds + 1
+        kept, led = _contents(grown).values(), _contents(outcomes)
+        added = corpus.write(target.name, known, new_inputs(target, known, kept, led)) if campaign.keeps else 0
+    return Found(inputs, spent, added)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=20, help="for each target")
+def _told(text: str) -> str:
+    """The front of what a child says, where the finding is, and the end, where the input is."""
+    lines = [line for line in text.splitlines() if not line.startswith("INFO: Instrumenting")]
+    return "\n".join(lines if len(lines) <= 80 else [*lines[:40], "...", *lines[-40:]])
+
+
+def _run(target: FuzzTarget, arguments: Sequence[str], environment: dict[str, str]) -> tuple[str, float]:
+    """What the child says, and the processor time that it took."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
+    fixed = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.run", "--child", target.name, *arguments],
+            env=inherited | fixed | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read()
+    if process.returncode:
+        raise RuntimeError(f"{target.name}: FAILED\n{_told(text)}")
+    return text, used.ru_utime + used.ru_stime
+
+
+def new_inputs(target: FuzzTarget, known: Sequence[bytes], kept: Iterable[bytes], led: Mapping[str, bytes]) -> list[bytes]:
+    """What a campaign adds to the corpus: of the inputs that the fuzzer kept, by size, those that reach what none before them
+    reached; then of those that led to an error, by size, the ones whose kind none before them leads to.
+    """
+    new = _reaching(target, known, sorted(set(kept) - set(known), key=_order))
+    seen = set(kinds_of(target, [*known, *new]))
+    for data in sorted(set(led.values()), key=_order):
+        if not seen.issuperset(kind for kind, one in led.items() if one == data):
+            new.append(data)
+            seen.update(kinds_of(target, [data]))
+    return new
+
+
+def _reaching(target: FuzzTarget, known: Sequence[bytes], candidates: Sequence[bytes]) -> list[bytes]:
+    if not candidates:
+        return []
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = corpus.unpack([*known, *candidates], Path(scratch))
+        control = Path(scratch, "control")
+        control.write_text("\n".join([str(len(paths)), str(len(known)), *map(str, paths)]) + "\n")
+        _run(target, [f"-merge_control_file={control}", "-merge_inner=1", *_LIMITS], {})
+        reached = [int(number) for number in re.findall(r"^FT (\d+) \d", control.read_text(), re.MULTILINE)]
+    return [candidates[number - len(known)] for number in reached if number >= len(known)]
+
+
+def kinds_of(target: FuzzTarget, inputs: Sequence[bytes]) -> dict[str, bytes]:
+    """The kinds of errors that inputs lead to, with the smallest input of each."""
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as folder:
+        paths = corpus.unpack(inputs, Path(scratch))
+        _run(target, list(map(str, paths)), {_OUTCOMES: folder})
+        return _contents(Path(folder))
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def _order(data: bytes) -> tuple[int, bytes]:
+    return len(data), data
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=int, default=20, help="of the processor, for each target")
     parser.add_argument("--workers", type=int, default=2, help="targets at a time")
-    parser.add_argument("--target", choices=NAMES, action="append")
-    parser.add_argument("--sanitize", action="store_true")
-    parser.add_argument("--keep", action="store_true")
-    options = parser.parse_args()
-    failed = False
+    parser.add_argument("--target", choices=TARGETS, action="append", help="this target only; may be repeated")
+    parser.add_argument("--seed", type=int, default=None, help="of all targets (default: a random one)")
+    parser.add_argument("--sanitize", action="store_true", help="the record kernel with sanitizers; keeps nothing")
+    options = parser.parse_args(given)
+    seed = secrets.randbelow(1 << 31) + 1 if options.seed is None else options.seed
     environment = sanitized() if options.sanitize else {}
+    campaign = Campaign(seed, seconds=options.seconds, environment=environment, keeps=not options.sanitize)
+    targets = [TARGETS[name] for name in options.target or TARGETS]
+    if options.sanitize:
+        targets = [target for target in targets if target.sanitized]
+    build_name = "sanitized" if options.sanitize else "plain"
+    failed = False
     with ThreadPoolExecutor(options.workers) as pool:
-        names = options.target or NAMES
-        running = [pool.submit(fuzz, name, options.seconds, environment, options.keep) for name in names]
-        for future in running:
+        running = {target: pool.submit(fuzz, target, campaign) for target in targets}
+        for target, future in running.items():
+            found, findings = Found(0, options.seconds), 0
             try:
-                print(future.result(), flush=True)
+                found = future.result()
             except RuntimeError as error:
                 print(error, flush=True)
-                failed = True
+                failed, findings = True, 1
+            ledger(
+                "fuzz",
+                describes=target.describes,
+                seed=seed,
+                seconds=round(found.seconds),
+                target=target.name,
+                build=build_name,
+                inputs=found.inputs,
+                added=found.added,
+                findings=findings,
+            )
     return int(failed)
 
 

@@ -1,18 +1,46 @@
-"""Writes the first inputs of each target's corpus: ``python -m tests.fuzz.seed``."""
+"""Adds the first inputs of each target to its corpus: ``python -m tests.fuzz.seed``."""
 
 from __future__ import annotations
 
-import hashlib
+import base64
+import json
 import struct
+from itertools import islice
+from typing import Any
+from uuid import UUID
 
-from tests.fuzz.run import CORPUS
+import attrs
+
+from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.model import AbortedTransaction, ByteRange, RemoteLogSegmentState
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
+from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
+from kafka_remote_client.remote_log.events import (
+    RemoteLogSegmentMetadataSnapshot,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.fuzz import corpus
+from tests.fuzz.wire_targets import GRANT
 from tests.support.batches import Rec, abort_marker, batch, compress, lz4_frame, record, xerial
+from tests.support.golden_metadata import golden_records
+from tests.support.locations import segment
 
 RECORDS = b"".join(record(Rec(i, b"k", b"value" * i, [(b"h", b"v"), (b"h", None)])) for i in range(3))
 NULLS = record(Rec(0, None, None))
 
 
 def seeds() -> dict[str, list[bytes]]:
+    return {**_of_records(), **_of_the_wire(), **_of_remote_logs(), "http_answer": list(_http_answers())}
+
+
+def _of_records() -> dict[str, list[bytes]]:
     legacy = struct.pack(">b", 60) + bytes(9) + b"\0" + bytes(8) + struct.pack(">i", 1) + b"k" + struct.pack(">i", -1)
     return {
         "any_bytes": [
@@ -46,12 +74,146 @@ def seeds() -> dict[str, list[bytes]]:
     }
 
 
+def _of_the_wire() -> dict[str, list[bytes]]:
+    dialect = TaggedDialect()
+    one = fetch.PartitionData(3, 0, 5000, 4000, 100, (AbortedTransaction(5, 1100),), tags=dialect.grant_tags(GRANT))
+    empty = fetch.PartitionData(0, 6, aborted_transactions=None, records=b"records")
+    topics = (fetch.FetchTopicResponse((one, empty), topic_id=UUID(int=7)),)
+    named = (fetch.FetchTopicResponse((empty,), topic="orders"),)
+    root, partition = dialect.request_tags(LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20))
+    asked = fetch.FetchPartition(3, 1000, 1 << 20, tags=partition)
+    requests = [
+        (17, fetch.FetchRequest((fetch.FetchTopic((asked,), topic_id=UUID(int=7)),), 500, 1, 1 << 20, 1, tags=root)),
+        (12, fetch.FetchRequest((fetch.FetchTopic((asked,), topic="orders"),), forgotten_topics=(), tags=root)),
+        (4, fetch.FetchRequest((fetch.FetchTopic((fetch.FetchPartition(0, 5, 9),), topic="orders"),), isolation_level=1)),
+    ]
+    url = LocationMetadata(url="https://store/1?signature=1", signed_headers=(("x-amz-a", "b"),), etag="e", object_key="k")
+    chunked = LocationMetadata(chunk_table=b"table", data_key=b"key")
+    window = [GRANT.ranges[0], attrs.evolve(GRANT.ranges[0], range=ByteRange(8192, 9000))]
+    tags = dialect.grant_tags(attrs.evolve(GRANT, ranges=tuple(window)))
+    return {
+        "fetch_response": [
+            bytes([version - 4]) + fetch.encode_response(fetch.FetchResponse(found), version)
+            for version, found in ((17, topics), (13, topics), (12, named), (11, named), (4, named))
+        ],
+        "location_answer": [
+            struct.pack(">Bhhh", flags, 0, 0, 0) + b"".join(bytes([tag - 12480, len(v)]) + v for tag, v in fields.items())
+            for flags, fields in ((0x20, {}), (0x20, tags), (0x08, tags), (0x22, tags), (0x01, tags), (0x24, tags))
+        ],
+        "location_metadata": [one.encode() for one in (url, chunked, LocationMetadata(url="https://store/1"))],
+        "fetch_request": [
+            encode_request_header(RequestHeader(1, version, 7, "client"))[2:] + fetch.encode_request(request, version)
+            for version, request in requests
+        ],
+    }
+
+
+def _of_remote_logs() -> dict[str, list[bytes]]:
+    serde = RemoteLogMetadataSerde()
+    whole = segment(custom_metadata=b"custom", txn_index_empty=True)
+    body = {name: getattr(whole, name) for name in attrs.fields_dict(RemoteLogSegmentMetadataSnapshot) if name != "segment_id"}
+    state = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+    deleted = RemotePartitionDeleteState.DELETE_PARTITION_MARKED
+    events = [
+        whole,
+        RemoteLogSegmentMetadataUpdate(whole.remote_log_segment_id, 1, 2, state, b"custom"),
+        RemotePartitionDeleteMetadata(whole.topic_id_partition, deleted, 3, 1),
+        RemoteLogSegmentMetadataSnapshot(segment_id=UUID(int=9), **body),
+    ]
+    custom = AivenCustomMetadata(remote_size=5000, object_prefix="prefix/", object_key="orders/0/1")
+    sizes = [1000, 1010, 900, 12]
+    text = encode_sizes(sizes)
+    compressed = ChunkForm(compressed=True)
+    chunks = ChunkIndex.of_sizes(compressed, sizes, chunk_size=4096, original_start=0, original_end=3 * 4096 + 10)
+    sealed = ChunkIndex.fixed(ChunkForm(encrypted=True), chunk_size=100, file_size=250, stored_size=128, last_stored_size=78)
+    return {
+        "metadata_record": [
+            custom.encode(),
+            *map(serde.serialize, events),
+            *(value for _, value in islice(golden_records(), 0, None, 20)),
+        ],
+        "aiven_manifest": [
+            json.dumps(_manifest(variable=text, compression=True)).encode(),
+            json.dumps(_manifest(compression=False)).encode(),
+            _bomb(),
+            json.dumps(_manifest(compression=False, encryption={"dataKey": "key:QUJD", "aad": "QUJD"})).encode(),
+        ],
+        "chunk_index": [
+            b"\x01\0\0\4" + struct.pack(">iiB", 4, 900, 1) + bytes([100, 110, 0]) + struct.pack(">i", 12),
+            b"\x01\0\0\1" + struct.pack(">ii", 1, 12),
+            b"\x01\0\0\3" + struct.pack(">iiB", 3, 900, 2) + bytes(4) + struct.pack(">i", 12),
+            b"\0\0\0\4" + text.encode(),
+            b"\x04\x0f\xff\xff" + compress(4, bytes(10**6)),
+        ],
+        "chunk_table": [
+            ChunkTable(chunks, compressed).encode(),
+            ChunkTable(chunks.select(4096, 9000), compressed).encode(),
+            ChunkTable(sealed, ChunkForm(encrypted=True), b"aad").encode(),
+        ],
+    }
+
+
+def _bomb() -> bytes:
+    """A small manifest of ten million chunks."""
+    count = 10_000_000
+    sizes = struct.pack(">iiB", count, 1, 1) + bytes(count - 1) + struct.pack(">i", 1)
+    manifest = _manifest(variable=base64.b64encode(compress(4, sizes)).decode(), compression=True)
+    manifest["chunkIndex"] = {**manifest["chunkIndex"], "originalChunkSize": 100, "originalFileSize": 100 * count}
+    return json.dumps(manifest).encode()
+
+
+def _manifest(variable: str | None = None, **changes: object) -> dict[str, Any]:
+    sizes: dict[str, object] = {"originalChunkSize": 4096, "originalFileSize": 3 * 4096 + 10}
+    if variable is None:
+        sizes |= {"type": "fixed", "transformedChunkSize": 4096, "finalTransformedChunkSize": 10}
+    else:
+        sizes |= {"type": "variable", "transformedChunks": variable}
+    slices = ("offset", "timestamp", "producerSnapshot", "leaderEpoch")
+    partition = {"topicId": "AAAAAAAAAAAAAAAAAAAABw", "topicPartition": {"topic": "orders", "partition": 0}}
+    return {
+        "version": "1",
+        "chunkIndex": sizes,
+        "segmentIndexes": {name: {"position": at * 8, "size": 8} for at, name in enumerate(slices)},
+        "remoteLogSegmentMetadata": {
+            "remoteLogSegmentId": {"topicIdPartition": partition, "id": "AAAAAAAAAAAAAAAAAAAACQ"},
+            "startOffset": 0,
+            "endOffset": 99,
+            "maxTimestampMs": 5,
+            "brokerId": 1,
+            "eventTimestampMs": 6,
+            "segmentLeaderEpochs": {"0": 0, "3": 50},
+        },
+        **changes,
+    }
+
+
+def _http_answers() -> list[bytes]:
+    body = b"0123456789"
+    partial = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10\r\n"
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n4;a=b\r\n0123\r\n6\r\n456789\r\n0\r\n\r\n"
+    late = b"Retry-After: Fri, 20 Nov 2026 10:00:30 GMT\r\nDate: Fri, 20 Nov 2026 10:00:00 GMT\r\n"
+    answers = [
+        partial + b"Content-Length: 10\r\n\r\n" + body,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + partial + b"\r\n" + body,
+        partial + chunked,
+        partial + b"Connection: close\r\nContent-Encoding: gzip\r\n\r\n" + body,
+        b"HTTP/1.1 503 Slow Down\r\n" + late + b"\r\n",
+        b"HTTP/1.1 429 Slow Down\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 403 Forbidden\r\nContent-Length: 31\r\n\r\n<Code>AccessDenied</Code>expired",
+        b"HTTP/1.1 500 Internal Server Error\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nerror\r\n0\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\n\r\n",
+    ]
+    middle = b"HTTP/1.0 206 OK\r\nContent-Range: bytes %s/*\r\n\r\n"
+    return [
+        *(bytes([step << 2]) + answer for step, answer in enumerate(answers)),
+        b"\x01" + middle % b"4-8" + b"45678",
+        b"\x02" + middle % b"5-9" + b"56789",
+    ]
+
+
 def main() -> None:
     for name, inputs in seeds().items():
-        directory = CORPUS / name
-        directory.mkdir(parents=True, exist_ok=True)
-        for data in inputs:
-            (directory / hashlib.sha1(data).hexdigest()).write_bytes(data)
+        corpus.write(name, [*corpus.read(name), *inputs])
 
 
 if __name__ == "__main__":

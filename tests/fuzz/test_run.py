@@ -1,13 +1,16 @@
-"""Each target for a while, in the installed build and in one with sanitizers: what ``make fuzz`` does for longer."""
+"""A fixed sample of each target, in the installed build and in one with sanitizers: ``make fuzz`` looks further."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.fuzz import run
+from tests.fuzz.registry import TARGETS
 
-_SECONDS = 20
-_SECONDS_SANITIZED = 4
+_SEED = 1254
+_MOST_SECONDS = 60
+"""A machine that is slow tries fewer inputs."""
+_KERNEL = [name for name, target in TARGETS.items() if target.sanitized]
 
 
 @pytest.fixture(scope="module")
@@ -15,11 +18,27 @@ def sanitized() -> dict[str, str]:
     return run.sanitized()
 
 
-@pytest.mark.parametrize("name", run.NAMES)
+@pytest.mark.parametrize("name", TARGETS)
 def test_fuzzer_finds_nothing(name: str) -> None:
-    run.fuzz(name, _SECONDS, {})
+    target = TARGETS[name]
+    assert run.fuzz(target, run.Campaign(_SEED, inputs=target.inputs, seconds=_MOST_SECONDS)).inputs
 
 
-@pytest.mark.parametrize("name", run.NAMES)
+@pytest.mark.parametrize("name", _KERNEL)
 def test_fuzzer_finds_nothing_with_sanitizers(name: str, sanitized: dict[str, str]) -> None:
-    run.fuzz(name, _SECONDS_SANITIZED, sanitized)
+    target = TARGETS[name]
+    sample = run.Campaign(_SEED, inputs=target.sanitized, seconds=_MOST_SECONDS, environment=sanitized)
+    assert run.fuzz(target, sample).inputs
+
+
+def test_campaign_goes_on_until_it_has_had_its_seconds_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def child(target: object, arguments: list[str], environment: dict[str, str]) -> tuple[str, float]:
+        asked.append([one for one in arguments if one.startswith(("-seed", "-max_total"))])
+        return "Done 70 runs in 20 second(s)", 8.0
+
+    monkeypatch.setattr(run, "_run", child)
+    found = run.fuzz(TARGETS["lz4"], run.Campaign(_SEED, seconds=20))
+    assert (found.inputs, found.seconds) == (210, 24.0)
+    assert asked == [[f"-seed={_SEED + n}", f"-max_total_time={left}"] for n, left in enumerate((20, 12, 5))]

@@ -19,9 +19,10 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, SegmentLocation
@@ -35,6 +36,7 @@ from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import UrlSigner
 from tests.support.aiven import AivenWriter, key_ring
+from tests.support.questions import question
 from tests.support.reading import PATIENT_ENGINE
 from tests.support.shim_fakes import FakeAsk, client_request, tagged_fetch
 from tests.support.tier import TIP, MemoryStore, Tier, batch
@@ -136,7 +138,7 @@ REFUSED: list[tuple[str, AivenWriter, str, Change, str]] = [
     ),
     ("bomb in a chunk index", ZSTD, "rsm-manifest", bomb, "metadata"),
     ("another key's data key", AES, "rsm-manifest", manifest(encryption__dataKey="key2:AAAA"), "data-key"),
-    ("data key that does not open", AES, "rsm-manifest", manifest(encryption__dataKey="key1:AAAA"), "data-key"),
+    ("data key that cannot decrypt", AES, "rsm-manifest", manifest(encryption__dataKey="key1:AAAA"), "data-key"),
     ("indexes missing", PLAIN, "indexes", without, "object-not-found"),
     ("indexes cut", PLAIN, "indexes", cut_in_half, "corrupt-index"),
     ("indexes of something else", PLAIN, "indexes", other_bytes, "corrupt-index"),
@@ -170,7 +172,7 @@ class Shimmed:
 
 
 @pytest.mark.parametrize(("what", "writer", "suffix", "change", "cause"), REFUSED, ids=[case[0] for case in REFUSED])
-def test_the_shim_grants_nothing_of_such_a_segment_and_everything_of_the_next(
+def test_shim_grants_nothing_of_a_bad_segment_and_all_of_the_next(
     what: str, writer: AivenWriter, suffix: str, change: Change, cause: str
 ) -> None:
     laid = Laid(writer)
@@ -203,8 +205,8 @@ class Source(ListingLocationSource):
 
     change: Callable[[LocationMetadata], LocationMetadata] = staticmethod(lambda told: told)
 
-    def locate(self, *arguments: Any, **named: Any) -> SegmentLocation | NotRemote:
-        found = super().locate(*arguments, **named)
+    def _answer(self, *arguments: Any, **named: Any) -> SegmentLocation | NotRemote:
+        found = super()._answer(*arguments, **named)
         if isinstance(found, NotRemote) or not 50 <= found.fetch_offset < 100:
             return found
         changed = (
@@ -235,15 +237,8 @@ def opened(laid: Laid) -> Source:
     source = Source(laid.store, laid.layout, range_bytes=64)
     deadline = Deadline(SystemClock(), 60)
     for offset in (0, 50, 100):
-        source.locate(
-            TIP.topic,
-            TIP.partition,
-            offset,
-            leader_epoch=-1,
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            max_bytes=1 << 20,
-            deadline=deadline,
-        )
+        uncommitted = IsolationLevel.READ_UNCOMMITTED
+        locate_one(source, question(TIP.topic, TIP.partition, offset, isolation_level=uncommitted, max_bytes=1 << 20), deadline)
     return source
 
 

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
@@ -164,7 +164,7 @@ def test_callbacks_run_in_the_delivering_call_alone(
 )
 @pytest.mark.parametrize("call", ["poll", "consume"])
 @pytest.mark.parametrize("direct", [False, True], ids=["confluent's", "ours"])
-def test_what_a_callback_raises_comes_out_of_that_call_once_and_no_record_is_lost(
+def test_exception_of_a_callback_comes_out_once_and_loses_no_record(
     cluster: EmbeddedCluster, name: str, names: tuple[str, ...], call: str, direct: bool
 ) -> None:
     application = Application(cluster, names, call, direct=direct)

@@ -21,9 +21,13 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.faults.chaos import Chaos
+from tests.support.history import History, Moved, Outage, Produced
+from tests.support.invariants.checker import check
+from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import TierOffsets
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.reading import PATIENCE_SECONDS, Row, direct, row, settings, total
+from tests.support.recorder import recorded
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -32,6 +36,8 @@ LEVELS = ["read_committed", "read_uncommitted"]
 _SMALL_RANGES = {"fetch.remote.range.bytes": 64 << 10, "fetch.remote.fallback.backoff.ms": 600_000}
 _PATIENCE_SECONDS = 2 * PATIENCE_SECONDS
 _CHAOS_SECONDS = 25
+_CHAOS_SEED = 1451
+"""The store, a broker, DeleteRecords, the shim: one fault of each kind comes in so short a run."""
 
 
 @pytest.fixture
@@ -120,13 +126,15 @@ def read_some(consumer: confluent_kafka.Consumer, count: int) -> list[Row]:
 
 
 class Pair:
-    """Our consumer and confluent's own on partition 0 of one topic. A context manager."""
+    """Our consumer and confluent's own on partition 0 of one topic, both recorded. A context manager."""
 
     def __init__(self, cluster: KafkaCluster, shim: Shim, topic: str, isolation: str, **more: object) -> None:
         self.partition = TopicPartition(topic, 0)
-        self.direct = Consumer(direct(shim, isolation, **_SMALL_RANGES, **more))
-        self.plain = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation, **more))
-        self._both: tuple[confluent_kafka.Consumer, ...] = (self.direct, self.plain)
+        self.history, self.truth = History(), History()
+        plainly = settings(cluster.bootstrap_servers, isolation, **more)
+        self.direct = recorded(Consumer, direct(shim, isolation, **_SMALL_RANGES, **more), self.history)
+        self.plain = recorded(confluent_kafka.Consumer, plainly, self.truth)
+        self._both: tuple[Any, ...] = (self.direct, self.plain)
 
     def __enter__(self) -> Self:
         for consumer in self._both:
@@ -150,6 +158,19 @@ class Pair:
             consumer.pause([self.partition])
         return int(ours[-1][0]) + 1
 
+    def log_start_moves(self, log_start: int) -> None:
+        """Notes that records below ``log_start`` are gone."""
+        self.history.add(Moved, key=(self.partition.topic, 0), log_start=log_start)
+
+    def log_was_cut(self, end: int) -> None:
+        """Notes that the log was cut to ``end``, for both."""
+        for history in (self.history, self.truth):
+            history.add(Moved, key=(self.partition.topic, 0), end=end)
+
+    def judge(self) -> None:
+        """Holds our consumer's history against the plain one's."""
+        check(self.history, Oracle.of(self.truth))
+
     def go_on(self, **how: Any) -> tuple[list[Row], set[int]]:
         """Both go on; what both got."""
         for consumer in self._both:
@@ -160,9 +181,7 @@ class Pair:
 
 
 @pytest.mark.fault("F62")
-def test_f62_a_leader_that_is_killed_in_the_middle_of_a_fetch_costs_speed_only(
-    cluster: KafkaCluster, shim: Shim, topic: str
-) -> None:
+def test_f62_leader_killed_during_a_fetch_costs_speed_only(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
     cluster.create_topic(topic, (1, 2, 3))
     write(cluster, topic, 1_500, "first")
     tiered(cluster, shim, topic)
@@ -186,7 +205,7 @@ def test_f62_a_leader_that_is_killed_in_the_middle_of_a_fetch_costs_speed_only(
 
 
 @pytest.mark.fault("F63")
-def test_f63_a_truncation_below_the_position_is_found_as_by_a_plain_consumer(
+def test_f63_truncation_below_the_position_is_found_as_by_a_plain_consumer(
     cluster: KafkaCluster, shim: Shim, topic: str
 ) -> None:
     cluster.create_topic(topic, (1, 2), unclean_leader_election_enable="true")
@@ -206,6 +225,8 @@ def test_f63_a_truncation_below_the_position_is_found_as_by_a_plain_consumer(
         end = cluster.offsets(topic)
         assert end is not None
         assert end.high_watermark <= kept, "the fault is a truncation"
+        for pair in (committed, uncommitted):
+            pair.log_was_cut(end.high_watermark)
         write(cluster, topic, 900, "new")
         assert cluster.wait_until_tiered(topic).latest_tiered > max(positions)
         for pair in (committed, uncommitted):
@@ -213,6 +234,8 @@ def test_f63_a_truncation_below_the_position_is_found_as_by_a_plain_consumer(
             names = {(r[4] or b"").split()[0] for r in rows}
             assert b"new" in names
             assert b"lost" not in names
+    for pair in (committed, uncommitted):
+        pair.judge()
 
 
 @pytest.mark.fault("F64")
@@ -225,8 +248,12 @@ def test_f64_deleted_records_end_as_the_reset_policy_says(cluster: KafkaCluster,
     pairs = {reset: Pair(cluster, shim, topic, LEVELS[0], **{"auto.offset.reset": reset}) for reset in policies}
     with pairs["earliest"], pairs["latest"], pairs["error"]:
         assert all(pair.read_and_pause(30) < deleted - 30 for pair in pairs.values())
+        for pair in pairs.values():
+            pair.log_start_moves(deleted)
         cluster.delete_records(topic, deleted)
         after = {reset: pair.go_on(until_error=reset == "error") for reset, pair in pairs.items()}
+    for pair in pairs.values():
+        pair.judge()
     assert after["earliest"][0]
     assert all(r[0] >= deleted for r in after["earliest"][0])
     assert after["latest"] == ([], set())
@@ -234,9 +261,7 @@ def test_f64_deleted_records_end_as_the_reset_policy_says(cluster: KafkaCluster,
 
 
 @pytest.mark.fault("F64")
-def test_f64_retention_that_passes_the_position_ends_as_with_a_plain_consumer(
-    cluster: KafkaCluster, shim: Shim, topic: str
-) -> None:
+def test_f64_retention_past_the_position_ends_as_with_a_plain_consumer(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
     cluster.create_topic(topic)
     write(cluster, topic, 600, "some")
     tiered(cluster, shim, topic)
@@ -251,16 +276,16 @@ def test_f64_retention_that_passes_the_position_ends_as_with_a_plain_consumer(
         wait_until(passed, "retention to pass the position", seconds=_PATIENCE_SECONDS)
         wait_until(lambda: cluster.segments(topic) < 10, "old segments to be deleted", seconds=_PATIENCE_SECONDS)
         settled = cluster.offsets(topic)
-        rows, codes = pair.go_on()
         assert settled is not None
+        pair.log_start_moves(settled.log_start)
+        rows, codes = pair.go_on()
+        pair.judge()
         assert rows[0][0] >= settled.log_start
         assert codes == set()
 
 
 @pytest.mark.fault("F65")
-def test_f65_a_topic_that_was_created_again_is_never_read_from_the_old_ones_tier(
-    cluster: KafkaCluster, shim: Shim, topic: str
-) -> None:
+def test_f65_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
     cluster.create_topic(topic)
     write(cluster, topic, 600, "old")
     tiered(cluster, shim, topic)
@@ -279,10 +304,11 @@ def test_f65_a_topic_that_was_created_again_is_never_read_from_the_old_ones_tier
 @pytest.mark.timeout(900)  # three brokers are killed and started again; on a loaded machine minutes
 def test_chaos_of_brokers_shim_and_store_breaks_no_invariant(cluster: KafkaCluster, tmp_path: Path) -> None:
     """``make chaos`` for a short while: the whole of it goes on for three minutes."""
-    with closing(Chaos(cluster, tmp_path, seed=11)) as chaos:
-        chaos.run(_CHAOS_SECONDS)
+    with closing(Chaos(cluster, tmp_path, seed=_CHAOS_SEED)) as chaos:
+        chaos.run(_CHAOS_SECONDS, first=("broker-killed", "records-deleted"))
         found = chaos.judge()
     chaos.tell(_CHAOS_SECONDS, found)
     assert found == []
     assert chaos.fired
+    assert all(chaos.history.of(kind) for kind in (Produced, Outage, Moved)), chaos.fired
     assert chaos.from_store() > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import ROOT
 from tests.support.group_topic import COUNT, FIRST_TIMESTAMP, STEP_MS, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, shim_before
+from tests.support.reading import PATIENCE_SECONDS, direct
 
 pytestmark = pytest.mark.broker
 
@@ -28,12 +27,6 @@ def topic(kafka_broker: KafkaBroker) -> str:
     name = f"replayed-{uuid4().hex[:8]}"
     write_group_topic(kafka_broker, name, PARTITIONS)
     return name
-
-
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
 
 
 def test_it_prints_what_came_since_a_time_in_the_tier_and_says_from_where(

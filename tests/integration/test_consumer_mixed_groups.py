@@ -126,7 +126,7 @@ class Group:
 
 @pytest.mark.fault("F66")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_direct_plain_and_turned_off_members_take_over_from_each_other_at_the_exact_record(
+def test_members_of_all_kinds_take_over_at_the_exact_record(
     kafka_broker: KafkaBroker, shim: Shim, group_topic: str, protocol: str
 ) -> None:
     with ExitStack() as stack:

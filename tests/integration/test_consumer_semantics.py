@@ -130,7 +130,7 @@ def test_a_revocation_commits_as_a_close_does(
     assert seen[-2] == ([(end, 0) for end in ends] if commits else [(-1001, None)] * PARTITIONS)
 
 
-def test_commits_on_the_way_carry_the_offset_and_the_epoch_of_what_was_handed_out(
+def test_commits_carry_offset_and_epoch_of_what_was_handed_out(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
 ) -> None:
     def script(side: Side) -> object:
@@ -150,7 +150,7 @@ def test_commits_on_the_way_carry_the_offset_and_the_epoch_of_what_was_handed_ou
     same_on_both_sides(kafka_broker, shim, script)
 
 
-def test_an_offset_is_committed_with_the_epoch_of_the_record_before_it_in_whichever_epoch_that_was_written(
+def test_offset_is_committed_with_the_epoch_of_the_record_before_it(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
 ) -> None:
     written = transactional_topic.topic
@@ -204,7 +204,7 @@ def test_a_commit_is_told_to_its_callback(
 
 @pytest.mark.fault("F71")
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_a_member_that_polled_too_late_is_told_commits_nothing_and_goes_on_where_it_had_committed(
+def test_late_member_commits_nothing_and_goes_on_at_its_commit(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, call: str
 ) -> None:
     def script(side: Side) -> object:
@@ -426,7 +426,7 @@ def test_times_of_the_tier_are_looked_up_and_read_from_directly(
 
 
 @pytest.mark.parametrize("place", ["tier", "hand-over", "local"])
-def test_turned_off_and_on_again_by_restarts_it_goes_on_exactly_where_it_had_committed(
+def test_restarts_off_and_on_go_on_exactly_at_the_commit(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int, place: str
 ) -> None:
     first = {"tier": 20, "hand-over": local_start - 8, "local": local_start + 1}[place]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize("checks", [False, True, None], ids=["unchecked", "checked", "by-default"])
-def test_what_is_damaged_in_the_store_is_never_delivered_whatever_check_crcs_says(
+def test_damage_in_the_store_is_never_delivered_whatever_check_crcs_says(
     kafka_broker: KafkaBroker, wide_topic: str, tmp_path: Path, checks: bool | None
 ) -> None:
     # The shim gets the tier under a path of its own, so that it is damaged for direct reads while the broker's is sound.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import confluent_kafka
@@ -30,15 +30,9 @@ from tests.support.scenario import TransactionalTopic
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
-
-
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_equals_the_broker_and_everything_below_the_local_log_came_from_the_store(
+def test_direct_fetch_equals_the_broker_and_reads_the_tier_from_the_store(
     restartable_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     isolation: str,

@@ -87,7 +87,7 @@ class Served:
 
 @pytest.mark.parametrize(("rack", "node"), [(f"rack-{FOLLOWER}", FOLLOWER), (f"rack-{LEADER}", LEADER), (None, LEADER)])
 @pytest.mark.parametrize("kind", ["plain", "off", "direct"])
-def test_what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack(
+def test_all_that_is_not_in_the_store_comes_from_the_racks_replica(
     kafka_cluster: KafkaCluster, shim: Shim, produced: list[int], kind: str, rack: str | None, node: int
 ) -> None:
     served = Served()

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import Consumer, open_tier
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.faults.streams import Segment, write_stream
 from tests.support.batches import Rec, batch
 from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, from_store, plain_settings, small_cluster

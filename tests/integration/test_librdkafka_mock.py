@@ -10,8 +10,8 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import BrokerResponseError, NotAnnouncedError
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.model import (
-    IsolationLevel,
     NotRemote,
     PartitionOffsets,
 )
@@ -20,6 +20,7 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from tests.support.mock_cluster import mock_cluster
+from tests.support.questions import question
 
 DIALECT = TaggedDialect()
 
@@ -33,9 +34,7 @@ def test_librdkafkas_mock_is_a_broker_without_the_dialect() -> None:
         leaders.close()
         with pytest.raises(NotAnnouncedError, match=f"{host}:{port} does not announce direct fetch"):
             source.offsets("t", 0, deadline)
-        refused = source.locate(
-            "t", 0, 0, leader_epoch=-1, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=0, deadline=deadline
-        )
+        refused = locate_one(source, question("t", 0, 0), deadline)
         assert refused == NotRemote("not-announced")
         with pytest.raises(BrokerResponseError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             source.offsets("no such topic", 0, deadline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import confluent_kafka
 import pytest
@@ -25,7 +25,6 @@ from tests.support.reading import (
     read_to_end,
     row,
     settings,
-    shim_before,
     total,
 )
 from tests.support.recorder import RecordedConsumer, recorded
@@ -34,12 +33,6 @@ from tests.support.scenario import TransactionalTopic
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first to ask for the topics waits until they are written
 
 Take = Callable[[confluent_kafka.Consumer], list[Message]]
-
-
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
 
 
 def _read(consumer: RecordedConsumer, topics: list[str], take: Take, after: Callable[[int], None] = lambda _: None) -> None:
@@ -60,7 +53,7 @@ def _read(consumer: RecordedConsumer, topics: list[str], take: Take, after: Call
 
 
 @pytest.mark.parametrize(("take", "isolation"), [(by_poll, "read_committed"), (by_consume, "read_uncommitted")])
-def test_each_record_comes_once_and_in_order_however_often_it_is_turned_off_and_on(
+def test_each_record_comes_once_and_in_order_however_often_it_switches(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     wide_topic: str,
@@ -98,7 +91,7 @@ def test_each_record_comes_once_and_in_order_however_often_it_is_turned_off_and_
     assert total(metrics, "broker-fetch-records-total") > 0
 
 
-def test_a_restart_without_direct_fetch_goes_on_where_the_group_had_committed(
+def test_restart_without_direct_fetch_goes_on_at_the_groups_commit(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
 ) -> None:
     topic, isolation = transactional_topic.topic, "read_committed"

@@ -13,18 +13,12 @@ from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import NEWEST, SparkDriver
 from tests.support.spark_examples import printed_by
-from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+from tests.support.spark_topics import append, directly, through_the_broker, write_codec_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 
 JOBS = "tests.support.spark_backfill"
 VICTIM = 20
-
-
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
 
 
 @pytest.fixture
@@ -41,10 +35,10 @@ def doomed(tmp_path: Path) -> Iterator[SparkDriver]:
 
 
 def test_each_record_is_there_once_though_all_of_spark_is_killed_half_way(
-    doomed: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path
+    doomed: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path
 ) -> None:
     topic = write_codec_topic(kafka_broker, "spark-backfill")
-    options = directly(shim, subscribe=topic)
+    options = directly(spark_shim, subscribe=topic)
     target = (tmp_path / "copy").as_uri()
     with pytest.raises(RuntimeError, match="the driver ended"):
         doomed(f"{JOBS}:killed_in", options=options | {"minPartitions": "40"}, target=target, split=VICTIM)

@@ -5,7 +5,6 @@ committed, and by queries that end at the end of the log as it was when they beg
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +14,7 @@ import pytest
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import SparkDriver
-from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+from tests.support.spark_topics import append, directly, through_the_broker, write_codec_topic
 
 # The first test waits for a session and for a topic to be tiered.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -28,21 +27,15 @@ SECOND = [[0, 625, 749, 125], [1, 625, 749, 125]]
 THIRD = [[0, 750, 874, 125], [1, 750, 874, 125]]
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
-
-
 class Query:
     """A topic of 625 records in each of two partitions, and a checkpoint with which any source goes on."""
 
-    def __init__(self, broker: KafkaBroker, shim: Shim, checkpoint: Path) -> None:
+    def __init__(self, broker: KafkaBroker, spark_shim: Shim, checkpoint: Path) -> None:
         self.topic = write_codec_topic(broker, f"spark-checkpoint-{uuid4()}")
         self.checkpoint = checkpoint
         self._broker = broker
         more = {"subscribe": self.topic, "startingOffsets": "earliest", "includeHeaders": "false"}
-        self._options = {OURS: directly(shim, **more, **SECRETS), THEIRS: through_the_broker(broker, **more)}
+        self._options = {OURS: directly(spark_shim, **more, **SECRETS), THEIRS: through_the_broker(broker, **more)}
 
     def append(self) -> None:
         """125 records more in each partition."""
@@ -70,8 +63,8 @@ class Query:
 
 
 @pytest.fixture
-def query(kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path) -> Query:
-    return Query(kafka_broker, shim, tmp_path / "checkpoint")
+def query(kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path) -> Query:
+    return Query(kafka_broker, spark_shim, tmp_path / "checkpoint")
 
 
 def test_our_source_runs_the_very_batch_that_theirs_did_not_commit(spark_beside: SparkDriver, query: Query) -> None:
@@ -82,7 +75,7 @@ def test_their_source_runs_the_very_batch_that_ours_did_not_commit(spark_beside:
     move_in_the_middle_of_a_batch(query, (spark_beside, OURS), (spark_beside, THEIRS))
 
 
-def test_our_source_on_the_newest_spark_goes_on_with_a_checkpoint_of_theirs(
+def test_our_source_on_the_newest_spark_goes_on_with_their_checkpoint(
     spark_beside: SparkDriver, spark_newest: SparkDriver, query: Query
 ) -> None:
     move_in_the_middle_of_a_batch(query, (spark_beside, THEIRS), (spark_newest, OURS))

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -23,8 +22,8 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import ROOT, MissingPartError
 from tests.support.held_origin import HeldOrigin
@@ -34,6 +33,7 @@ from tests.support.reading import PATIENCE_SECONDS, PATIENT
 from tests.support.shim_process import ShimProcess
 from tests.support.spark import JAVA_VARIABLES, WITH_CONNECTOR, SparkDriver, connector_jars, pyspark_home
 from tests.support.spark_environment import cluster_commands, packed_environment
+from tests.support.spark_examples import output_of
 from tests.support.spark_standalone import StandaloneCluster
 from tests.support.spark_topics import through_the_broker
 from tests.support.waiting import wait_until
@@ -394,7 +394,7 @@ def test_the_page_s_commands_run_its_code_on_a_cluster(cluster: Cluster, tmp_pat
         }.items():
             code = code.replace(stand_in, real)
         (tmp_path / "orders.py").write_text(code)
-        done = subprocess.run(
+        printed = output_of(
             ["bash", "-euc", cluster_commands()[1].replace("spark://localhost:7077", cluster.standalone.master)],
             cwd=tmp_path,
             # A distribution of Spark has its PySpark in SPARK_HOME; pip's is on the path.
@@ -405,14 +405,8 @@ def test_the_page_s_commands_run_its_code_on_a_cluster(cluster: Cluster, tmp_pat
                 "SPARK_CONF_DIR": str(tmp_path),
                 "PYTHONPATH": str(home),
             },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=400,
-            stdin=subprocess.DEVNULL,
         )
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert f"{400 * kafka.partitions} records" in done.stdout
+        assert f"{400 * kafka.partitions} records" in printed
         assert kafka.metrics()["origin_requests"] > 0
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from kafka_remote_client.spark.task_counters import load_counters
+from kafka_remote_client.spark.reading.task_counters import load_counters
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import SparkDriver, SparkJobError
-from tests.support.spark_topics import append, directly, shim_before
+from tests.support.spark_topics import append, directly
 
 # The first test waits for the session and for a topic to be tiered.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -29,12 +28,6 @@ def topic(running_broker: KafkaBroker) -> str:
     append(running_broker, name, ["none"] * 5)
     running_broker.wait_until_tiered(name, 0, 1)
     return name
-
-
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
 
 
 # What is filtered by, and the columns that Spark has to look at itself when the filters were pushed.
@@ -57,15 +50,15 @@ def gets(counters: Path) -> int:
 
 
 def test_pushed_filters_leave_the_same_rows_and_fewer_gets(
-    spark_newest: SparkDriver, shim: Shim, topic: str, tmp_path: Path
+    spark_newest: SparkDriver, spark_shim: Shim, topic: str, tmp_path: Path
 ) -> None:
     more = {"subscribe": topic, "remote.splitBytes": "1", "includeHeaders": "false"}
-    options = directly(shim, **more, **{"remote.countersDirectory": str(tmp_path / "all")})
+    options = directly(spark_shim, **more, **{"remote.countersDirectory": str(tmp_path / "all")})
     whole, *alone = spark_newest(f"{JOBS}:filtered_by_spark", options=options, wheres=["true", *WHERE])
     assert sum(rows for _, _, rows, *_ in whole) == 1250
     for number, (where, evaluated) in enumerate(WHERE.items()):
         counters = tmp_path / str(number)
-        options = directly(shim, **more, **{"remote.countersDirectory": str(counters), "remote.pushFilters": "true"})
+        options = directly(spark_shim, **more, **{"remote.countersDirectory": str(counters), "remote.pushFilters": "true"})
         found, plan = spark_newest(f"{JOBS}:pushed", options=options, where=where)
         assert found == alone[number]
         assert 0 < sum(rows for _, _, rows, *_ in found) < 400
@@ -73,21 +66,21 @@ def test_pushed_filters_leave_the_same_rows_and_fewer_gets(
         assert evaluated_columns(plan) == evaluated
 
 
-def test_filters_that_leave_nothing_read_nothing(spark_newest: SparkDriver, shim: Shim, topic: str) -> None:
-    options = directly(shim, **{"subscribe": topic, "remote.pushFilters": "true"})
+def test_filters_that_leave_nothing_read_nothing(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+    options = directly(spark_shim, **{"subscribe": topic, "remote.pushFilters": "true"})
     digest, _ = spark_newest(f"{JOBS}:pushed", options=options, where="partition > 7")
     assert digest == []
-    assert shim.metrics().get("ranges_granted", 0) == 0
+    assert spark_shim.metrics().get("ranges_granted", 0) == 0
 
 
-def test_spark_says_which_of_its_settings_is_needed(spark_newest: SparkDriver, shim: Shim, topic: str) -> None:
-    options = directly(shim, **{"subscribe": topic, "remote.pushFilters": "true"})
+def test_spark_says_which_of_its_settings_is_needed(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+    options = directly(spark_shim, **{"subscribe": topic, "remote.pushFilters": "true"})
     with pytest.raises(SparkJobError, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
         spark_newest(f"{JOBS}:pushed", options=options, where="partition > 0", setting=False)
 
 
-def test_progress_is_that_of_the_tasks(spark_newest: SparkDriver, shim: Shim, topic: str) -> None:
-    options = directly(shim, subscribe=topic, minPartitions="7")
+def test_progress_is_that_of_the_tasks(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+    options = directly(spark_shim, subscribe=topic, minPartitions="7")
     count, shown, told = spark_newest(f"{JOBS}:watched", options=options)
     assert count == 1250
     assert told[0] == told[1] >= 7
@@ -95,11 +88,11 @@ def test_progress_is_that_of_the_tasks(spark_newest: SparkDriver, shim: Shim, to
 
 
 def test_a_limit_in_bytes_makes_batches_and_reaches_the_end(
-    spark_newest: SparkDriver, shim: Shim, topic: str, tmp_path: Path
+    spark_newest: SparkDriver, spark_shim: Shim, topic: str, tmp_path: Path
 ) -> None:
     more = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "false", "maxBytesPerTrigger": "40000"}
     places = {"directory": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
-    batches = spark_newest("stream", source="kafka-remote", options=directly(shim, **more), **places)
+    batches = spark_newest("stream", source="kafka-remote", options=directly(spark_shim, **more), **places)
     rows = [count for count, _ in batches if count]
     assert len(rows) >= 3
     assert sum(rows) == 1250

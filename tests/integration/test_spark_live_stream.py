@@ -1,8 +1,9 @@
-"""examples/spark_live_stream.py: it starts in the tier, catches up, and stays with what is produced, each record once."""
+"""examples/spark_live_stream.py: it starts in the tier, goes on after a kill, stays with the log: each record once."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from kafka_remote_client.shim.server import Shim
+from tests.support.held_origin import HeldOrigin
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import SparkDriver
 from tests.support.spark_examples import running_example
-from tests.support.spark_topics import append, directly, shim_before, write_codec_topic
+from tests.support.spark_topics import append, directly, small_grants_shim, write_codec_topic
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -22,20 +24,39 @@ PROGRAM = "examples/spark_live_stream.py"
 
 
 @pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
+def held() -> Iterator[HeldOrigin]:
+    with HeldOrigin() as origin:
+        yield origin
+
+
+@pytest.fixture
+def shim(kafka_broker: KafkaBroker, held: HeldOrigin) -> Iterator[Shim]:
+    with small_grants_shim(kafka_broker, origin_listen=held.listen, origin_public_url=held.url) as running:
         yield running
 
 
-def test_it_starts_in_the_tier_and_stays_with_what_is_produced(
-    spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path
+@pytest.mark.fault("F75")
+def test_a_killed_driver_goes_on_in_the_tier_and_stays_with_the_log(
+    spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, held: HeldOrigin, tmp_path: Path
 ) -> None:
+    """It is killed in the middle of its first batch. Started again, it repeats that, then follows what is produced."""
     topic = write_codec_topic(kafka_broker, "spark-live-stream")
     target, checkpoint, log = tmp_path / "copy", tmp_path / "checkpoint", tmp_path / "log"
     options = directly(shim, subscribe=topic)
     arguments = [*("--target", str(target), "--checkpoint", str(checkpoint)), *(f"{n}={v}" for n, v in options.items())]
+    planned, committed = checkpoint / "offsets" / "0", checkpoint / "commits" / "0"
+    held.hold(after=1)  # what the driver itself asks for
+    with running_example(PROGRAM, *arguments, log=tmp_path / "log of the killed one") as killed:
+        held.wait_for_readers(1)
+        assert killed.poll() is None
+    assert killed.returncode == -signal.SIGKILL
+    batch = planned.read_bytes()
+    assert not committed.exists()
+    held.let_go()
     with running_example(PROGRAM, *arguments, log=log) as process:
         wait_until_read(process, kafka_broker, topic, checkpoint, log)
+        assert committed.exists()
+        assert planned.read_bytes() == batch, "the very batch that was interrupted"
         assert shim.metrics()["ranges_granted"] > 3
         for codec in ("none", "zstd"):
             append(kafka_broker, topic, [codec])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import plain
 from tests.support.scenario import TransactionalTopic
 from tests.support.spark import SparkDriver
-from tests.support.spark_topics import append, directly, shim_before, write_codec_topic
+from tests.support.spark_topics import append, directly, write_codec_topic
 
 # The first test waits for the session, for a topic to be tiered, and for the broker to restart.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -26,23 +25,17 @@ def spark(spark_newest: SparkDriver) -> SparkDriver:
     return spark_newest
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
-
-
 def as_shown(headers: Any) -> Any:
     return None if not headers else [[name, None if value is None else value.hex()] for name, value in headers]
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_rows_are_those_of_a_plain_consumer(
-    transactional_topic: TransactionalTopic, spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, isolation: str
+    transactional_topic: TransactionalTopic, spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, isolation: str
 ) -> None:
     topic = transactional_topic.topic
     more = {"subscribe": topic, "kafka.isolation.level": isolation, "remote.splitBytes": "60000", "minPartitions": "4"}
-    found = spark("rows", source="kafka-remote", options=directly(shim, **more))
+    found = spark("rows", source="kafka-remote", options=directly(spark_shim, **more))
     assert len({task for task, *_ in found}) >= 4
     read = sorted((offset, key, value, time, kind, headers) for _, key, value, _, _, offset, time, kind, headers in found)
     assert read == [
@@ -56,23 +49,27 @@ def test_rows_are_those_of_a_plain_consumer(
         )
         for offset, (kind, time), _, key, value, headers in plain(kafka_broker, topic, isolation)
     ]
-    assert shim.metrics()["ranges_granted"] > 3
+    assert spark_shim.metrics()["ranges_granted"] > 3
 
 
 def test_the_schema_and_the_plan_come_from_the_options(
-    transactional_topic: TransactionalTopic, spark: SparkDriver, shim: Shim
+    transactional_topic: TransactionalTopic, spark: SparkDriver, spark_shim: Shim
 ) -> None:
     more = {"subscribe": transactional_topic.topic, "remote.includeValue": "false", "includeHeaders": "false"}
-    columns = [field["name"] for field in spark("schema", source="kafka-remote", options=directly(shim, **more))["fields"]]
+    columns = [
+        field["name"] for field in spark("schema", source="kafka-remote", options=directly(spark_shim, **more))["fields"]
+    ]
     assert columns == ["key", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert spark("tasks", source="kafka-remote", options=directly(shim, **more, minPartitions="5")) == 5
+    assert spark("tasks", source="kafka-remote", options=directly(spark_shim, **more, minPartitions="5")) == 5
 
 
 def test_available_now_reads_to_its_end_in_batches_of_the_limit(
-    spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path
+    spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path
 ) -> None:
     topic = write_codec_topic(kafka_broker, "spark-available-now")
-    options = directly(shim, subscribe=topic, startingOffsets="earliest", includeHeaders="false", maxOffsetsPerTrigger="400")
+    options = directly(
+        spark_shim, subscribe=topic, startingOffsets="earliest", includeHeaders="false", maxOffsetsPerTrigger="400"
+    )
     places = {"directory": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
     batches = [batch for batch in spark("stream", source="kafka-remote", options=options, **places) if batch[0]]
     assert sum(rows for rows, _ in batches) == 1250

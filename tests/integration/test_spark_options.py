@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_remote_client.spark.option_table import OPTIONS
+from kafka_remote_client.spark.options.option_table import OPTIONS
 from tests.support.artifacts import MissingPartError
 from tests.support.spark import connector_jars
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -13,9 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.artifacts import ROOT, MissingPartError, java
 from tests.support.spark import NEWEST, environment, pyspark_home
+from tests.support.spark_examples import output_of
 
 # PySpark is fetched first where it is not there yet.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -58,24 +58,14 @@ def test_the_code_runs_and_most_records_come_from_the_store(cluster: EmbeddedClu
     }.items():
         code = code.replace(stand_in, real)
     (tmp_path / "page.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "page.py"],
-        cwd=tmp_path,
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "2000 records" in done.stdout
-    assert "value-0 value-0" in done.stdout
-    assert re.findall(r"^\|\s+(\d)\|\s+500\|\s+499\|$", done.stdout, re.MULTILINE) == ["0", "1", "2", "3"]
-    assert re.search(r"^\|\s+2000\|$", done.stdout, re.MULTILINE)
-    assert re.search(r"^gets +\d+ +\d+$", done.stdout, re.MULTILINE), "what was planned beside what was counted"
-    assert "2000 records counted" in done.stdout
-    assert "50 records are left by the filters" in done.stdout
+    printed = output_of([sys.executable, "page.py"], cwd=tmp_path, env=environment(home))
+    assert "2000 records" in printed
+    assert "value-0 value-0" in printed
+    assert re.findall(r"^\|\s+(\d)\|\s+500\|\s+499\|$", printed, re.MULTILINE) == ["0", "1", "2", "3"]
+    assert re.search(r"^\|\s+2000\|$", printed, re.MULTILINE)
+    assert re.search(r"^gets +\d+ +\d+$", printed, re.MULTILINE), "what was planned beside what was counted"
+    assert "2000 records counted" in printed
+    assert "50 records are left by the filters" in printed
     assert cluster.metrics()["origin_requests"] > 0
 
 

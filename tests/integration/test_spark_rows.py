@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from kafka_remote_client.spark.task_counters import load_counters
+from kafka_remote_client.spark.reading.task_counters import load_counters
 from tests.support.aiven_tier import AivenTier, aiven_shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENT
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
 from tests.support.spark import SparkDriver
-from tests.support.spark_topics import directly, shim_before, through_the_broker, write_odd_topic
+from tests.support.spark_topics import directly, through_the_broker, write_odd_topic
 
 # The first test waits for the session, for topics to be tiered, and for the broker to restart.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -83,17 +83,11 @@ def check(spark: SparkDriver, broker: KafkaBroker, options: Mapping[str, str], e
     assert counters["remote-fetch-records-total"] >= tiered(broker, expected) > 0
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
-
-
 @pytest.mark.parametrize("version", ["spark_beside", "spark_newest"])
 def test_odd_records_are_those_of_spark_s_own_source(
     request: pytest.FixtureRequest,
     kafka_broker: KafkaBroker,
-    shim: Shim,
+    spark_shim: Shim,
     odd_topic: str,
     theirs: Callable[[str, str], Digest],
     tmp_path: Path,
@@ -101,16 +95,16 @@ def test_odd_records_are_those_of_spark_s_own_source(
 ) -> None:
     expected = theirs(odd_topic, "read_uncommitted")
     assert expected[0][2] == 5 * (45 + 1)
-    options = directly(shim, subscribe=odd_topic, **_SMALL_SPLITS)
+    options = directly(spark_shim, subscribe=odd_topic, **_SMALL_SPLITS)
     check(request.getfixturevalue(version), kafka_broker, options, expected, tmp_path)
 
 
 @contextmanager
 def by_urls(broker: KafkaBroker, tier: AivenTier, url: str, server: S3Server) -> Iterator[dict[str, str]]:
     """Options to read through a shim, by URLs of the store that it signs."""
-    with aiven_shim(broker, tier, url, server.options) as shim:
+    with aiven_shim(broker, tier, url, server.options) as spark_shim:
         yield {
-            "kafka.bootstrap.servers": shim.bootstrap_servers,
+            "kafka.bootstrap.servers": spark_shim.bootstrap_servers,
             "remote.storage.fetcher.allowed.hosts": server.authority,
             "remote.storage.fetcher.allow.http": "true",
             "remote.storage.fetcher.allow.private.addresses": "true",

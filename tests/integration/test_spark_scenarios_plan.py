@@ -13,17 +13,18 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
 from kafka_remote_client.model import IsolationLevel
-from kafka_remote_client.spark import offsets, pyspark_api
-from kafka_remote_client.spark.batch_plan import batch_ranges
-from kafka_remote_client.spark.broker_read import consumer_settings
-from kafka_remote_client.spark.columns import from_messages
-from kafka_remote_client.spark.data_loss import DataLossError
-from kafka_remote_client.spark.micro_batch import batch_end
-from kafka_remote_client.spark.offsets import EARLIEST, LATEST, OffsetName, SpecificOffsets, TopicPartition
-from kafka_remote_client.spark.options import parse_options
-from kafka_remote_client.spark.planning import OffsetRange, plan_splits
-from kafka_remote_client.spark.progress import offsets_behind
-from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
+from kafka_remote_client.spark.offsets import json_offsets
+from kafka_remote_client.spark.offsets.data_loss import DataLossError
+from kafka_remote_client.spark.offsets.json_offsets import EARLIEST, LATEST, OffsetName, SpecificOffsets, TopicPartition
+from kafka_remote_client.spark.offsets.progress import offsets_behind
+from kafka_remote_client.spark.options.source_options import parse_options
+from kafka_remote_client.spark.planning.batch_plan import batch_ranges
+from kafka_remote_client.spark.planning.micro_batch import batch_end
+from kafka_remote_client.spark.planning.splits import OffsetRange, plan_splits
+from kafka_remote_client.spark.reading.broker_read import consumer_settings
+from kafka_remote_client.spark.reading.columns import from_messages
+from kafka_remote_client.spark.source import pyspark_api
+from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
 from tests.support.locations import ManualClock
 from tests.support.spark_cluster import A0, A1, FakeCluster
 from tests.support.spark_scenarios import NOT_HERE, RESTATED, SCENARIOS, scenario
@@ -49,7 +50,7 @@ def test_every_scenario_is_restated_or_said_not_to_be_here() -> None:
 
 @scenario("JsonUtilsSuite", "parsing partitions")
 def test_partitions_of_topics() -> None:
-    found = offsets.parse_assignment("assign", '{"topicA":[0,1],"topicB":[4,6]}')
+    found = json_offsets.parse_assignment("assign", '{"topicA":[0,1],"topicB":[4,6]}')
     assert [str(partition) for partition in found] == ["topicA-0", "topicA-1", "topicB-4", "topicB-6"]
 
 
@@ -57,8 +58,8 @@ def test_partitions_of_topics() -> None:
 def test_offsets_of_partitions() -> None:
     text = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
     wanted = {TopicPartition("topicA", 0): 23, TopicPartition("topicA", 1): LATEST, TopicPartition("topicB", 0): EARLIEST}
-    assert offsets.parse_offsets("o", text) == wanted
-    assert offsets.parse_bound("o", text) == SpecificOffsets(wanted)
+    assert json_offsets.parse_offsets("o", text) == wanted
+    assert json_offsets.parse_bound("o", text) == SpecificOffsets(wanted)
 
 
 @scenario(
@@ -69,14 +70,14 @@ def test_offsets_of_partitions() -> None:
 def test_offsets_of_topics() -> None:
     text = '{"topicA":"earliest","topicB":{"0":23,"1":-1},"topicC":"LATEST"}'
     by_partition = {TopicPartition("topicB", 0): 23, TopicPartition("topicB", 1): LATEST}
-    assert offsets.parse_bound("o", text) == SpecificOffsets(by_partition, {"topicA": EARLIEST, "topicC": LATEST})
-    assert offsets.parse_bound("o", '{"topicA":"latest"}') == SpecificOffsets({}, {"topicA": LATEST})
+    assert json_offsets.parse_bound("o", text) == SpecificOffsets(by_partition, {"topicA": EARLIEST, "topicC": LATEST})
+    assert json_offsets.parse_bound("o", '{"topicA":"latest"}') == SpecificOffsets({}, {"topicA": LATEST})
 
 
 @scenario("JsonUtilsSuite", "parsing specificOffsets rejects a topic given in both forms")
 def test_a_topic_in_both_forms() -> None:
     with pytest.raises(ConfigurationError, match="startingOffsets names topicA twice"):
-        offsets.parse_bound("startingOffsets", '{"topicA":"earliest","topicA":{"0":23}}')
+        json_offsets.parse_bound("startingOffsets", '{"topicA":"earliest","topicA":{"0":23}}')
 
 
 @scenario("JsonUtilsSuite", "parsing specificOffsets rejects malformed json")
@@ -84,19 +85,19 @@ def test_a_topic_in_both_forms() -> None:
     "text", ['{"topicA":"first"}', '{"topicA":[0,1]}', '{"topicA":{"0":"earliest"}}', '"earliest"', "not json"]
 )
 def test_malformed_json(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="startingOffsets must be JSON like"):
-        offsets.parse_bound("startingOffsets", text)
+    with pytest.raises(ConfigurationError, match="startingOffsets must be JSON such as"):
+        json_offsets.parse_bound("startingOffsets", text)
 
 
 @scenario("KafkaSourceOffsetSuite", "basic serialization - deserialization")
 def test_offsets_are_written_and_read() -> None:
     found = {TopicPartition("t", 0): 2, TopicPartition("t", 1): 3}
-    assert offsets.parse_offsets("o", offsets.format_offsets(found)) == found
+    assert json_offsets.parse_offsets("o", json_offsets.format_offsets(found)) == found
 
 
 @scenario("KafkaSourceOffsetSuite", "read Spark 2.1.0 offset format")
 def test_the_oldest_form_of_a_checkpoint() -> None:
-    found = offsets.parse_offsets("o", '{"topic1":{"0":456,"1":789},"topic2":{"0":0}}\n')
+    found = json_offsets.parse_offsets("o", '{"topic1":{"0":456,"1":789},"topic2":{"0":0}}\n')
     assert {str(partition): offset for partition, offset in found.items()} == {"topic1-0": 456, "topic1-1": 789, "topic2-0": 0}
 
 
@@ -112,10 +113,10 @@ def test_the_oldest_form_of_a_checkpoint() -> None:
 def test_offsets_of_topics_become_those_of_partitions() -> None:
     bound = SpecificOffsets({T2: 23}, {"t1": EARLIEST})
     more = TopicPartition("t1", 5)
-    assert offsets.with_topics("o", bound, [T1, more, T2]) == {T1: EARLIEST, more: EARLIEST, T2: 23}
-    assert offsets.with_topics("o", SpecificOffsets({T2: 23}), []) == {T2: 23}
+    assert json_offsets.with_topics("o", bound, [T1, more, T2]) == {T1: EARLIEST, more: EARLIEST, T2: 23}
+    assert json_offsets.with_topics("o", SpecificOffsets({T2: 23}), []) == {T2: 23}
     with pytest.raises(ConfigurationError, match="o names t3, which is not read"):
-        offsets.with_topics("o", SpecificOffsets({}, {"t1": EARLIEST, "t3": EARLIEST}), [T1])
+        json_offsets.with_topics("o", SpecificOffsets({}, {"t1": EARLIEST, "t3": EARLIEST}), [T1])
 
 
 # -- Options -------------------------------------------------------------------------------------------------------------
@@ -190,7 +191,7 @@ def test_kafka_settings_that_a_source_cannot_have(name: str, value: str) -> None
 @scenario("KafkaMicroBatchSourceSuite", "get offsets from case insensitive parameters")
 @pytest.mark.parametrize("change", [str.upper, str.lower, str])
 def test_offsets_whose_options_are_written_in_any_case(change: Any) -> None:
-    def start(text: str) -> offsets.OffsetBound:
+    def start(text: str) -> json_offsets.OffsetBound:
         return parse_options(TOPIC | {change("startingOffsets"): text}).start
 
     assert start("earLiEst") is OffsetName.EARLIEST
@@ -326,7 +327,7 @@ def tiled(partition: TopicPartition, *bounds: int) -> Bounds:
         (4, 20, [(T1, 1, 40)], tiled(T1, 1, 10, 20, 30, 40)),
     ],
 )
-def test_ranges_without_known_segments_are_cut_as_spark_s_own_source_cuts_them(
+def test_ranges_without_known_segments_are_cut_as_by_sparks_own_source(
     least: int | None, most: int | None, ranges: Bounds, wanted: Bounds
 ) -> None:
     assert split(ranges, least=least, most=most) == wanted
@@ -384,7 +385,7 @@ def test_a_start_that_does_not_name_what_is_read(name: str, value: int, named: i
     "topic-partition for start offset and end offset must match",
     "unresolved start offset greater than end offset",
 )
-def test_offsets_that_contradict_each_other_are_refused_before_anybody_is_asked() -> None:
+def test_contradictory_offsets_are_refused_before_any_request() -> None:
     start = {"subscribe": "test", "startingOffsets": '\n{"test": {"0": 1, "1": 1, "2": 1}}\n'}
     few = start | {"endingOffsets": '{"test": {"0": 0, "1": 0}}'}
     assert "startingOffsets and endingOffsets must name the same partitions" in refusal(few, streaming=False)
@@ -503,7 +504,7 @@ def test_available_now_makes_as_many_batches_as_its_limit_wants(monkeypatch: pyt
 )
 @pytest.mark.parametrize(
     ("made_anew", "complaint"),
-    [(Log(15, 0, 0), "partitions are gone: t-3, t-4"), (Log(4, 0, 0, 0, 0), "t-0 ends at 4, before 10")],
+    [(Log(15, 0, 0), "partitions were deleted: t-3, t-4"), (Log(4, 0, 0, 0, 0), "t-0 ends at 4, before 10")],
     ids=["partitions", "offsets"],
 )
 def test_available_now_fails_when_its_end_cannot_be_reached(
@@ -548,7 +549,7 @@ def test_how_far_a_stream_is_behind() -> None:
 
 
 @scenario("KafkaMicroBatchSourceSuite", "(de)serialization of initial offsets")
-def test_a_query_that_is_restarted_before_its_first_batch_begins_where_it_would_have() -> None:
+def test_query_restarted_before_its_first_batch_begins_where_it_would() -> None:
     first = KafkaRemoteStreamReader(TOPIC, clock=ManualClock(), make_cluster=lambda _options, _clock: Log(7, 9))
     written = json.loads(json.dumps(first.initialOffset()))
     again = KafkaRemoteStreamReader(TOPIC, clock=ManualClock(), make_cluster=lambda _options, _clock: Log(70, 90))

@@ -13,7 +13,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import NEWEST, SparkDriver, SparkJobError
-from tests.support.spark_topics import directly, shim_before, through_the_broker, write_codec_topic
+from tests.support.spark_topics import directly, through_the_broker, write_codec_topic
 
 # The first test waits for sessions and for a topic to be tiered.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -45,12 +45,6 @@ def topic(running_broker: KafkaBroker) -> str:
     return write_codec_topic(running_broker, "spark-segments")
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def expected(spark_beside: SparkDriver, running_broker: KafkaBroker, topic: str) -> list[Any]:
     """The rows of Spark's own source, without the number of the task."""
@@ -69,11 +63,11 @@ def read(directory: Path) -> tuple[list[str], list[Any]]:
 
 
 def test_a_task_that_is_repeated_gets_the_same_split_as_a_whole(
-    repeating: SparkDriver, shim: Shim, topic: str, expected: list[Any], tmp_path: Path
+    repeating: SparkDriver, spark_shim: Shim, topic: str, expected: list[Any], tmp_path: Path
 ) -> None:
     trouble = {"1": "raise", "3": "kill"}
     places = {"directory": str(tmp_path), "finished": [], "trouble": trouble}
-    done = repeating(f"{JOBS}:handled", options=directly(shim, subscribe=topic, **SPLITS), **places)
+    done = repeating(f"{JOBS}:handled", options=directly(spark_shim, subscribe=topic, **SPLITS), **places)
     attempts, rows = read(tmp_path)
     assert rows == expected
     ids = done["ids"]
@@ -84,18 +78,18 @@ def test_a_task_that_is_repeated_gets_the_same_split_as_a_whole(
     assert done["counters"][TIER] + done["counters"][BROKER] == 2 * len(expected)
     assert done["counters"][TIER] > done["counters"][BROKER] > 0
     assert done["counters"]["remote-fetch-fallbacks-total"] == {}
-    assert shim.metrics()["ranges_granted"] > 3
+    assert spark_shim.metrics()["ranges_granted"] > 3
 
 
-def test_a_handler_s_own_error_fails_the_job(repeating: SparkDriver, shim: Shim, topic: str) -> None:
+def test_a_handler_s_own_error_fails_the_job(repeating: SparkDriver, spark_shim: Shim, topic: str) -> None:
     with pytest.raises(SparkJobError, match=rf"RuntimeError: the table of {topic}-0-0-\d+ is gone"):
-        repeating(f"{JOBS}:failing", options=directly(shim, assign=f'{{"{topic}": [0]}}'))
+        repeating(f"{JOBS}:failing", options=directly(spark_shim, assign=f'{{"{topic}": [0]}}'))
 
 
-def test_a_dataframe_of_what_is_not_finished_has_the_rows_of_spark_s_own_source(
-    repeating: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, topic: str
+def test_dataframe_of_unfinished_segments_has_the_rows_of_sparks_source(
+    repeating: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, topic: str
 ) -> None:
-    found = repeating(f"{JOBS}:frame", options=directly(shim, subscribe=topic, **SPLITS), finished=[f"{topic}-0-0-300"])
+    found = repeating(f"{JOBS}:frame", options=directly(spark_shim, subscribe=topic, **SPLITS), finished=[f"{topic}-0-0-300"])
     bounds = {"startingOffsets": f'{{"{topic}": {{"0": 300, "1": 0}}}}'}
     options = through_the_broker(kafka_broker, subscribe=topic, **bounds)
     assert found["digest"] == spark_beside("digest", source="kafka", options=options)
@@ -103,9 +97,9 @@ def test_a_dataframe_of_what_is_not_finished_has_the_rows_of_spark_s_own_source(
 
 
 def test_all_of_it_works_on_spark_connect(
-    connect: SparkDriver, shim: Shim, topic: str, expected: list[Any], tmp_path: Path
+    connect: SparkDriver, spark_shim: Shim, topic: str, expected: list[Any], tmp_path: Path
 ) -> None:
-    options = directly(shim, subscribe=topic, **SPLITS)
+    options = directly(spark_shim, subscribe=topic, **SPLITS)
     finished = [f"{topic}-0-0-300", f"{topic}-1-100-333"]
     done = connect(f"{JOBS}:handled", options=options, directory=str(tmp_path), finished=finished, trouble={})
     gone = {(0, offset) for offset in range(300)} | {(1, offset) for offset in range(100, 333)}

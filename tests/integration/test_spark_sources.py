@@ -7,11 +7,11 @@ import pickle
 
 import pytest
 
-from kafka_remote_client.spark.datasource import KafkaRemoteDataSource
+from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import Row, plain
 from tests.support.scenario import TransactionalTopic
-from tests.support.spark_topics import directly, shim_before
+from tests.support.spark_topics import directly, small_grants_shim
 
 pytestmark = pytest.mark.broker
 
@@ -35,7 +35,7 @@ def test_splits_of_every_source_are_what_a_plain_consumer_reads(
 ) -> None:
     topic = transactional_topic.topic
     expected = [(offset, key, value) for offset, _, _, key, value, _ in plain(kafka_broker, topic, isolation)]
-    with shim_before(kafka_broker) as shim, caplog.at_level(logging.WARNING, "kafka_remote_client.spark"):
+    with small_grants_shim(kafka_broker) as shim, caplog.at_level(logging.WARNING, "kafka_remote_client.spark"):
         options = directly(shim, subscribe=topic, minPartitions="5", **{"kafka.isolation.level": isolation})
         if source != "broker":
             options |= {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import SparkDriver, SparkJobError
 from tests.support.spark_scenarios import scenario
-from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+from tests.support.spark_topics import append, directly, through_the_broker, write_codec_topic
 
 # The first test waits for the session and for a topic to be tiered.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -25,12 +24,6 @@ def spark(spark_beside: SparkDriver) -> SparkDriver:
     return spark_beside
 
 
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
-
-
 def rows(batches: list[tuple[int, int | None]]) -> int:
     return sum(count for count, _ in batches)
 
@@ -38,11 +31,11 @@ def rows(batches: list[tuple[int, int | None]]) -> int:
 @scenario("KafkaMicroBatchSourceSuite", "input row metrics")
 @pytest.mark.parametrize(("first", "second"), [(OURS, THEIRS), (THEIRS, OURS)], ids=["to-theirs", "to-ours"])
 def test_a_query_moves_between_the_sources_at_a_checkpoint(
-    spark: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, tmp_path: Path, first: str, second: str
+    spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path, first: str, second: str
 ) -> None:
     topic = write_codec_topic(kafka_broker, f"spark-stream-{first}")
     more = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "false"}
-    options = {OURS: directly(shim, **more), THEIRS: through_the_broker(kafka_broker, **more)}
+    options = {OURS: directly(spark_shim, **more), THEIRS: through_the_broker(kafka_broker, **more)}
     places = {"directory": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
     assert rows(spark("stream", source=first, options=options[first], **places)) == 1250
     append(kafka_broker, topic, ["lz4"])
@@ -52,7 +45,7 @@ def test_a_query_moves_between_the_sources_at_a_checkpoint(
     assert spark("stored", directory=places["directory"]) == [[topic, *place] for place in product((0, 1), range(750))]
 
 
-def test_limits_are_refused_by_name(spark: SparkDriver, shim: Shim, tmp_path: Path) -> None:
-    options = directly(shim, subscribe="any", maxOffsetsPerTrigger="5")
-    with pytest.raises(SparkJobError, match=r"PySpark 4\.2 is the oldest that can honour maxOffsetsPerTrigger"):
+def test_limits_are_refused_by_name(spark: SparkDriver, spark_shim: Shim, tmp_path: Path) -> None:
+    options = directly(spark_shim, subscribe="any", maxOffsetsPerTrigger="5")
+    with pytest.raises(SparkJobError, match=r"PySpark 4\.2 is the oldest version that supports maxOffsetsPerTrigger"):
         spark("stream", source=OURS, options=options, directory=str(tmp_path / "rows"), checkpoint=str(tmp_path / "checkpoint"))

@@ -15,7 +15,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.postgres import PostgresServer, postgres_programs
 from tests.support.spark import SparkDriver
 from tests.support.spark_examples import printed_by
-from tests.support.spark_topics import append, directly, shim_before, through_the_broker, write_codec_topic
+from tests.support.spark_topics import append, directly, through_the_broker, write_codec_topic
 
 # The first test waits for sessions, and each for a topic to be tiered.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -33,12 +33,6 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     assert programs is not None
     with PostgresServer(programs) as server:
         yield server.url
-
-
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +67,11 @@ def test_each_record_is_stored_once_though_tasks_fail_and_are_killed(
     spark_repeating: SparkDriver,
     spark_beside: SparkDriver,
     kafka_broker: KafkaBroker,
-    shim: Shim,
+    spark_shim: Shim,
     topic: str,
     database: str,
 ) -> None:
-    options = directly(shim, subscribe=topic)
+    options = directly(spark_shim, subscribe=topic)
     trouble = {"0": "raise", "2": "kill", "5": "raise"}
     split = {"minPartitions": "8"}
     assert spark_repeating(COPIED, options=options | split, database=database, trouble=trouble) >= 8

@@ -1,26 +1,37 @@
-"""A store that changes in the middle of a read, its bucket, its credentials or its objects, costs speed and nothing else."""
+"""A store that changes in the middle of a read, its bucket, its credentials or its objects, costs speed and nothing else.
+
+A relay before the store holds a read of a log back while the fault is made, and notes what the store answers to it then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
-from tests.support.aiven_tier import AivenTier
+from tests.support.aiven_tier import AivenTier, aiven_shim
 from tests.support.fetcher_settings import of_its_fetcher
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, plain, read_to_end, row, settings, total
 from tests.support.s3_server import S3Server
+from tests.support.watched_store import WatchedStore
 
 pytestmark = [pytest.mark.stores, pytest.mark.broker]
 
+_SOUND_READS = 2
+"""Reads of logs before the fault: so many give the first records."""
+_CAUSES = {
+    *("access-denied", "unavailable", "not-found", "object-not-found"),
+    *("not-granted", "breaker-open", "timeout", "location-unavailable", "peer-unreachable"),
+    "invalid-response",  # a segment that is located after its log was replaced: the version is there, its chunks fail
+    "corrupt-chunk",  # who finds places by itself looks at batch headers; no range of a replaced log is read
+}
 WAYS = [("broker", "presigned"), ("broker", "s3"), ("metadata-topic", "s3")]
 COMMON: Mapping[str, object] = {
     "fetch.remote.enabled": True,
@@ -69,14 +80,15 @@ def logs_replaced(server: S3Server, bucket: str) -> None:
 
 @contextmanager
 def consumer_of(
-    broker: KafkaBroker, tier: AivenTier, server: S3Server, bucket: str, source: str, fetcher: str
+    broker: KafkaBroker, tier: AivenTier, server: S3Server, relay: WatchedStore, bucket: str, source: str, fetcher: str
 ) -> Iterator[Consumer]:
     url = f"s3://{bucket}"
+    options = {**server.options, "s3.endpoint.url": relay.url}
     way: dict[str, Any] = {
         **COMMON,
         "remote.storage.fetcher.class": fetcher,
-        "remote.storage.fetcher.allowed.hosts": server.authority,
-        **(server.fetcher_settings if fetcher == "s3" else {}),
+        "remote.storage.fetcher.allowed.hosts": relay.authority,
+        **({f"remote.storage.fetcher.{name}": value for name, value in options.items()} if fetcher == "s3" else {}),
         **({"remote.storage.fetcher.store.url": url} if fetcher == "s3" else {}),
     }
     if source == "metadata-topic":
@@ -91,51 +103,63 @@ def consumer_of(
         with Consumer(of_its_fetcher(settings(broker.bootstrap_servers, "read_committed", **way))) as consumer:
             yield consumer
         return
-    config = ShimConfig(
-        bootstrap_servers=broker.bootstrap_servers,
-        store=url,
-        store_options=server.options,
-        layout="aiven",
-        key_prefix=tier.prefix,
-        encryption_keys=tier.encryption_keys,
-        allow_plaintext_data_keys=True,
-        metadata_topic=tier.metadata_topic,
-        range_bytes=64 << 10,
-        max_grant_bytes=64 << 10,
-    )
-    with Shim(config) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
-        with Consumer(of_its_fetcher(settings(shim.bootstrap_servers, "read_committed", **way))) as consumer:
-            yield consumer
+    with (
+        aiven_shim(broker, tier, url, options, range_bytes=64 << 10, max_grant_bytes=64 << 10) as shim,
+        Consumer(of_its_fetcher(settings(shim.bootstrap_servers, "read_committed", **way))) as consumer,
+    ):
+        yield consumer
 
 
-@pytest.mark.parametrize("fault", [bucket_gone, credentials_replaced, logs_replaced])
-@pytest.mark.parametrize(("source", "fetcher"), WAYS)
-def test_every_record_comes_all_the_same(
-    kafka_broker: KafkaBroker,
-    aiven_tier: Callable[[str], AivenTier],
-    wide_topic: str,
-    server: S3Server,
-    source: str,
-    fetcher: str,
-    fault: Callable[[S3Server, str], None],
-) -> None:
-    tier = aiven_tier("zstd-aes")
-    bucket = server.new_bucket(tier.objects())
-    with consumer_of(kafka_broker, tier, server, bucket, source, fetcher) as consumer:
-        consumer.assign([TopicPartition(wide_topic, 0, OFFSET_BEGINNING)])
-        rows = [row(message) for message in consumer.consume(10, PATIENCE_SECONDS)]
-        assert total(consumer.metrics(), "remote-fetch-records-total") >= 10
-        fault(server, bucket)
-        rows += read_to_end(consumer)
-        metrics = consumer.metrics()
-    assert rows == plain(kafka_broker, wide_topic, "read_committed")
-    local = kafka_broker.offsets(wide_topic).earliest_local
-    if total(metrics, "broker-fetch-records-total") > sum(1 for offset, *_ in rows if offset >= local):
+_Read: TypeAlias = Callable[[str, str, Callable[[S3Server, str], None]], set[int]]
+
+
+@pytest.fixture
+def read(kafka_broker: KafkaBroker, aiven_tier: Callable[[str], AivenTier], wide_topic: str, server: S3Server) -> _Read:
+    """Reads a topic while a fault is made; checks records and fallbacks. Returns the statuses of all changed answers."""
+
+    def reading(source: str, fetcher: str, fault: Callable[[S3Server, str], None]) -> set[int]:
+        tier = aiven_tier("zstd-aes")
+        objects = dict(tier.objects())
+        bucket = server.new_bucket(objects.items())
+        truth = {f"/{bucket}/{key}": data for key, data in objects.items()}
+        with (
+            WatchedStore(server.authority, truth) as relay,
+            consumer_of(kafka_broker, tier, server, relay, bucket, source, fetcher) as consumer,
+        ):
+            relay.hold(after=_SOUND_READS)
+            consumer.assign([TopicPartition(wide_topic, 0, OFFSET_BEGINNING)])
+            rows = [row(message) for message in consumer.consume(10, PATIENCE_SECONDS)]
+            assert total(consumer.metrics(), "remote-fetch-records-total") >= 10
+            relay.wait_for_readers(1)
+            assert relay.changed_statuses() == set()
+            fault(server, bucket)
+            relay.let_go()
+            rows += read_to_end(consumer)
+            metrics = consumer.metrics()
+        assert rows == plain(kafka_broker, wide_topic, "read_committed")
         assert metrics["remote-fetch-fallbacks-total"], "the broker served what is tiered, and nobody says why"
-    assert set(metrics["remote-fetch-fallbacks-total"]) <= {
-        *("access-denied", "unavailable", "not-found", "object-not-found"),
-        *("not-granted", "breaker-open", "timeout", "location-unavailable", "peer-unreachable"),
-        "invalid-response",  # a segment that is located after its log was replaced: the version is there, its chunks fail
-        "corrupt-chunk",  # who finds places by itself looks at batch headers; no range of a replaced log is read
-    }
+        assert set(metrics["remote-fetch-fallbacks-total"]) <= _CAUSES
+        return relay.changed_statuses()
+
+    return reading
+
+
+@pytest.mark.fault("F07")
+@pytest.mark.parametrize(("source", "fetcher"), WAYS)
+def test_a_bucket_that_is_removed_costs_speed_only(read: _Read, source: str, fetcher: str) -> None:
+    assert read(source, fetcher, bucket_gone) == {HTTPStatus.NOT_FOUND}
+
+
+@pytest.mark.fault("F05")
+@pytest.mark.parametrize(("source", "fetcher"), WAYS)
+def test_credentials_that_are_replaced_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
+    assert read(source, fetcher, credentials_replaced) == {HTTPStatus.FORBIDDEN}
+
+
+@pytest.mark.fault("F07", "F32")
+@pytest.mark.parametrize(("source", "fetcher"), WAYS)
+def test_logs_that_are_replaced_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
+    """The version that was looked at is gone; of a segment that is located only then there are zeros."""
+    changed = read(source, fetcher, logs_replaced)
+    assert HTTPStatus.PRECONDITION_FAILED in changed
+    assert changed <= {HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PARTIAL_CONTENT}

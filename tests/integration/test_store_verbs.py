@@ -45,7 +45,7 @@ def options_of(server: Any) -> list[str]:
 def same_as_on_disk(capsys: pytest.CaptureFixture[str], tier: str, scheme: str, server: Any) -> None:
     root, layout = TIERS[tier]
     url = f"{scheme}://{server.new_bucket(files_of(root))}/the tier"
-    for verb in (["ls", "--output=json"], ["dump", "--topic=txn", "--isolation-level=read_committed"]):
+    for verb in (["ls", "--output=json"], ["dump", "txn", "--isolation-level=read_committed"]):
         expected = printed(capsys, *verb, f"--store={root.as_uri()}", *layout)
         assert len(expected.splitlines()) > 1
         assert printed(capsys, *verb, f"--store={url}", *options_of(server), *layout) == expected

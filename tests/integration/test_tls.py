@@ -94,7 +94,7 @@ def identities(issued: Issued, directory: Path) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("way", ["files", "strings", "keystore"])
-def test_a_consumer_that_has_to_show_a_certificate_shows_its_own_however_it_is_given(
+def test_consumer_shows_its_certificate_however_it_is_given(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     authority: Authority,
@@ -118,7 +118,7 @@ def test_a_consumer_that_has_to_show_a_certificate_shows_its_own_however_it_is_g
     assert PASSWORD not in caplog.text
 
 
-def test_a_shim_of_another_name_is_believed_where_the_consumer_does_not_ask_for_names(
+def test_shim_of_another_name_is_believed_without_host_verification(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
 ) -> None:
     unasked = {"ssl.endpoint.identification.algorithm": "none"}
@@ -133,7 +133,7 @@ def test_a_shim_of_another_name_is_believed_where_the_consumer_does_not_ask_for_
     assert total(metrics, "remote-fetch-records-total") > 1000
 
 
-def test_a_tls_setting_that_only_librdkafka_follows_leaves_everything_to_the_broker_path_and_is_said_once(
+def test_tls_setting_of_librdkafka_alone_leaves_all_to_the_broker(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     authority: Authority,
@@ -154,10 +154,10 @@ def test_a_tls_setting_that_only_librdkafka_follows_leaves_everything_to_the_bro
     assert rows == plain(kafka_broker, topic, "read_committed")
     assert not any(metrics.values())
     said = [message for message in caplog.messages if "direct fetch" in message]
-    assert said == ["direct fetch is off: ssl.curves.list cannot be followed"]
+    assert said == ["direct fetch is off: ssl.curves.list is not supported by direct fetch"]
 
 
-def test_an_unmodified_consumer_works_through_a_shim_with_tls_on_both_sides(
+def test_plain_consumer_works_through_a_shim_with_tls_on_both_sides(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
 ) -> None:
     topic = transactional_topic.topic
@@ -171,7 +171,7 @@ def test_an_unmodified_consumer_works_through_a_shim_with_tls_on_both_sides(
 
 
 @pytest.mark.parametrize("shown", ["wrong name", "wrong authority", "expired"])
-def test_a_shim_that_is_not_who_it_says_is_told_nothing_and_the_broker_serves(
+def test_broker_serves_where_the_shims_certificate_is_wrong(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     authority: Authority,
@@ -205,7 +205,7 @@ def test_a_shim_that_is_not_who_it_says_is_told_nothing_and_the_broker_serves(
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_keys_of_encrypted_segments_are_given_over_tls_and_otherwise_the_broker_serves(
+def test_keys_of_encrypted_segments_are_given_over_tls_only(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     aiven_tier: Callable[[str], AivenTier],

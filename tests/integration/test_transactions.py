@@ -6,7 +6,6 @@ written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -20,7 +19,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, direct, plain, settings, shim_before, total
+from tests.support.reading import PATIENCE_SECONDS, direct, plain, settings, total
 
 pytestmark = pytest.mark.broker
 
@@ -38,12 +37,6 @@ def topic(running_broker: KafkaBroker) -> str:
     name = f"transformed-{uuid4().hex[:8]}"
     write_group_topic(running_broker, name, len(PARTITIONS))
     return name
-
-
-@pytest.fixture
-def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    with shim_before(kafka_broker) as running:
-        yield running
 
 
 def take_back(consumer: Consumer, first: dict[int, TopicPartition]) -> None:

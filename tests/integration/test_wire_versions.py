@@ -12,12 +12,14 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import NotAnnouncedError
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.leaders import PartitionLeaders
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
+from kafka_remote_client.location.source import locate_one
+from kafka_remote_client.model import NotRemote, PartitionOffsets
 from kafka_remote_client.protocol import api_versions, fetch, list_offsets, metadata
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, Api
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.list_offsets import FIRST_VERSION, OffsetSpec
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.questions import question
 
 pytestmark = pytest.mark.broker
 
@@ -102,7 +104,7 @@ def test_fetch(connection: BrokerConnection, topic: str, version: int, offset: i
     assert fetch.encode_response(response, version) == body
 
 
-def test_a_broker_that_does_not_announce_itself_tells_offsets_and_grants_nothing(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_unannounced_broker_tells_offsets_and_grants_nothing(kafka_broker: KafkaBroker, topic: str) -> None:
     source = BrokerLocationSource(kafka_broker.bootstrap_servers, client_id="tests", clock=CLOCK)
     deadline = Deadline(CLOCK, 60)
     judged = kafka_broker.offsets(topic)
@@ -113,8 +115,6 @@ def test_a_broker_that_does_not_announce_itself_tells_offsets_and_grants_nothing
     leaders.close()
     with pytest.raises(NotAnnouncedError, match=f"{kafka_broker.bootstrap_servers} does not announce direct fetch"):
         source.offsets(topic, 0, deadline)
-    refused = source.locate(
-        topic, 0, 0, leader_epoch=-1, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=0, deadline=deadline
-    )
+    refused = locate_one(source, question(topic, 0, 0), deadline)
     assert refused == NotRemote("not-announced")
     source.close()

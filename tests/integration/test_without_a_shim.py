@@ -11,18 +11,20 @@ from uuid import uuid4
 import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Message, Producer, TopicPartition
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.metadata_topic import MetadataTopicTier
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location.tier_source import TierLocationSource
-from kafka_remote_client.model import IsolationLevel, NotRemote
+from kafka_remote_client.model import NotRemote
 from kafka_remote_client.remote_log.follower import ClientConfig
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.questions import question
 from tests.support.reading import PATIENT, by_consume, by_poll, plain, read_to_end, settings, total
 from tests.support.scenario import TransactionalTopic
 from tests.support.waiting import wait_until
@@ -125,15 +127,7 @@ def test_a_partition_that_is_not_ready_is_answered_so(
     resolver = RemoteSegmentResolver(store, layout)
     nothing = MetadataTopicTier(config, resolver, clock=clock, topic=f"nothing-{uuid4()}")
     with closing(TierLocationSource(leaders, nothing, store, layout, clock=clock)) as source:
-        answer = source.locate(
-            facts.topic,
-            0,
-            facts.offsets.log_start,
-            leader_epoch=-1,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            max_bytes=0,
-            deadline=Deadline(clock, 60),
-        )
+        answer = locate_one(source, question(facts.topic, 0, facts.offsets.log_start), Deadline(clock, 60))
     assert isinstance(answer, NotRemote)
     assert (answer.reason, answer.offsets.log_start) == ("metadata-not-ready", facts.offsets.log_start)
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import BrokerResponseError, ProtocolError, UnsupportedFormatError
-from kafka_remote_client.location.answer import MAX_EXPIRY_MS, LocationQuestion, location_of
+from kafka_remote_client.location.answer import MAX_EXPIRY_MS, location_of
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     NO_EXPIRY,
     AbortedTransaction,
     ByteRange,
-    EpochEntry,
     GrantedRange,
     IsolationLevel,
     NotRemote,
@@ -25,23 +25,18 @@ from kafka_remote_client.model import (
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchResponse, FetchTopicResponse, PartitionData
+from tests.support import questions
+from tests.support.questions import question
 
 DIALECT = TaggedDialect()
 TOPIC_ID = UUID(int=7)
-QUESTION = LocationQuestion("t", TOPIC_ID, 3, 1000, IsolationLevel.READ_COMMITTED, ("ApacheKafkaV1",), sent_at=50.0)
-GRANT = SegmentGrant(
-    segment_id=UUID(int=9),
-    format="ApacheKafkaV1",
+QUESTION = question("t", 3, 1000, topic_id=TOPIC_ID, formats=("ApacheKafkaV1",))
+GRANT = attrs.evolve(
+    questions.GRANT,
     ranges=(
         GrantedRange(ByteRange(4096, 8192), LocationMetadata(url="https://store/1").encode()),
         GrantedRange(ByteRange(8192, 9000), LocationMetadata(url="https://store/2").encode()),
     ),
-    segment_size=10_000,
-    start_offset=900,
-    end_offset=1999,
-    leader_epochs=(EpochEntry(0, 900), EpochEntry(2, 1500)),
-    next_offset=1800,
-    expires_in_ms=120_000,
 )
 ABORTED = (AbortedTransaction(5, 1100),)
 NUMBERS = {"high_watermark": 5000, "last_stable_offset": 4000, "log_start_offset": 100}
@@ -58,7 +53,7 @@ def answer(
 ) -> SegmentLocation | NotRemote:
     topic = FetchTopicResponse((PartitionData(4), partition), "" if by_id else "t", TOPIC_ID if by_id else UUID(int=0))
     response = FetchResponse((FetchTopicResponse((), "other", UUID(int=8)), topic), throttle_time_ms=17, **changes)
-    return location_of(question, response, by_id=by_id, dialect=DIALECT)
+    return location_of(question, response, sent_at=50.0, by_id=by_id, dialect=DIALECT)
 
 
 def located(*arguments: Any, **changes: Any) -> SegmentLocation:
@@ -81,6 +76,11 @@ def test_a_grant_is_a_location(by_id: bool) -> None:
     assert location.aborted_transactions == ABORTED
     assert (location.high_watermark, location.last_stable_offset, location.log_start_offset) == (5000, 4000, 100)
     assert location.throttle_time_ms == 17
+
+
+def test_what_a_grant_does_not_say_is_minus_one_in_the_metadata() -> None:
+    metadata = located(data()).metadata
+    assert (metadata.max_timestamp_ms, metadata.broker_id, metadata.event_timestamp_ms) == (-1, -1, -1)
 
 
 @pytest.mark.parametrize(

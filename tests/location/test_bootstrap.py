@@ -27,3 +27,9 @@ def test_bootstrap_servers_are_understood(servers: str, addresses: tuple[tuple[s
 def test_bootstrap_servers_that_name_no_server_are_refused(servers: str) -> None:
     with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
         parse_bootstrap_servers(servers)
+
+
+@pytest.mark.parametrize("servers", ["", "a:x", "::1:9092"])
+def test_the_setting_that_holds_them_is_named(servers: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^fetch\.remote\.bootstrap\.servers"):
+        parse_bootstrap_servers(servers, "fetch.remote.bootstrap.servers")

@@ -18,21 +18,24 @@ from kafka_remote_client.errors import (
     PeerUnreachableError,
     ProtocolError,
 )
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     IsolationLevel,
+    LocationPending,
     NotRemote,
     PartitionOffsets,
     SegmentLocation,
 )
 from kafka_remote_client.protocol import list_offsets, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeature
 from kafka_remote_client.protocol.dialect import LocationRequest
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
 from tests.support.fake_broker import DIALECT, GRANT, TOPIC_ID, FakeBroker, Setup
+from tests.support.questions import question
 from tests.support.scripted_peer import PeerConnection, ScriptedPeer
 
 
@@ -70,14 +73,14 @@ def test_a_granted_location_is_handed_over(setup: Setup) -> None:
     assert (location.next_offset, location.throttle_time_ms) == (100, 250)
 
 
-def test_a_broker_that_throttles_is_left_alone_and_its_leaders_are_believed(setup: Setup) -> None:
+def test_throttling_broker_is_left_alone_and_its_leaders_are_believed(setup: Setup) -> None:
     setup.broker.throttle_time_ms = 600_000
     assert isinstance(setup.locate(), SegmentLocation)
     for ask in (setup.locate, setup.offsets, lambda: setup.locate(partition=1)):
         with pytest.raises(LocationThrottledError) as told:
             ask()
         assert 0 < told.value.retry_after <= 600
-    assert (len(setup.broker.fetches), len(setup.broker.metadata_requests), setup.peer.accepted) == (1, 1, 1)
+    assert (len(setup.broker.fetches), len(setup.broker.metadata_requests), setup.peer.accepted) == (1, 1, 2)
 
 
 def test_other_brokers_are_asked_while_one_throttles(setup: Setup) -> None:
@@ -98,7 +101,7 @@ def test_the_fetch_is_honest_and_asks_for_no_records(setup: Setup) -> None:
     assert (request.session_id, request.session_epoch, request.max_wait_ms, request.min_bytes, request.max_bytes) == (
         0,
         -1,
-        0,
+        250,
         0,
         1,
     )
@@ -107,7 +110,73 @@ def test_the_fetch_is_honest_and_asks_for_no_records(setup: Setup) -> None:
     assert request.topics[0].topic_id == TOPIC_ID
     assert (asked.partition, asked.fetch_offset, asked.partition_max_bytes) == (2, 5, 0)
     assert (asked.current_leader_epoch, asked.last_fetched_epoch) == (4, 3)
-    assert DIALECT.read_request(request.tags, asked.tags) == LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20)
+    assert DIALECT.read_request(request.tags, asked.tags) == LocationRequest(
+        ("ApacheKafkaV1",), max_bytes=1 << 20, batched=True
+    )
+
+
+def asked(*partitions: int, **changes: Any) -> list[LocationQuestion]:
+    return [question("t", partition, 5, **changes) for partition in partitions]
+
+
+def partitions_of(setup: Setup) -> list[list[int]]:
+    """Those of each Fetch."""
+    return [[one.partition for one in request.topics[0].partitions] for _, request in setup.broker.fetches]
+
+
+def test_partitions_of_one_leader_are_one_fetch(setup: Setup) -> None:
+    setup.broker.pending = {1}
+    setup.broker.errors = [0, 0, ErrorCode.CORRUPT_MESSAGE]
+    questions = asked(0, 1, 2)
+    answers = setup.source.locate(questions, Deadline(SystemClock(), 60))
+    first, second, third = (answers[question] for question in questions)
+    assert isinstance(first, SegmentLocation)
+    assert second == LocationPending()
+    assert isinstance(third, BrokerResponseError)
+    assert partitions_of(setup) == [[0, 1, 2]]
+
+
+def test_each_leader_is_asked_about_its_own_partitions(setup: Setup) -> None:
+    with led_by_two(setup) as (other, mine):
+        questions = asked(0, 1)
+        answers = mine.source.locate(questions, Deadline(SystemClock(), 60))
+    assert all(isinstance(answers[question], SegmentLocation) for question in questions)
+    assert (len(setup.broker.fetches), len(other.fetches)) == (1, 1)
+
+
+def test_two_questions_about_one_partition_are_two_fetches(setup: Setup) -> None:
+    questions = [*asked(0, 1), *asked(0, max_bytes=7), *asked(2, isolation_level=IsolationLevel.READ_UNCOMMITTED)]
+    answers = setup.source.locate([*questions, questions[0]], Deadline(SystemClock(), 60))
+    assert set(answers) == set(questions)
+    assert partitions_of(setup) == [[0, 1], [0], [2]]
+
+
+def test_an_old_peer_is_asked_about_one_partition_at_a_time(setup: Setup) -> None:
+    keys = tuple(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
+    feature = SupportedFeature("direct.remote.fetch", 1, 1)
+    setup.broker.versions = ApiVersionsResponse(api_keys=keys, supported_features=(feature,))
+    answers = setup.source.locate(asked(0, 1, 2), Deadline(SystemClock(), 60))
+    assert all(isinstance(answer, SegmentLocation) for answer in answers.values())
+    assert partitions_of(setup) == [[0], [1], [2]]
+    assert {request.max_wait_ms for _, request in setup.broker.fetches} == {0}
+
+
+def test_a_pending_location_is_neither_refused_nor_an_error(setup: Setup) -> None:
+    setup.broker.pending = {0}
+    (answer,) = setup.source.locate(asked(0), Deadline(SystemClock(), 60)).values()
+    assert answer == LocationPending()
+
+
+def test_one_answer_without_sense_costs_its_own_partition_only(setup: Setup) -> None:
+    wrong = attrs.evolve(setup.broker.answer, last_stable_offset=50)
+    partition = setup.broker._partition
+    setup.broker._partition = lambda number: attrs.evolve(wrong, partition_index=1) if number == 1 else partition(number)
+    questions = asked(0, 1)
+    answers = setup.source.locate(questions, Deadline(SystemClock(), 60))
+    assert isinstance(answers[questions[0]], SegmentLocation)
+    assert isinstance(answers[questions[1]], ProtocolError)
+    setup.locate()
+    assert setup.peer.accepted == 3
 
 
 def test_metadata_is_asked_once_and_creates_no_topic(setup: Setup) -> None:
@@ -115,7 +184,7 @@ def test_metadata_is_asked_once_and_creates_no_topic(setup: Setup) -> None:
         setup.locate(partition=partition)
     (request,) = setup.broker.metadata_requests
     assert not request.allow_auto_topic_creation
-    assert setup.peer.accepted == 1
+    assert setup.peer.accepted == 2
 
 
 @pytest.mark.parametrize(
@@ -213,7 +282,7 @@ def test_an_idle_connection_that_was_cut_is_made_anew(setup: Setup) -> None:
     setup.locate()
     setup.peer.cut()
     assert isinstance(setup.locate(), SegmentLocation)
-    assert setup.peer.accepted == 2
+    assert setup.peer.accepted == 3, "one for metadata, two for locations"
     assert len(setup.broker.metadata_requests) == 1
 
 
@@ -255,7 +324,7 @@ def test_an_answer_that_does_not_parse_closes_the_connection(body: bytes) -> Non
         assert len(broker.fetches) == 1
         with pytest.raises(ProtocolError):
             setup.locate()
-        assert peer.accepted == 2
+        assert peer.accepted == 3, "one for metadata, two for locations"
         setup.source.close()
 
 

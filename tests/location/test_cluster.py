@@ -113,7 +113,7 @@ def test_no_broker_is_asked_after_the_deadline(clock: ManualClock) -> None:
     assert brokers.asked == []
 
 
-def test_old_metadata_serves_while_nobody_answers_and_nobody_contradicts_it(clock: ManualClock) -> None:
+def test_old_metadata_serves_while_no_broker_answers(clock: ManualClock) -> None:
     def down(_: Address) -> MetadataResponse:
         raise LocationError("down")
 

@@ -2,17 +2,16 @@ from __future__ import annotations
 
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location_metadata import LocationMetadata
-from kafka_remote_client.model import AbortedTransaction, IsolationLevel
+from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
-from tests.support.tier import LAYOUT, MemoryStore, Tier, batch
+from tests.support.questions import tier_question
+from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch
 
 
 def resolved(tier, store, layout):
-    return RemoteSegmentResolver(store, layout).resolve(
-        tier.cache, 12, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=10**6, range_bytes=250
-    )
+    return RemoteSegmentResolver(store, layout).resolve(tier.cache, tier_question(TIP, 12, range_bytes=250))
 
 
 def test_ranges_carry_the_objects_key_and_nothing_expires():
@@ -31,6 +30,7 @@ def test_ranges_carry_the_objects_key_and_nothing_expires():
         throttle_time_ms=7,
     )
     assert [granted.range for granted in location] == list(found.ranges)
+    assert [granted.first_offset for granted in location] == list(found.range_offsets) == [10, 20, 30]
     assert {LocationMetadata.decode(granted.custom_metadata) for granted in location} == {
         LocationMetadata(object_key=found.object_key)
     }
@@ -48,7 +48,18 @@ def test_of_a_log_in_chunks_they_carry_what_restores_it():
     store.objects = AivenWriter("p/", 100, compressed=True, encrypted=True).objects(tier.store, segment)
     location = direct_location(store, layout, resolved(tier, store, layout), aborted=None)
     assert location.format == "AivenTieredStorageV1"
+    assert location.throttle_time_ms == 0
     for granted in location:
         told = LocationMetadata.decode(granted.custom_metadata)
         assert told.data_key == DATA_KEY
         assert told.chunk_table is not None
+
+
+def test_ranges_cut_at_chunks_have_the_offset_of_what_they_are_cut_from():
+    tier = Tier()
+    segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
+    store, layout = MemoryStore(), AivenLayout("p/", key_ring())
+    store.objects = AivenWriter("p/", 150, compressed=True).objects(tier.store, segment)
+    location = direct_location(store, layout, resolved(tier, store, layout), aborted=None)
+    # The indexed ranges begin at bytes 341, 682 and 1023; a batch that was cut belongs to the range that it ends in, too.
+    assert [(granted.range.start, granted.first_offset) for granted in location] == [(341, 10), (750, 20), (1050, 30)]

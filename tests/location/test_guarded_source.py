@@ -11,12 +11,14 @@ from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteLogError
 from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
+from kafka_remote_client.model import NotRemote, PartitionOffsets
 from tests.support.locations import ManualClock, location
+from tests.support.questions import question
 
 KEY, OTHER = ("orders", 0), ("orders", 1)
 DEADLINE = Deadline(ManualClock(), 1.0)
 METHODS = ("locate", "offsets", "offsets_of", "close")
+QUESTION = question(*KEY, 7, leader_epoch=3, max_bytes=9)
 
 
 class Source:
@@ -31,7 +33,7 @@ class Source:
             self.asked.append((name, args, kwargs))
             if isinstance(self._answer, BaseException) and name in METHODS:
                 raise self._answer
-            return self._answer
+            return dict.fromkeys(args[0], self._answer) if name == "locate" else self._answer
 
         return ask
 
@@ -42,8 +44,7 @@ def ask(answer: object, method: str) -> tuple[Any, Source]:
     guarded = GuardedLocationSource(cast("LocationSource", source))
     try:
         if method == "locate":
-            level = IsolationLevel.READ_COMMITTED
-            got: Any = guarded.locate(*KEY, 7, leader_epoch=3, isolation_level=level, max_bytes=9, deadline=DEADLINE)
+            got: Any = guarded.locate([QUESTION], DEADLINE)[QUESTION]
         elif method == "offsets":
             got = guarded.offsets(*KEY, DEADLINE)
         elif method == "offsets_of":
@@ -59,8 +60,7 @@ def ask(answer: object, method: str) -> tuple[Any, Source]:
 def test_a_location_or_the_reason_for_none_comes_through(answer: object) -> None:
     got, source = ask(answer, "locate")
     assert got is answer
-    options = {"leader_epoch": 3, "isolation_level": IsolationLevel.READ_COMMITTED, "max_bytes": 9, "deadline": DEADLINE}
-    assert source.asked == [("locate", (*KEY, 7), options)]
+    assert source.asked == [("locate", ([QUESTION], DEADLINE), {})]
 
 
 def test_bounds_come_through() -> None:
@@ -92,7 +92,7 @@ def test_an_error_for_all_is_the_answer_of_each() -> None:
 
 @pytest.mark.parametrize("answer", [KeyError("secret"), None, "secret"], ids=["raised", "nothing", "other"])
 @pytest.mark.parametrize("method", ["locate", "offsets", "offsets_of"])
-def test_what_no_source_may_raise_or_answer_is_a_location_error_and_is_logged(
+def test_forbidden_answer_of_a_source_is_a_logged_location_error(
     method: str, answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     got, _ = ask(answer, method)
@@ -100,7 +100,9 @@ def test_what_no_source_may_raise_or_answer_is_a_location_error_and_is_logged(
     for error in errors:
         assert type(error) is LocationError
         assert "secret" not in str(error)
-        assert error.__context__ is None
+        assert isinstance(error.__cause__, KeyError if isinstance(answer, KeyError) else TypeError)
+        if method != "offsets_of":
+            assert (error.topic, error.partition, error.offset) == (*KEY, 7 if method == "locate" else None)
     assert "the broker takes over" in caplog.text
 
 

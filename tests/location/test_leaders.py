@@ -135,7 +135,7 @@ class SlowBrokers:
         monkeypatch.setattr(leaders_module, "partition_offsets", self._partition_offsets)
         self.leaders = PartitionLeaders("one:9092", client_id="me", clock=self.clock)
 
-    def _ask_peer(self, address: tuple[str, int], deadline: Deadline, ask: Callable[[Any], Any]) -> Any:
+    def _ask_peer(self, address: tuple[str, int], deadline: Deadline, ask: Callable[[Any], Any], _connection: str = "") -> Any:
         self.left.append(round(deadline.remaining(), 3))
         if address in self.silent:
             self.clock.now += 1.0

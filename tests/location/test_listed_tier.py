@@ -10,11 +10,12 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kafka_remote_client.errors import RemoteStorageUnavailableError
+from kafka_remote_client.errors import NoSegmentsError, RemoteStorageUnavailableError
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.model import IsolationLevel, NotRemote
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from tests.support.locations import ManualClock
+from tests.support.questions import tier_question
 from tests.support.tier import LAYOUT, TIP, Tier, batch
 from tests.support.waiting import wait_until
 
@@ -38,7 +39,7 @@ class Setup:
 
     def resolve(self, offset: int = 3, tip: Any = TIP) -> ResolvedSegment | NotRemote:
         level = IsolationLevel.READ_UNCOMMITTED
-        return self.tier.resolve(tip, offset, level, log_start=0, end=1000, max_bytes=10**6, range_bytes=10**6)
+        return self.tier.resolve(tier_question(tip, offset, end_offset=1000, isolation_level=level))
 
     def next_offset(self, offset: int) -> int | str:
         found = self.resolve(offset)
@@ -164,3 +165,15 @@ def test_a_later_listing_reads_no_object_of_a_known_segment(setup: Setup) -> Non
     setup.clock.now += 31
     wait_until(lambda: setup.next_offset(25) == 30, "the new segment")
     assert reads() == before
+
+
+def test_a_topic_without_segments_is_an_error_until_it_has_some(setup: Setup) -> None:
+    other = attrs.evolve(TIP, topic="users")
+    found = setup.resolve(3, other)
+    assert isinstance(found, NotRemote)
+    assert (found.reason, isinstance(found.error, NoSegmentsError)) == ("nothing-tiered", True)
+    assert str(found.error).startswith("found no segments of topic users; the store has LocalTieredStorage segments below ")
+    created_again = attrs.evolve(TIP, topic_id=UUID(int=9))
+    known = setup.resolve(3, created_again)
+    assert isinstance(known, NotRemote)
+    assert (known.reason, known.error) == ("nothing-tiered", None)

@@ -6,8 +6,9 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavailableError
+from kafka_remote_client.errors import ConfigurationError, NoSegmentsError, RemoteStorageUnavailableError
 from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import (
     AbortedTransaction,
@@ -21,6 +22,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.layout import ObjectKind
 from tests.support.golden_metadata import golden_offsets, golden_store, live_partitions
+from tests.support.questions import question
 from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch, metadata
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -33,9 +35,8 @@ def tier():
 
 
 def locate(source, offset, isolation_level=COMMITTED, *, topic="orders", partition=7, max_bytes=10**6):
-    return source.locate(
-        topic, partition, offset, leader_epoch=-1, isolation_level=isolation_level, max_bytes=max_bytes, deadline=DEADLINE
-    )
+    asked = question(topic, partition, offset, isolation_level=isolation_level, max_bytes=max_bytes)
+    return locate_one(source, asked, Deadline(SystemClock(), 60))
 
 
 def test_a_location_names_the_object_in_every_range(tier):
@@ -75,7 +76,7 @@ def test_committed_readers_stop_before_the_first_undecided_transaction(tier):
 
 
 @pytest.mark.parametrize("damage", [None, b"damaged"])
-def test_without_a_sound_snapshot_the_log_tells_where_committed_readers_stop(tier, damage):
+def test_log_tells_the_committed_end_without_a_sound_snapshot(tier, damage):
     open_at_10 = [batch(0, 5, producer_id=7), batch(5, producer_id=7, marker="abort"), batch(10, 5, producer_id=8)]
     segment = tier.add(open_at_10, number=1, aborted=[(7, 0, 5, 6)])
     if damage is None:
@@ -88,14 +89,14 @@ def test_without_a_sound_snapshot_the_log_tells_where_committed_readers_stop(tie
     assert locate(source, 10).reason == "undecided"
 
 
-def test_committed_readers_get_nothing_where_neither_snapshot_nor_log_tells(tier, caplog):
+def test_committed_readers_get_nothing_without_snapshot_and_log(tier, caplog):
     damaged = bytearray(batch(0, 5, producer_id=7))
     damaged[-1] ^= 1
     segment = tier.add([bytes(damaged), batch(5, 5)], number=1, indexed=[1])
     tier.remove(segment, ObjectKind.PRODUCER_SNAPSHOT)
     source = ListingLocationSource(tier.store, LAYOUT)
     assert locate(source, 5).reason == "transactions-unknown"
-    assert "cannot be told" in caplog.text
+    assert "cannot find the committed records" in caplog.text
     assert locate(source, 5, UNCOMMITTED).next_offset == 10
 
 
@@ -141,7 +142,24 @@ def test_says_why_there_is_no_location(tier):
     assert locate(source, 20).reason == "local"
     assert locate(source, 0).reason == "below-tier"
     assert locate(source, 0, topic="unknown") == NotRemote("unknown-partition")
+    assert locate(source, 0, partition=8).error is None
     assert locate(source, 0, partition=8) == NotRemote("unknown-partition")
+
+
+def test_a_topic_without_segments_is_an_error_that_says_what_is_there(tier):
+    tier.add([batch(10, 10)], number=1)
+    source = ListingLocationSource(tier.store, LAYOUT)
+    said = (
+        "found no segments of topic unknown; the store has LocalTieredStorage segments below kafka-tiered-storage/ "
+        "(remote.storage.store.layout=local-tiered-storage) of topic orders"
+    )
+    for _ in range(2):
+        answer = locate(source, 0, topic="unknown")
+        assert str(answer.error) == said
+        assert answer.error.topic == "unknown"
+        with pytest.raises(NoSegmentsError, match=r"found no segments of topic unknown; the store has Local") as caught:
+            source.offsets("unknown", 0, DEADLINE)
+        assert str(caught.value) == said
 
 
 def test_offsets_are_those_of_the_tier(tier):
@@ -176,7 +194,7 @@ def test_a_partition_without_readable_segments_has_no_offsets(tier):
     assert locate(source, 10).reason == "nothing-tiered"
 
 
-def test_a_name_with_several_topics_is_refused_with_the_list_unless_one_is_picked(tier):
+def test_name_of_several_topics_is_refused_unless_one_is_picked(tier):
     tier.add([batch(0, 10)], number=1)
     other = TopicIdPartition(UUID(int=5), "orders", 7)
     segment = attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(other, UUID(int=9)))
@@ -193,8 +211,11 @@ def test_a_name_with_several_topics_is_refused_with_the_list_unless_one_is_picke
 
 
 def test_close_closes_the_store(tier):
-    ListingLocationSource(tier.store, LAYOUT).close()
+    source = ListingLocationSource(tier.store, LAYOUT)
+    source.close()
     assert tier.store.closed
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        source._reads.submit(int)
 
 
 @pytest.mark.parametrize("tip", live_partitions(), ids=str)

@@ -12,6 +12,7 @@ from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartitio
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from tests.support.locations import ManualClock
+from tests.support.questions import tier_question
 from tests.support.tier import LAYOUT, TIP, Tier, batch
 
 
@@ -44,7 +45,7 @@ class Setup:
 
     def resolve(self) -> ResolvedSegment | NotRemote:
         level = IsolationLevel.READ_UNCOMMITTED
-        return self.tier.resolve(TIP, 3, level, log_start=0, end=10, max_bytes=10**6, range_bytes=10**6)
+        return self.tier.resolve(tier_question(TIP, 3, end_offset=10, isolation_level=level))
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def decoded(part: str) -> dict[str, Any]:
 # The application's own callback
 
 
-def test_a_consumers_callback_is_called_by_librdkafka_alone_and_its_tokens_are_used_while_they_are_good() -> None:
+def test_only_librdkafka_calls_a_consumers_token_callback() -> None:
     clock = ManualClock(now=1000.0)
     calls: list[str] = []
 
@@ -53,7 +53,7 @@ def test_a_consumers_callback_is_called_by_librdkafka_alone_and_its_tokens_are_u
     watched = settings["oauth_cb"]
     assert isinstance(watched, OauthCallback)
     assert settings["group.id"] == "g"
-    with pytest.raises(SaslAuthenticationError, match="no token that is good now"):
+    with pytest.raises(SaslAuthenticationError, match="an expired token"):
         watched.token(ample(clock))
     assert calls == []
     assert watched("c") == ("token-1", 1010.0, "principal", {"a": "b"})
@@ -71,7 +71,7 @@ def test_settings_without_a_callback_stay_as_they_are() -> None:
     }
 
 
-def test_where_there_is_no_consumer_the_callback_is_called_once_for_each_tokens_life() -> None:
+def test_callback_without_a_consumer_is_called_once_for_each_token() -> None:
     clock = ManualClock(now=1000.0)
     calls: list[str] = []
 
@@ -93,7 +93,7 @@ def test_an_answer_that_librdkafka_will_refuse_is_no_token(answer: Any) -> None:
         source.token(ample(ManualClock()))
 
 
-def test_an_exception_of_the_callbacks_is_named_and_its_text_is_not_repeated() -> None:
+def test_exception_of_a_callback_is_named_without_its_text() -> None:
     def callback(_: str) -> tuple[Any, ...]:
         raise RuntimeError(SECRET)
 
@@ -147,7 +147,7 @@ def credentials(server: TokenServer, clock: ManualClock, **more: Any) -> ClientC
     return ClientCredentials(server.url, "me", SECRET, clock, **more)
 
 
-def test_a_token_is_asked_for_by_client_credentials_and_kept_for_most_of_its_life(server: TokenServer) -> None:
+def test_token_by_client_credentials_is_kept_for_most_of_its_life(server: TokenServer) -> None:
     clock = ManualClock(now=1000.0)
     source = credentials(server, clock, scope="read write", extensions={"a": "b"})
     server.answer = server.gives({"access_token": "one", "expires_in": 100})
@@ -192,7 +192,7 @@ def test_an_answer_that_is_no_token_is_an_authentication_error(server: TokenServ
     clock = ManualClock()
     server.answer = server.gives(answer)
     source = credentials(server, clock)
-    with pytest.raises(SaslAuthenticationError, match="localhost gave no token"):
+    with pytest.raises(SaslAuthenticationError, match=r"localhost returned (no|an expired) token"):
         source.token(ample(clock))
     server.answer = server.gives({"access_token": "good", "expires_in": 100})
     assert source.token(ample(clock)).value == "good"
@@ -229,7 +229,7 @@ def test_a_body_that_is_cut_is_an_authentication_error(server: TokenServer) -> N
         handler.wfile.write(b"{")
 
     server.answer = cut
-    with pytest.raises(SaslAuthenticationError, match="gave no token"):
+    with pytest.raises(SaslAuthenticationError, match="returned no token"):
         credentials(server, clock).token(ample(clock))
 
 
@@ -244,7 +244,7 @@ def test_a_server_that_cannot_be_reached_is_an_authentication_error(server: Toke
     clock = ManualClock()
     source = credentials(server, clock)
     server.close()
-    with pytest.raises(SaslAuthenticationError, match="gave no token: URLError"):
+    with pytest.raises(SaslAuthenticationError, match="returned no token: URLError"):
         source.token(ample(clock))
 
 
@@ -257,7 +257,7 @@ def test_the_deadline_bounds_the_whole_answer(server: TokenServer) -> None:
         credentials(server, clock).token(Deadline(clock, 500.0))
 
 
-def test_who_waits_for_another_threads_question_waits_no_longer_than_its_deadline(server: TokenServer) -> None:
+def test_wait_for_another_threads_token_ends_at_the_deadline(server: TokenServer) -> None:
     asked, release = threading.Event(), threading.Event()
 
     def slow(handler: BaseHTTPRequestHandler) -> None:
@@ -272,7 +272,7 @@ def test_who_waits_for_another_threads_question_waits_no_longer_than_its_deadlin
     first.start()
     try:
         assert asked.wait(60)
-        with pytest.raises(SaslAuthenticationError, match="before the deadline"):
+        with pytest.raises(SaslAuthenticationError, match="timed out getting a token"):
             source.token(Deadline(clock, 0.0))
     finally:
         release.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -10,10 +11,12 @@ import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, ObjectNotFoundError
+from kafka_remote_client.errors import BrokerResponseError, NoSegmentsError, ObjectNotFoundError
 from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location.tier_source import DEFAULT_WINDOW_BYTES, TierLocationSource
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
     AbortedTransaction,
@@ -29,6 +32,7 @@ from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchPartition, PartitionData
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from tests.support.fake_broker import TOPIC_ID, FakeBroker
+from tests.support.questions import question, tier_question
 from tests.support.scripted_peer import ScriptedPeer
 from tests.support.shim_fakes import resolved
 from tests.support.tier import LAYOUT, MemoryStore
@@ -43,13 +47,11 @@ class FakeTier:
 
     def __init__(self) -> None:
         self.answer: ResolvedSegment | NotRemote | Exception = resolved()
-        self.asked: list[tuple[Any, ...]] = []
+        self.asked: list[LocationQuestion] = []
         self.closed = 0
 
-    def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, **bounds: int
-    ) -> ResolvedSegment | NotRemote:
-        self.asked.append((tip, offset, isolation_level, bounds))
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        self.asked.append(question)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -89,19 +91,14 @@ class Setup:
         broker.leader = (peer.host, peer.port)
         clock = SystemClock()
         leaders = PartitionLeaders(peer.address, client_id="me", clock=clock, connect_timeout=30)
-        self.source = TierLocationSource(leaders, self.tier, self.store, LAYOUT, clock=clock, range_bytes=1 << 20)
+        self.reads = ThreadPoolExecutor(1)
+        self.source = TierLocationSource(
+            leaders, self.tier, self.store, LAYOUT, clock=clock, range_bytes=1 << 20, reads=self.reads
+        )
 
     def locate(self, **changes: Any) -> SegmentLocation | NotRemote:
-        values: dict[str, Any] = {
-            "topic": "t",
-            "partition": 2,
-            "offset": 120,
-            "leader_epoch": 2,
-            "isolation_level": COMMITTED,
-            "max_bytes": 1 << 22,
-            "deadline": Deadline(SystemClock(), 60),
-        } | changes
-        return self.source.locate(**values)
+        given = {"topic": "t", "partition": 2, "offset": 120, "leader_epoch": 2, "max_bytes": 1 << 22}
+        return locate_one(self.source, question(**{**given, **changes}), Deadline(SystemClock(), 60))
 
 
 @pytest.fixture
@@ -129,11 +126,11 @@ def test_the_tier_is_asked_within_the_log_that_the_leader_has(setup: Setup) -> N
     setup.locate()
     setup.locate(isolation_level=UNCOMMITTED, max_bytes=0)
     tip = TopicIdPartition(TOPIC_ID, "t", 2)
-    window = {"max_bytes": 1 << 22, "range_bytes": 1 << 19}
+    first = tier_question(tip, 120, leader_epoch=2, log_start_offset=50, end_offset=400, max_bytes=1 << 22, range_bytes=1 << 19)
     default = {"max_bytes": DEFAULT_WINDOW_BYTES, "range_bytes": 1 << 20}
     assert setup.tier.asked == [
-        (tip, 120, COMMITTED, {"log_start": 50, "end": 400, **window}),
-        (tip, 120, UNCOMMITTED, {"log_start": 50, "end": 1000, **default}),
+        first,
+        attrs.evolve(first, isolation_level=UNCOMMITTED, end_offset=1000, **default),
     ]
 
 
@@ -198,6 +195,14 @@ def test_why_the_tier_has_nothing_is_the_answer(setup: Setup) -> None:
     assert setup.locate() == NotRemote("metadata-not-ready", TOLD)
 
 
+def test_the_error_behind_a_missing_topic_is_passed_on(setup: Setup) -> None:
+    error = NoSegmentsError("found no segments of topic orders; the store has no objects there")
+    setup.tier.answer = NotRemote("nothing-tiered", error=error)
+    answer = setup.locate()
+    assert isinstance(answer, NotRemote)
+    assert answer.error is error
+
+
 def test_what_keeps_the_tier_from_being_read_is_raised(setup: Setup) -> None:
     setup.tier.answer = ObjectNotFoundError("gone")
     with pytest.raises(ObjectNotFoundError):
@@ -218,7 +223,7 @@ def test_a_topic_that_was_created_again_is_another_one(setup: Setup) -> None:
     setup.broker.topic_id = UUID(int=8)
     setup.broker.errors = [ErrorCode.UNKNOWN_TOPIC_ID]
     setup.locate()
-    assert [tip.topic_id for tip, *_ in setup.tier.asked] == [TOPIC_ID, UUID(int=8)]
+    assert [asked.topic_id for asked in setup.tier.asked] == [TOPIC_ID, UUID(int=8)]
 
 
 def test_brokers_that_cannot_name_topics_by_id_are_left_alone(setup: Setup) -> None:
@@ -243,9 +248,17 @@ def test_owns_what_it_is_made_of(setup: Setup) -> None:
     assert setup.source.cache_statistics() == STATISTICS
     setup.source.close()
     assert (setup.tier.closed, setup.store.closed) == (1, True)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        setup.reads.submit(int)
 
 
-def test_the_lineage_is_confirmed_for_the_leaders_epoch_and_not_the_readers(setup: Setup) -> None:
+def test_a_tier_may_read_without_a_pool(setup: Setup) -> None:
+    leaders = PartitionLeaders("127.0.0.1:1", client_id="me", clock=SystemClock(), connect_timeout=30)
+    TierLocationSource(leaders, setup.tier, setup.store, LAYOUT, clock=SystemClock()).close()
+    assert (setup.tier.closed, setup.store.closed) == (1, True)
+
+
+def test_lineage_is_confirmed_for_the_leaders_epoch_not_the_readers(setup: Setup) -> None:
     setup.locate(leader_epoch=2)
     setup.locate(leader_epoch=3)
     assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 160, 120]

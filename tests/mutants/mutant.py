@@ -29,29 +29,48 @@ class CannotPlantError(LookupError):
 
 @attrs.frozen
 class Mutant:
-    """``old`` occurs once in the source of ``module``. ``killed_by`` names a test that must fail: ``folder/file.py::test``."""
+    """``old`` occurs once in the source of ``module``. ``killed_by`` names a test that must fail: ``folder/file.py::test``.
+
+    A bug that the library makes names none. ``equivalent``: why no test can fail with it.
+    """
 
     name: str
     module: str
     old: str
     new: str
     killed_by: str
+    equivalent: str = ""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the library made it."""
+        return not self.killed_by
 
     @property
     def package(self) -> str:
-        """The folder of ``tests/`` that holds the tests of the module's package."""
+        """The package of the module, which is ``kafka_remote_client`` for a module of the top level."""
         parts = self.module.split(".")
-        return parts[0] if parts[0] == "fetchers" else parts[1]
+        if parts[0] == "kafka_remote_fetchers":
+            return "fetchers"
+        return parts[0] if len(parts) == 2 else parts[1]
+
+    @property
+    def tests(self) -> list[Path]:
+        """The tests of the package: a folder, or the files of the top level."""
+        tests = _ROOT / "tests"
+        return sorted(tests.glob("test_*.py")) if self.package == "kafka_remote_client" else [tests / self.package]
 
     @property
     def source(self) -> str:
         """The text of the module."""
-        return _ROOT.joinpath(*self.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        root = _ROOT / "fetchers" if self.package == "fetchers" else _ROOT
+        return root.joinpath(*self.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
 
     @property
     def paired(self) -> str:
         """The file of tests that is named as the module."""
-        return f"{self.package}/test_{self.module.rpartition('.')[2].lstrip('_')}.py"
+        *folders, name = self.module.removeprefix("kafka_remote_client.").split(".")
+        return "/".join([*folders, f"test_{name.lstrip('_')}.py"])
 
 
 def read_mutants(folder: Path) -> tuple[Mutant, ...]:

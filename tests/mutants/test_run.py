@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import os
 import subprocess
 import sys
@@ -11,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.mutant import CannotPlantError, Mutant, plant
-from tests.mutants.run import MUTANTS
+from tests.mutants.run import MUTANTS, rotating
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 _BY_HAND = """
 import attrs
 from tests.mutants.mutant import Mutant
-from tests.mutants.run import run
+from tests.mutants.server import run
 wrong = Mutant(
-    "keeps one value too many", "kafka_remote_client.location.remembered", old="> self._size:", new="> self._size + 1:",
-    killed_by="location/test_remembered.py",
+    "keeps one value too many", "kafka_remote_client.location.lru_cache", old="> self._size:", new="> self._size + 1:",
+    killed_by="location/test_lru_cache.py",
 )
 others = [
     attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_asked_for_again"),
@@ -30,7 +32,17 @@ others = [
     ),
     attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_that_is_not_there"),
 ]
-for outcome in run(others, jobs=1) + run([wrong], whole_package=True):
+made = [
+    attrs.evolve(wrong, killed_by=""),
+    Mutant("a table", "kafka_remote_client.location.sasl_settings", '"plaintext": False', '"plaintext": True', killed_by=""),
+]
+hangs = attrs.evolve(
+    wrong,
+    old="value = self._values.get(key)",
+    new="while True: pass",
+    killed_by="location/test_lru_cache.py",
+)
+for outcome in run(others, jobs=1) + run([wrong], whole_package=True) + run([hangs, *made], seconds=5):
     print("outcome:", str(outcome).split()[0], outcome.told)
 """
 
@@ -43,39 +55,64 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-_EVERY = 3
+_ROTATING = 20
 
 
-def test_planted_bugs_are_killed_by_the_tests_they_name() -> None:
-    done = _run("-m", "tests.mutants.run", "--every", str(_EVERY))
+def test_rotating_bugs_are_killed_by_the_tests_they_name() -> None:
+    done = _run("-m", "tests.mutants.run", "--kind", "hand", "--rotating", str(_ROTATING))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("killed  ") == len(MUTANTS[::_EVERY])
+    assert done.stdout.count("killed  ") == _ROTATING
+
+
+def test_rotating_bugs_are_the_same_for_the_same_code() -> None:
+    assert rotating(MUTANTS, _ROTATING) == rotating(MUTANTS, _ROTATING)
+    assert len(rotating(MUTANTS, _ROTATING)) == _ROTATING
+    assert rotating(MUTANTS, 10_000) == list(MUTANTS)
 
 
 def test_the_text_that_a_bug_replaces_is_there_once() -> None:
     assert [one.name for one in MUTANTS if one.source.count(one.old) != 1 or one.old == one.new] == []
 
 
-def test_survivors_and_what_cannot_be_judged_are_told_apart() -> None:
+def test_outcomes_are_told_apart_and_a_hang_counts_as_a_failure() -> None:
     done = _run("-c", _BY_HAND)
     told = [line.removeprefix("outcome: ") for line in done.stdout.splitlines() if line.startswith("outcome: ")]
-    assert [line.split()[0] for line in told] == ["SURVIVED", "BROKEN", "BROKEN", "killed"], done.stdout + done.stderr
+    assert [line.split()[0] for line in told] == [*("SURVIVED", "BROKEN", "BROKEN"), *["killed"] * 4], done.stdout + done.stderr
     assert "occurs 0 times" in told[1]
     assert "there is no test" in told[2]
-    assert "test_remembered.py::" in told[3]
+    assert "test_lru_cache.py::" in told[3]
+    assert {line.split("::")[0].removeprefix("killed ") for line in told[4:]} == {
+        "tests/location/test_lru_cache.py",
+        "at import: tests/location/test_sasl_settings.py",
+    }
 
 
-def test_bugs_have_names_of_their_own_and_tests_of_their_package() -> None:
+def test_bugs_have_names_of_their_own() -> None:
     assert [name for name, count in Counter(one.name for one in MUTANTS).items() if count > 1] == []
-    assert [one.name for one in MUTANTS if not (_ROOT / "tests" / one.killed_by.partition("::")[0]).is_file()] == []
+
+
+@functools.cache
+def _tests(file: str) -> set[str]:
+    """The functions of a test file, those of classes as ``Class::function``."""
+    tree = ast.parse((_ROOT / "tests" / file).read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    alone = {node.name for node in tree.body if isinstance(node, functions)}
+    return alone | {f"{owner.name}::{node.name}" for owner in classes for node in owner.body if isinstance(node, functions)}
+
+
+def test_the_tests_that_bugs_name_exist() -> None:
+    assert [one.killed_by for one in MUTANTS if not (_ROOT / "tests" / one.killed_by.partition("::")[0]).is_file()] == []
+    named = [one.killed_by.partition("[")[0].partition("::") for one in MUTANTS]
+    assert [f"{file}::{test}" for file, _, test in named if test and test not in _tests(file)] == []
 
 
 @pytest.mark.parametrize("old", ["no such text", "import"])
 def test_a_text_that_does_not_occur_once_cannot_be_planted(old: str) -> None:
     with pytest.raises(CannotPlantError, match="times in"):
-        plant(Mutant("m", "kafka_remote_client.location.remembered", old, "x", "location/test_remembered.py"))
+        plant(Mutant("m", "kafka_remote_client.location.lru_cache", old, "x", "location/test_lru_cache.py"))
 
 
 def test_a_change_that_reaches_no_function_cannot_be_planted() -> None:
     with pytest.raises(CannotPlantError, match="reaches no function"):
-        plant(Mutant("m", "kafka_remote_client.location.remembered", "A bounded memory", "A memory", "location/x.py"))
+        plant(Mutant("m", "kafka_remote_client.location.lru_cache", "A bounded memory", "A memory", "location/x.py"))

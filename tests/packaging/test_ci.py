@@ -131,4 +131,4 @@ def test_suite_that_fails_in_its_time_keeps_its_status() -> None:
 
 
 def test_last_closing_line_of_pytest_counts() -> None:
-    assert _suites("s['_passed']('1 passed\\n== 1 failed, 12 passed, 2 warnings in 3s ==')") == "= 12"
+    assert _suites("s['passed_in']('1 passed\\n== 1 failed, 12 passed, 2 warnings in 3s ==')") == "= 12"

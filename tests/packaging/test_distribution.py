@@ -46,13 +46,16 @@ def _read(wheel: Path, ending: str) -> str:
         return archive.read(name).decode()
 
 
-def test_wheel_holds_both_packages_their_types_and_the_licence_and_no_tests(built: _Built) -> None:
+def test_wheel_holds_both_packages_types_and_licence_and_no_tests(built: _Built) -> None:
     with zipfile.ZipFile(built.wheel) as archive:
         names = set(archive.namelist())
-    assert {str(path) for path in source_modules()} <= names
-    assert {"kafka_remote_client/py.typed", "fetchers/py.typed"} <= names
+    assert {str(path).removeprefix("fetchers/") for path in source_modules()} <= names
+    assert {"kafka_remote_client/py.typed", "kafka_remote_fetchers/py.typed"} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"kafka_remote_client", "fetchers"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {
+        "kafka_remote_client",
+        "kafka_remote_fetchers",
+    }
 
 
 def test_wheel_names_its_extras_and_licence(built: _Built) -> None:
@@ -66,7 +69,7 @@ def test_wheel_declares_the_command_and_the_fetchers(built: _Built) -> None:
     declared = _read(built.wheel, "entry_points.txt")
     assert "kafka-remote = kafka_remote_client.cli.main:run" in declared
     assert "[kafka_remote_client.fetchers]" in declared
-    assert "presigned = fetchers.presigned:PresignedFetcher" in declared
+    assert "presigned = kafka_remote_fetchers.presigned:PresignedFetcher" in declared
 
 
 def test_sdist_holds_what_the_wheel_is_built_from(built: _Built) -> None:
@@ -120,7 +123,7 @@ import logging, tempfile
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 from kafka_remote_client.cli.demo import run_demo
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.shim.embedded import EmbeddedCluster
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 sizes = dict.fromkeys(("segment_bytes", "range_bytes"), 64 << 10)
 with tempfile.TemporaryDirectory() as directory, EmbeddedCluster(directory, **sizes, expire_local=True) as cluster:
     print(run_demo(cluster, records=5000, fault=None, clock=SystemClock()).worked)

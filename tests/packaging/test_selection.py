@@ -34,7 +34,8 @@ def _selected() -> tuple[str, ...]:
 def test_each_package_has_a_test_in_it() -> None:
     folders = {str(path.parent) for path in source_modules()} - _NOT_TESTED_BY_NAME
     tested = {name.partition("/test_")[0] for name in _selected()}
-    wanted = {folder: folder.replace("kafka_remote_client", "tests", 1) for folder in folders} | {"fetchers": "tests/fetchers"}
+    wanted = {folder: folder.replace("kafka_remote_client", "tests", 1) for folder in folders}
+    wanted["fetchers/kafka_remote_fetchers"] = "tests/fetchers"
     assert {folder for folder, tests in wanted.items() if tests not in tested} == set()
 
 

@@ -9,27 +9,29 @@ import subprocess
 from pathlib import Path
 
 from tests import suites
-from tests.packaging.tree import ROOT, source_modules, tracked_files, tracked_texts
+from tests.packaging.tree import ROOT, module_name, source_modules, tracked_files, tracked_texts
 
 _PYTHON = [path for path in tracked_files() if path.suffix == ".py"]
 _MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:home|root|Users|work|mnt)/[\w.-]+")
 _REGISTRY = re.compile(r"pypi\.org|pythonhosted\.org|registry\.npmjs|repo1?\.maven|maven\.apache\.org/maven2|proxy\.golang")
 _LONGEST, _LONGEST_TEST = 500, 700
-_LONGER = {"kafka_remote_client/consumer/assigned_consumer.py": 450, "kafka_remote_client/fetch/engine.py": 450}
+_LONGEST_TEST_NAME = 70
+_LONGER = {"tests/consumer/test_routing.py": 750}
 """Files that hold one idea in more lines: splitting them would only spread the idea."""
 
 # Sources that no test file of the same name needs, each with the reason.
 _TESTED_ELSEWHERE = {
-    "fetchers/_range_client.py": "test_presigned and test_s3, on real sockets",
-    "fetchers/_range_stream.py": "test_presigned, on real sockets",
-    "fetchers/_transport_errors.py": "test_presigned, on real sockets",
+    "fetchers/kafka_remote_fetchers/_range_client.py": "test_presigned and test_s3, on real sockets",
+    "fetchers/kafka_remote_fetchers/_range_stream.py": "test_presigned, on real sockets",
+    "fetchers/kafka_remote_fetchers/_transport_errors.py": "test_presigned, on real sockets",
     "kafka_remote_client/cli/app.py": "the verbs' own tests call it",
     "kafka_remote_client/cli/demo_output.py": "test_demo",
     "kafka_remote_client/cli/output.py": "test_ls",
-    "kafka_remote_client/cli/tier.py": "test_dump and test_ls",
-    "kafka_remote_client/consumer/assigned_consumer.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
+    "kafka_remote_client/cli/store_arguments.py": "test_dump and test_ls",
+    "kafka_remote_client/consumer/assignment.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
+    "kafka_remote_client/fetch/shared.py": "values alone; test_partition_read and test_scheduler",
     "kafka_remote_client/consumer/messages.py": "every test that delivers",
-    "kafka_remote_client/fetch/reader_values.py": "test_remote_reader",
+    "kafka_remote_client/fetch/read_end.py": "test_remote_reader, and whoever reads to an end",
     "kafka_remote_client/plugin.py": "interfaces only; the conformance suite holds fetchers against them",
     "kafka_remote_client/records/arrow.py": "test_block and test_parity",
     "kafka_remote_client/records/columns.py": "test_block and test_parity",
@@ -38,13 +40,8 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/records/payload.py": "test_block and test_parity",
     "kafka_remote_client/shim/origin_objects.py": "test_origin",
     "kafka_remote_client/testing/answers.py": "the scripted origin's tests",
-    "kafka_remote_client/verify/aiven_form.py": "test_defects and test_verifier",
-    "kafka_remote_client/verify/first_of_many.py": "test_offset_index and its like",
-    "kafka_remote_client/verify/forms.py": "cli/test_verify",
+    "kafka_remote_client/verify/aiven_layout.py": "test_defects and test_verifier",
     "kafka_remote_client/verify/index_kinds.py": "test_defects",
-    "kafka_remote_client/verify/local_form.py": "test_defects and test_verifier",
-    "kafka_remote_client/verify/segment.py": "test_defects: one segment is never judged without its partition",
-    "kafka_remote_client/verify/stored_segment.py": "test_copies and test_defects",
 }
 # Test files that pair with no source: they are about several modules at once.
 _SCENARIOS = {
@@ -60,9 +57,17 @@ _SCENARIOS = {
     "state_machine",
 }
 _WITHOUT_SOURCE = {
+    "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",
+    "tests/consumer/test_mistakes.py": "what a user sees of typical mistakes, on the embedded cluster",
+    "tests/spark/test_mistakes.py": "what a user sees of typical mistakes, by the driver's code",
     "tests/spark/test_drifting_records.py": "plans, splits and batches of one log, from questions to figures",
+    "tests/consumer/test_direct_consumer.py": "delivery, flow control and positions, on the embedded cluster",
+    "tests/consumer/test_deserializing.py": "keys and values through upstream's deserializers, on the embedded cluster",
+    "tests/consumer/test_partition_metrics.py": "metrics by partition, which statistics makes",
+    "tests/consumer/test_tiered_consumer.py": "which tier delivered what, and the switch, on the embedded cluster",
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",
     "tests/consumer/test_faults.py": "faults of store, shim and plugins, on the embedded cluster",
+    "tests/consumer/test_field.py": "cold partitions and a store that answers late, on the embedded cluster",
     "tests/consumer/test_interrupts.py": "Ctrl-C, on the embedded cluster",
     "tests/consumer/test_many_partitions.py": "a thousand partitions, on the embedded cluster",
     "tests/consumer/test_many_topics.py": "many topics, on the embedded cluster",
@@ -77,8 +82,8 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_unanswered.py": "calls while nobody answers, on the embedded cluster",
     "tests/consumer/test_upstream_scenarios.py": "upstream's own tests, by name",
     "tests/consumer/test_waking.py": "what ends a wait, on the embedded cluster",
+    "tests/fetch/test_adaptive_reading.py": "ranges in flight and their size, in virtual time",
     "tests/fetch/test_limits.py": "rate limits and pauses, on the engine and its readers",
-    "tests/fetch/test_look_ahead.py": "what readers ask for, step by step, without the engine's threads",
     "tests/fetch/test_over_read.py": "bytes received for nothing, on the engine and its readers",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
     "tests/protocol/test_messages.py": "every message, in every version",
@@ -89,8 +94,10 @@ _WITHOUT_SOURCE = {
     "tests/records/test_kernel.py": "the kernel's memory and exits; its source is not Python",
     "tests/records/test_java_vectors.py": "batches of Kafka's own builder",
     "tests/records/test_parity.py": "the kernel against its twin",
+    "tests/shim/test_batches.py": "many partitions of one Fetch, from the request to the answer",
     "tests/test_aiven_page.py": "a page of the docs",
     "tests/verify/test_defects.py": "every way to damage a tier",
+    "tests/test_extending_page.py": "a page of the docs",
     "tests/test_plugins_page.py": "a page of the docs",
     "tests/test_stores_page.py": "a page of the docs",
 }
@@ -100,14 +107,9 @@ def _ids(paths: list[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _module(path: Path) -> str:
-    parts = path.with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def _test_of(source: Path) -> str:
-    """``kafka_remote_client/records/batch.py`` -> ``tests/records/test_batch.py``; fetchers keep their folder."""
-    folders = source.parts[1:-1] if source.parts[0] == "kafka_remote_client" else source.parts[:-1]
+    """``kafka_remote_client/records/batch.py`` -> ``tests/records/test_batch.py``; fetchers are in ``tests/fetchers``."""
+    folders = source.parts[1:-1] if source.parts[0] == "kafka_remote_client" else source.parts[:1]
     return str(Path("tests", *folders, f"test_{source.stem.lstrip('_')}.py"))
 
 
@@ -131,9 +133,16 @@ def test_every_python_file_is_short_enough_to_hold_one_idea() -> None:
     assert {str(path): length for path, length in lengths.items() if length > _longest(path)} == {}
 
 
+def test_every_test_name_is_short_enough_to_read() -> None:
+    defined = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+    tests = [path for path in _PYTHON if path.parts[0] == "tests"]
+    names = {name: str(path) for path in tests for name in defined.findall((ROOT / path).read_text())}
+    assert {name: path for name, path in names.items() if len(name) > _LONGEST_TEST_NAME} == {}
+
+
 def _complaints(path: Path) -> list[str]:
     """What is wrong with a module's docstring and its ``__all__``."""
-    module = importlib.import_module(_module(path))
+    module = importlib.import_module(module_name(path))
     found = [] if (module.__doc__ or "").strip() else [f"{path}: no docstring says what the module is for"]
     names = getattr(module, "__all__", None)
     if names is None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-__all__ = ["ROOT", "source_modules", "tracked_files", "tracked_texts"]
+__all__ = ["ROOT", "module_name", "source_modules", "tracked_files", "tracked_texts"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,3 +33,10 @@ def tracked_texts() -> dict[Path, str]:
 def source_modules() -> list[Path]:
     """The Python files of the two packages, relative to the root."""
     return [path for path in tracked_files() if path.parts[0] in {"kafka_remote_client", "fetchers"} and path.suffix == ".py"]
+
+
+def module_name(source: Path) -> str:
+    """``kafka_remote_client/wire.py`` -> ``kafka_remote_client.wire``; ``fetchers/`` is a source root, not a package."""
+    parts = source.with_suffix("").parts
+    parts = parts[1:] if parts[0] == "fetchers" else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -33,7 +33,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_where_both_sides_have_them",),
     "testFetchForgetTopicIdWhenUnassigned": (_COME_AND_GO,),
     "testFetchForgetTopicIdWhenReplaced": (
-        "integration/test_broker_faults:f65_a_topic_that_was_created_again_is_never_read_from_the_old_ones_tier",
+        "integration/test_broker_faults:f65_recreated_topic_is_never_read_from_the_old_ones_tier",
     ),
     "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_version_that_is_offered_is_granted",),
     "testFetchSkipsBlackedOutNodes": ("location/test_broker:nobody_there_is_an_error_and_is_not_tried_again_at_once",),
@@ -41,7 +41,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testFetchMaxPollRecordsUnaligned": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchNonContinuousRecords": ("records/test_aborted:compacted_topic",),
     "testHeaders": ("records/test_record:key_value_and_headers_null_empty_and_full", _EVERYTHING),
-    "testQuotaMetrics": ("location/test_broker:a_broker_that_throttles_is_left_alone_and_its_leaders_are_believed",),
+    "testQuotaMetrics": ("location/test_broker:throttling_broker_is_left_alone_and_its_leaders_are_believed",),
     "testFetcherMetrics": ("consumer/test_statistics:an_application_is_told_both_at_once_and_a_plain_consumer_its_own",),
     "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing_more",),
     "testConsumingViaIncrementalFetchRequests": (_SEVERAL,),
@@ -56,7 +56,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testEpochSetInFetchRequest": ("integration/test_shim_broker:an_unknown_or_diverging_epoch_is_the_brokers_word",),
     "testSubscriptionPositionUpdatedWithEpoch": ("parity/test_places:a_seek_carries_its_leader_epoch", _POSITIONS),
     "testTruncationDetected": (
-        "integration/test_broker_faults:f63_a_truncation_below_the_position_is_found_as_by_a_plain_consumer",
+        "integration/test_broker_faults:f63_truncation_below_the_position_is_found_as_by_a_plain_consumer",
     ),
     # assignments and rebalances with data on its way
     "testInflightFetchOnPendingPartitions": (_CALLBACK,),
@@ -102,7 +102,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "location/test_broker:other_errors_are_final",
     ),
     "testFetchDisconnected": ("location/test_broker:an_idle_connection_that_was_cut_is_made_anew",),
-    "testCorruptMessageError": ("fetch/test_remote_reader:what_cannot_be_cured_goes_to_the_broker_from_the_exact_next_offset",),
+    "testCorruptMessageError": ("fetch/test_remote_reader:permanent_failure_goes_to_the_broker_at_the_exact_next_offset",),
     "testParseCorruptedRecord": ("records/test_completed_fetch:good_batches_before_damaged_records_are_delivered_first",),
     "testParseInvalidRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),
     "testInvalidDefaultRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),

@@ -28,17 +28,14 @@ _END = "parity/test_places:the_end_is_told_each_time_it_is_reached"
 _MESSAGES = "parity/test_calls:messages_are_confluent_kafkas_own"
 _CONFIGURED = "parity/test_calls:configurations_that_are_none"
 _AS_TEXT = "parity/test_calls:settings_as_text_and_as_values_mean_the_same"
-_LATE = (
-    "faults/test_application_faults:"
-    "an_application_that_does_not_poll_for_too_long_cannot_commit_and_is_told_as_by_the_plain_consumer"
-)
+_LATE = "faults/test_application_faults:late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer"
 _METRICS = "consumer/test_statistics:an_application_is_told_both_at_once_and_a_plain_consumer_its_own"
 
 SURFACE: Mapping[str, tuple[str, ...]] = {
     "__init__": (
         _CONFIGURED,
         _AS_TEXT,
-        "consumer/test_consumer:the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger",
+        "consumer/test_consumer:configuration_comes_as_mapping_keywords_or_with_a_logger",
     ),
     "__enter__": ("parity/test_calls:leaving_its_context_closes_it",),
     "__exit__": ("parity/test_calls:leaving_its_context_closes_it",),
@@ -100,10 +97,10 @@ CONFIGURATION: Mapping[str, tuple[str, ...]] = {
     "queued.max.messages.kbytes": (_EVERYTHING,),
     "queued.min.messages": (_EVERYTHING,),
     "check.crcs": (_EVERYTHING,),
-    "client.rack": ("integration/test_follower_fetch:what_does_not_come_from_the_store_comes_from_the_replica_in_the_rack",),
+    "client.rack": ("integration/test_follower_fetch:all_that_is_not_in_the_store_comes_from_the_racks_replica",),
     "stats_cb": (_METRICS,),
     "on_commit": ("parity/test_commits:commits_that_are_not_waited_for_call_back",),
-    "logger": ("consumer/test_consumer:the_configuration_may_come_as_mapping_as_keywords_and_with_a_logger",),
+    "logger": ("consumer/test_consumer:configuration_comes_as_mapping_keywords_or_with_a_logger",),
     "group.instance.id": ("parity/test_groups:a_static_member_and_the_figures_of_its_group",),
     "security.protocol": ("integration/test_tls:everything_over_tls_equals_the_broker_and_comes_from_the_store",),
     "sasl.mechanism": ("integration/test_sasl:locations_are_asked_by_the_consumers_own_mechanism",),
@@ -113,7 +110,7 @@ CONFIGURATION: Mapping[str, tuple[str, ...]] = {
 RULES: Mapping[int, tuple[str, ...]] = {
     1: (_STORING,),
     2: ("parity/test_commits:a_rewind_is_committed_only_by_name", _FORMS),
-    3: (_CLOSE, _GROUP, "consumer/test_callbacks:lost_partitions_are_gone_after_their_callback_and_nothing_of_them_is_stored"),
+    3: (_CLOSE, _GROUP, "consumer/test_callbacks:lost_partitions_are_gone_after_the_callback_and_not_stored"),
     4: (_PAUSES,),
     5: ("consumer/test_routing:the_broker_goes_on_at_the_exact_next_offset_with_its_epoch",),
     6: (_CALLBACK,),

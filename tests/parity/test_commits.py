@@ -242,9 +242,7 @@ def becomes_committed(run: Run, consumer: Recording, offset: int) -> None:
 
 @pytest.mark.parametrize("way", ["seek", "assign", "unassign and assign"])
 @pytest.mark.parametrize("commits", [True, False])
-def test_below_where_it_began_nothing_stored_is_committed_but_as_it_is_given_up(
-    broker_stage: Stage, commits: bool, way: str
-) -> None:
+def test_offset_stored_below_the_start_is_committed_only_at_the_end(broker_stage: Stage, commits: bool, way: str) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50, enable_auto_commit=commits)
         if way == "seek":
@@ -263,7 +261,7 @@ def test_below_where_it_began_nothing_stored_is_committed_but_as_it_is_given_up(
 
 
 @pytest.mark.parametrize("form", ["offsets", "message", "offsets, not waited for"])
-def test_below_where_it_began_everything_is_committed_after_a_commit_by_name(broker_stage: Stage, form: str) -> None:
+def test_all_below_the_start_is_committed_after_a_commit_by_name(broker_stage: Stage, form: str) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50)
         consumer.seek(at(run, 10))
@@ -280,7 +278,7 @@ def test_below_where_it_began_everything_is_committed_after_a_commit_by_name(bro
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_what_the_application_stores_below_where_it_began_is_committed_as_it_is_given_up(broker_stage: Stage) -> None:
+def test_application_offset_below_the_start_is_committed_at_the_end(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50, enable_auto_commit=True, enable_auto_offset_store=False)
         consumer.store_offsets(offsets=[at(run, 60)])
@@ -297,7 +295,7 @@ def test_what_the_application_stores_below_where_it_began_is_committed_as_it_is_
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_a_partition_that_somebody_set_back_meanwhile_is_committed_on_the_way(broker_stage: Stage) -> None:
+def test_partition_set_back_by_somebody_is_committed_on_the_way(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50)
         consumer.read(20)
@@ -313,7 +311,7 @@ def test_a_partition_that_somebody_set_back_meanwhile_is_committed_on_the_way(br
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_a_partition_that_is_taken_again_begins_where_it_was_given_up_below_its_commit(broker_stage: Stage) -> None:
+def test_partition_taken_again_begins_where_it_was_given_up(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50, enable_auto_commit=True)
         consumer.commit(asynchronous=False)

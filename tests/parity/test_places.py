@@ -317,3 +317,41 @@ def test_an_unknown_partition_gives_nothing_and_holds_up_nobody(broker_stage: St
         consumer.position([at(run, partition=7), TopicPartition("no-such-topic", 0)])
 
     play(broker_stage, scenario, reads_the_tier=True)
+
+
+@pytest.mark.parametrize("wrong", ["assigned", "twice", "no offset"])
+def test_a_refused_incremental_assignment_leaves_no_trace(broker_stage: Stage, wrong: str) -> None:
+    """librdkafka looks at the list in the order of topics, and hears of no topic behind the one that it refuses."""
+
+    def scenario(run: Run) -> None:
+        consumer = run.open(enable_auto_offset_store=False)
+        consumer.assign([at(run, 10)])
+        consumer.read(2)
+        mixed, behind = at(run, 10), at(run, 5, "three")
+        lists = {"assigned": [mixed, behind], "twice": [mixed, mixed, behind], "no offset": [at(run, -5), behind]}
+        consumer.refuses("incremental_assign", lists[wrong])
+        consumer.refuses("store_offsets", offsets=[behind])
+        consumer.assignment()
+        consumer.read(2)
+        consumer.position([at(run)])
+
+    play(broker_stage, scenario, reads_the_tier=True)
+
+
+@pytest.mark.parametrize("wrong", ["twice", "no offset"])
+def test_a_refused_assignment_gives_up_what_was_assigned(broker_stage: Stage, wrong: str) -> None:
+    """``rd_kafka_cgrp_assign`` clears the assignment before it looks at the new one."""
+
+    def scenario(run: Run) -> None:
+        consumer = run.open(enable_auto_offset_store=False)
+        consumer.assign([at(run, 10)])
+        consumer.read(2)
+        mixed, behind = at(run, 10), at(run, 5, "three")
+        consumer.refuses("assign", {"twice": [mixed, mixed, behind], "no offset": [at(run, -5), behind]}[wrong])
+        consumer.assignment()
+        consumer.hears_nothing(1)
+        consumer.refuses("store_offsets", offsets=[behind])
+        consumer.assign([at(run, 10)])
+        consumer.read(2)
+
+    play(broker_stage, scenario, reads_the_tier=True)

@@ -47,12 +47,26 @@ def test_there_is_no_best_version_of_a_message_that_the_peer_lacks() -> None:
         (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 0)), True),
         (response((ApiKey.DIRECT_REMOTE_FETCH, 1, 2)), False),
         (response(features=(SupportedFeature("direct.remote.fetch", 1, 1),)), True),
+        (response(features=(SupportedFeature("direct.remote.fetch", 1, 2),)), True),
         (response(features=(SupportedFeature("direct.remote.fetch", 2, 3),)), False),
         (response(features=(SupportedFeature("metadata.version", 1, 29),)), False),
     ],
 )
 def test_either_announcement_of_the_dialect_is_enough(answer: ApiVersionsResponse, announced: bool) -> None:
     assert answer.announces_direct_fetch is announced
+
+
+@pytest.mark.parametrize(
+    ("answer", "announced"),
+    [
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 0), features=(SupportedFeature("direct.remote.fetch", 1, 1),)), False),
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 1)), True),
+        (response(features=(SupportedFeature("direct.remote.fetch", 1, 2),)), True),
+        (response(features=(SupportedFeature("metadata.version", 1, 29),)), False),
+    ],
+)
+def test_several_partitions_are_announced_by_either_as_well(answer: ApiVersionsResponse, announced: bool) -> None:
+    assert answer.announces_many_partitions is announced
 
 
 @pytest.mark.parametrize("version", API_VERSIONS.versions)
@@ -68,7 +82,7 @@ def test_announcing_twice_changes_nothing_more() -> None:
 
 
 def test_golden_bytes_of_the_announcement() -> None:
-    keys = "02" + "7f1c00000000" + "00"
-    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010001" + "00"
+    keys = "02" + "7f1c00000001" + "00"
+    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010002" + "00"
     body = "0000" + keys + "00000000" + "01" + "00" + "1a" + features
     assert encode_response(ApiVersionsResponse().announcing(), 3).hex() == body

@@ -13,7 +13,7 @@ from kafka_remote_client.errors import ProtocolError, UnsupportedFormatError
 from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
 from kafka_remote_client.protocol.dialect import LocationRequest, SegmentGrant, TaggedDialect, may_request_location
 from kafka_remote_client.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, decode_request, encode_request
-from kafka_remote_client.protocol.primitives import Reader, Writer
+from kafka_remote_client.wire import Reader, Writer
 
 DIALECT = TaggedDialect()
 OFFERED = ("ApacheKafkaV1",)
@@ -92,6 +92,21 @@ def test_golden_bytes_of_a_grant_of_several_ranges() -> None:
     assert DIALECT.read_grant(written, OFFERED) == attrs.evolve(GRANT, ranges=WINDOW)
 
 
+def test_range_offsets_must_not_fall() -> None:
+    ranges = [attrs.evolve(granted, first_offset=offset) for granted, offset in zip(WINDOW, (900, 1100, 1000), strict=True)]
+    with pytest.raises(ProtocolError, match="range offsets fall"):
+        DIALECT.grant_tags(attrs.evolve(GRANT, ranges=tuple(ranges)))
+
+
+def test_range_offsets_are_written_where_all_are_known() -> None:
+    some = (attrs.evolve(WINDOW[0], first_offset=900), *WINDOW[1:])
+    assert 12493 not in DIALECT.grant_tags(attrs.evolve(GRANT, ranges=some))
+    all_ = tuple(attrs.evolve(granted, first_offset=900 + n) for n, granted in enumerate(WINDOW))
+    written = DIALECT.grant_tags(attrs.evolve(GRANT, ranges=all_))
+    assert written[12493].hex() == "04" + "0000000000000384" + "0000000000000385" + "0000000000000386"
+    assert DIALECT.read_grant(written, OFFERED) == attrs.evolve(GRANT, ranges=all_)
+
+
 def test_a_window_may_be_of_one_range_too() -> None:
     window = "0200001000001010000401020300"
     assert DIALECT.read_grant(tags({12483: None, 12488: window}), OFFERED) == GRANT
@@ -141,9 +156,9 @@ SIZE, OFFSETS = "06400000", "00000000000003840000000000000b53"
     ("changes", "message"),
     [
         ({12482: "00" * 16}, "names no segment"),
-        ({12482: "00" * 15}, "too early"),
-        ({12482: "01" * 17}, "left over"),
-        ({12483: "0401"}, "too early"),
+        ({12482: "00" * 15}, "truncated"),
+        ({12482: "01" * 17}, "bytes follow"),
+        ({12483: "0401"}, "truncated"),
         ({12484: "0000100000001000" + SIZE + OFFSETS + "00"}, "empty or negative"),
         ({12484: "0000100000000fff" + SIZE + OFFSETS + "00"}, "empty or negative"),
         ({12484: "fffffff000101000" + SIZE + OFFSETS + "00"}, "empty or negative"),
@@ -158,7 +173,7 @@ SIZE, OFFSETS = "06400000", "00000000000003840000000000000b53"
         ({12486: "030000000000000000000003840000000001000000000000038400"}, "do not rise"),
         ({12486: "0200000000000000000000038300"}, "outside its segment"),
         ({12486: "02000000000000000000000b5400"}, "outside its segment"),
-        ({12487: "00"}, "too early"),
+        ({12487: "00"}, "truncated"),
         ({12488: "01"}, "outside them"),
         ({12483: None, 12488: "01"}, "no range"),
         ({12483: None, 12488: "00"}, "null"),
@@ -167,6 +182,11 @@ SIZE, OFFSETS = "06400000", "00000000000003840000000000000b53"
         ({12483: None, 12488: "030000100000002000010000002001001010000100"}, "do not tile"),
         ({12483: None, 12488: "030000100000002000010000001fff001010000100"}, "do not tile"),
         ({12483: None, 12488: "0200002000000010000100"}, "empty or negative"),
+        ({12493: "01"}, "of 1 ranges has 0 range offsets"),
+        ({12493: "03" + "00000000000003e8" * 2}, "of 1 ranges has 2 range offsets"),
+        ({12493: "020000000000000383"}, "are not in"),
+        ({12493: "0200000000000005dc"}, "are not in"),
+        ({12493: "02000000000000038400"}, "bytes follow"),
         ({12489: "0000000000000384"}, "next offset"),
         ({12489: "0000000000000b55"}, "next offset"),
         ({12489: "ffffffffffffffff"}, "next offset"),
@@ -194,6 +214,14 @@ def test_what_would_not_be_read_is_not_written(changes: dict[str, Any]) -> None:
         DIALECT.grant_tags(attrs.evolve(GRANT, **changes))
 
 
+@pytest.mark.parametrize("span", ["7fffffff00100000", "0010000000100000", "ffffffff00100000"])
+def test_grant_of_several_ranges_with_a_wrong_span_is_refused(span: str) -> None:
+    fields = {**DIALECT.grant_tags(attrs.evolve(GRANT, ranges=WINDOW))}
+    fields[12484] = bytes.fromhex(span) + fields[12484][8:]
+    with pytest.raises(ProtocolError, match=r"the granted ranges cover \[4096, 1052672\), the grant says"):
+        DIALECT.read_grant(fields, OFFERED)
+
+
 def test_nested_tags_of_a_newer_peer_are_skipped() -> None:
     extended = GOLDEN_GRANT[12484][:-2] + "010501ff"
     epochs = "02000000000000000000000384010501ff"
@@ -213,6 +241,9 @@ def test_a_grants_metadata_is_not_shown() -> None:
         LocationRequest(OFFERED, requested=True, max_bytes=8 << 20),
         LocationRequest(("AivenChunkedV1", *OFFERED)),
         LocationRequest((), requested=False),
+        LocationRequest(OFFERED, batched=True),
+        LocationRequest(OFFERED, end_offset=0, batched=True),
+        LocationRequest(OFFERED, max_bytes=1, end_offset=(1 << 63) - 1, batched=True, range_bytes=1 << 20),
     ],
 )
 def test_a_request_survives_the_wire(request_: LocationRequest) -> None:
@@ -220,6 +251,22 @@ def test_a_request_survives_the_wire(request_: LocationRequest) -> None:
     fetch = FetchRequest((FetchTopic((FetchPartition(0, 5, 0, tags=partition),), "t"),), tags=root)
     received = decode_request(encode_request(fetch, 12), 12)
     assert DIALECT.read_request(received.tags, received.topics[0].partitions[0].tags) == request_
+
+
+def test_a_read_without_a_bound_says_so() -> None:
+    _, partition = DIALECT.request_tags(LocationRequest(OFFERED, batched=True))
+    assert partition[12491] == b"\xff" * 8
+
+
+@pytest.mark.parametrize(("tagged", "pending"), [({}, False), ({12492: b"\x00"}, False), ({12492: b"\x01"}, True)])
+def test_says_whether_an_answer_is_pending(tagged: dict[int, bytes], pending: bool) -> None:
+    assert DIALECT.is_pending(tagged) is pending
+    assert DIALECT.is_pending(DIALECT.pending_tags())
+
+
+def test_a_pending_answer_that_does_not_parse_is_a_protocol_error() -> None:
+    with pytest.raises(ProtocolError):
+        DIALECT.is_pending({12492: b"\x01\x01"})
 
 
 def test_an_ordinary_request_asks_for_nothing() -> None:
@@ -234,6 +281,9 @@ def test_an_ordinary_request_asks_for_nothing() -> None:
         ({}, {12481: b"\x01\x00"}),
         ({}, {12490: b"\x00" * 7}),
         ({}, {12490: b"\xff" * 8}),
+        ({}, {12494: b"\xff" * 8}),
+        ({}, {12491: b"\x00" * 7}),
+        ({}, {12491: b"\xff" * 7 + b"\xfe"}),
     ],
 )
 def test_a_request_that_does_not_parse_is_a_protocol_error(root: dict[int, bytes], partition: dict[int, bytes]) -> None:
@@ -242,7 +292,8 @@ def test_a_request_that_does_not_parse_is_a_protocol_error(root: dict[int, bytes
 
 
 def test_stripping_leaves_the_tags_of_others() -> None:
-    root, partition = DIALECT.request_tags(LocationRequest(OFFERED, max_bytes=1))
+    root, partition = DIALECT.request_tags(LocationRequest(OFFERED, max_bytes=1, end_offset=7, batched=True, range_bytes=9))
+    assert len(partition) == 4
     assert DIALECT.strip_request({0: b"a", **root}) == {0: b"a"}
     assert DIALECT.strip_request({1: b"b", **partition}) == {1: b"b"}
 
@@ -281,6 +332,11 @@ def test_every_grant_survives_the_wire(data: st.DataObject) -> None:
     epochs = data.draw(
         st.lists(st.integers(0, 1 << 30), min_size=len(offsets) - 1, max_size=len(offsets) - 1, unique=True).map(sorted)
     )
+    next_offset = data.draw(st.integers(offsets[0] + 1, offsets[-1] + 1))
+    if data.draw(st.booleans(), "range offsets"):
+        bounds = st.integers(offsets[0], next_offset - 1)
+        firsts = sorted(data.draw(st.lists(bounds, min_size=len(ranges), max_size=len(ranges))))
+        ranges = tuple(attrs.evolve(one, first_offset=first) for one, first in zip(ranges, firsts, strict=True))
     grant = SegmentGrant(
         segment_id=data.draw(st.uuids(version=4)),
         format=data.draw(st.sampled_from(OFFERED)),
@@ -289,7 +345,7 @@ def test_every_grant_survives_the_wire(data: st.DataObject) -> None:
         start_offset=offsets[0],
         end_offset=offsets[-1],
         leader_epochs=tuple(EpochEntry(e, o) for e, o in zip(epochs, offsets, strict=False)),
-        next_offset=data.draw(st.integers(offsets[0] + 1, offsets[-1] + 1)),
+        next_offset=next_offset,
         expires_in_ms=data.draw(st.none() | st.integers(-(1 << 63), (1 << 63) - 1)),
     )
     reader = Reader(bytes.fromhex(section(DIALECT.grant_tags(grant))), flexible=True)

@@ -126,16 +126,14 @@ def test_a_broker_that_does_not_know_the_password_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("rounds", ["4095", "1000001", "99999999999"])
-def test_a_number_of_rounds_that_nobody_would_ask_for_is_refused_before_any_hashing(
-    monkeypatch: pytest.MonkeyPatch, rounds: str
-) -> None:
+def test_absurd_number_of_scram_rounds_is_refused_before_hashing(monkeypatch: pytest.MonkeyPatch, rounds: str) -> None:
     def hashing(*_: Any) -> bytes:
         raise AssertionError("hashed")
 
     monkeypatch.setattr("hashlib.pbkdf2_hmac", hashing)
     conversation = scram("SCRAM-SHA-512", USER, PASSWORD)
     nonce = next(conversation).decode().rpartition("r=")[2]
-    with pytest.raises(SaslAuthenticationError, match=f"asks for {rounds} rounds|cannot be believed"):
+    with pytest.raises(SaslAuthenticationError, match=f"iterations {rounds} not in|is malformed"):
         conversation.send(f"r={nonce}more,s={'QUFB' * 8},i={rounds}".encode())
 
 
@@ -145,7 +143,7 @@ def test_a_number_of_rounds_that_nobody_would_ask_for_is_refused_before_any_hash
 def test_a_first_message_that_is_none_is_not_believed(answer: bytes) -> None:
     conversation = scram("SCRAM-SHA-256", USER, PASSWORD)
     next(conversation)
-    with pytest.raises(SaslAuthenticationError, match="cannot be believed"):
+    with pytest.raises(SaslAuthenticationError, match="is malformed"):
         conversation.send(answer)
 
 
@@ -164,14 +162,14 @@ def test_a_token_that_is_refused_ends_in_the_brokers_own_words() -> None:
     why = satisfied(auth_bytes=b'{"status":"invalid_token"}')
     failed = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "token has\nexpired")
     broker = Broker(lambda _: why, lambda _: failed)
-    with pytest.raises(SaslAuthenticationError, match=r"refuses OAUTHBEARER: token has\?expired"):
+    with pytest.raises(SaslAuthenticationError, match=r"rejected OAUTHBEARER: token has\?expired"):
         exchange(broker, "OAUTHBEARER", lambda _: oauthbearer(TOKEN, {}))
     assert broker.asked[-1] == ("authenticate", b"\1")
 
 
 def test_a_broker_that_refuses_a_token_and_then_does_not_is_not_believed() -> None:
     broker = Broker(lambda _: satisfied(auth_bytes=b"{}"), satisfied)
-    with pytest.raises(SaslAuthenticationError, match="refuses the token"):
+    with pytest.raises(SaslAuthenticationError, match="rejected the token"):
         exchange(broker, "OAUTHBEARER", lambda _: oauthbearer(TOKEN, {}))
 
 
@@ -194,7 +192,7 @@ def test_what_the_message_cannot_carry_is_never_sent(token: str, extensions: dic
 
 def test_a_mechanism_that_the_broker_does_not_have_names_those_that_it_has() -> None:
     broker = Broker(mechanisms=("SCRAM-SHA-512", "GSSAPI"), refuses=ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-    with pytest.raises(SaslAuthenticationError, match="has no PLAIN; it has: SCRAM-SHA-512, GSSAPI"):
+    with pytest.raises(SaslAuthenticationError, match="does not support PLAIN; it supports: SCRAM-SHA-512, GSSAPI"):
         exchange(broker, "PLAIN", lambda _: plain(USER, PASSWORD))
     assert len(broker.asked) == 1
 

@@ -53,7 +53,7 @@ def test_nothing_may_be_sent_until_the_longest_wait_is_over() -> None:
     throttle.asked(5.0)
     throttle.asked(2.0)
     clock.now += 4.5
-    with pytest.raises(LocationThrottledError, match="the broker asks to be left alone") as told:
+    with pytest.raises(LocationThrottledError, match="the broker throttles this client") as told:
         throttle.check()
     assert told.value.retry_after == pytest.approx(0.5)
     clock.now += 0.5

@@ -222,11 +222,11 @@ def test_a_key_that_is_shown_as_a_file_is_nobody_elses_and_gone_afterwards(
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"ssl.engine.location": "/lib/engine.so"}, r"ssl\.engine\.location cannot be followed"),
-        ({"ssl.providers": "legacy"}, r"ssl\.providers cannot be followed"),
-        ({"ssl.curves.list": "P-521"}, r"ssl\.curves\.list cannot be followed"),
-        ({"ssl_engine_callback_data": object()}, "ssl_engine_callback_data cannot be followed"),
-        ({"ssl.truststore.location": "trust.jks"}, r"ssl\.truststore\.location cannot be followed"),
+        ({"ssl.engine.location": "/lib/engine.so"}, r"ssl\.engine\.location is not supported by direct fetch"),
+        ({"ssl.providers": "legacy"}, r"ssl\.providers is not supported by direct fetch"),
+        ({"ssl.curves.list": "P-521"}, r"ssl\.curves\.list is not supported by direct fetch"),
+        ({"ssl_engine_callback_data": object()}, "ssl_engine_callback_data is not supported by direct fetch"),
+        ({"ssl.truststore.location": "trust.jks"}, r"ssl\.truststore\.location is not supported by direct fetch"),
         ({"ssl.ca.location": "/nowhere/ca.pem"}, r"ssl\.ca\.location /nowhere/ca\.pem cannot be used: No such file"),
         ({"ssl.ca.pem": "nothing"}, r"ssl\.ca\.pem cannot be used"),
         ({"ssl.ca.pem": "nöthing"}, r"ssl\.ca\.pem cannot be used: not understood"),
@@ -256,7 +256,7 @@ def test_cipher_suites_are_those_asked_for() -> None:
 
 
 @pytest.mark.parametrize("password", [None, "another one"])
-def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked(
+def test_encrypted_key_without_a_password_is_refused_without_a_prompt(
     mine: Issued, password: str | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"ssl.certificate.pem": mine.certificate_pem, "ssl.key.pem": mine.key_pem(SECRET), "ssl.key.password": password}
@@ -274,9 +274,9 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority, mine: Iss
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"\xfe\xed\xfe\xed\0\0\0\2", "is a JKS keystore, and only PKCS#12 can be read"),
-        (b"no keystore", "is damaged, or the password is another one"),
-        (None, "is damaged, or the password is another one"),
+        (b"\xfe\xed\xfe\xed\0\0\0\2", "is a JKS keystore; convert it to PKCS#12"),
+        (b"no keystore", "is damaged or the password is wrong"),
+        (None, "is damaged or the password is wrong"),
     ],
 )
 def test_a_keystore_of_another_kind_or_password_is_named(
@@ -293,7 +293,7 @@ def test_a_keystore_without_a_key_is_named(authority: Authority, tmp_path: Path)
 
     store = tmp_path / "store"
     store.write_bytes(pkcs12.serialize_key_and_certificates(None, None, None, [authority._issued.certificate], NoEncryption()))
-    with pytest.raises(ConfigurationError, match="holds no key with its certificate"):
+    with pytest.raises(ConfigurationError, match="contains no private key with a certificate"):
         client_context({"ssl.keystore.location": str(store)})
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.records import CompletedFetch, RemoteLogInputStream, read_batches
+from kafka_remote_client.records.batch import MAX_OFFSET, BatchRules
+from kafka_remote_client.records.completed_fetch import FetchState, aborted_filter
 from tests.support.batches import Rec, abort_marker, batch, commit_marker, control_batch, metadata
 from tests.support.decoders import IMPLEMENTATIONS, SEAM, outcome
 
@@ -30,6 +32,24 @@ def committed(data: bytes, aborted: Iterable[tuple[int, int]], fetch_offset: int
         data, isolation_level=IsolationLevel.READ_COMMITTED, aborted_transactions=entries, fetch_offset=fetch_offset
     )
     return [block.offset(i) for i in range(len(block))], block.next_offset
+
+
+def test_blocks_that_end_between_markers_drop_what_one_block_drops() -> None:
+    """The filter has gone past the end of each block: aborted and committed transactions of one producer follow each other."""
+    data, aborted = b"", []
+    for number in range(12):
+        data += txn(3 * number, 1) + (abort_marker if number % 3 == 1 else commit_marker)(3 * number + 2, 1)
+        aborted += [(1, 3 * number)] if number % 3 == 1 else []
+    entries = [AbortedTransaction(producer, first) for producer, first in reversed(aborted)]
+    state = FetchState(BatchRules(), 0, aborted_filter(IsolationLevel.READ_COMMITTED, entries), MAX_OFFSET, block_bytes=1)
+    offsets, rest, blocks = [], memoryview(data), 0
+    while len(rest):
+        block, consumed = state.feed(rest, copies=False)
+        offsets += [block.offset(i) for i in range(len(block))]
+        rest, blocks = rest[consumed:], blocks + 1
+    assert (offsets, state.next_fetch_offset) == committed(data, aborted)
+    assert offsets == [3 * number + i for number in range(12) if number % 3 != 1 for i in range(2)]
+    assert blocks > 6
 
 
 def test_skips_aborted_transactions() -> None:
@@ -55,7 +75,7 @@ def test_abort_marker_with_no_data() -> None:
     assert committed(data, []) == ([1, 2], 4)
 
 
-def test_transaction_that_begins_and_ends_in_one_marker_does_not_stay_active() -> None:
+def test_transaction_of_one_marker_does_not_stay_active() -> None:
     """(a) before (b): the list's entry begins at the marker itself, its data having been compacted away."""
     data = abort_marker(0, 1) + txn(1, 1) + commit_marker(3, 1)
     assert committed(data, [(1, 0)]) == ([1, 2], 4)
@@ -248,3 +268,21 @@ def test_a_filter_is_as_after_the_last_delivered_batch_when_damage_follows() -> 
         completed.feed(damaged + after)
     block, _ = completed.feed(sound + after)
     assert [row[0] for row in block.rows()] == [2, 3, 9]
+
+
+def test_a_filter_is_wound_back_without_what_lies_below_the_fetch_offset() -> None:
+    """The batches below it never went through the filter, so going back leaves them out too."""
+    damaged = batch(4, b"\x02\0", producer=1, attributes=0x10, last_delta=1)
+    completed = CompletedFetch(
+        metadata(),
+        2,
+        IsolationLevel.READ_COMMITTED,
+        [AbortedTransaction(2, 7), AbortedTransaction(1, 8)],
+        at_segment_start=True,
+    )
+    after = commit_marker(6, 1) + txn(7, 2, 1) + txn(8, 1, 1) + abort_marker(9, 1) + abort_marker(10, 2) + txn(11, 2, 1)
+    front = txn(0, 1) + txn(2, 1)
+    block, used = completed.feed(front + damaged + after)
+    assert ([row[0] for row in block.rows()], used) == ([2, 3], len(front))
+    block, _ = completed.feed(txn(4, 1) + after)
+    assert [row[0] for row in block.rows()] == [4, 5, 11]

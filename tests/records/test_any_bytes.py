@@ -122,7 +122,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_flips_that_a_fetch_with_the_segments_metadata_does_not_see_are_these(place: str, gaps: bool) -> None:
+def test_flips_unseen_with_the_segments_metadata_are_these(place: str, gaps: bool) -> None:
     """Two batches of which one is hit. The only flip without an error makes the last one longer than what is there: not read.
 
     A compacted topic leaves one more open: the base offset of a batch may rise where nothing tells what was cut away.

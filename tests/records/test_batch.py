@@ -7,6 +7,8 @@ import pytest
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, UnsupportedFormatError
 from kafka_remote_client.records import BatchRules, RemoteLogInputStream
+from kafka_remote_client.records.batch import PREFIX_SIZE, BatchPrefix, checksum_matches, read_unverified_header
+from kafka_remote_client.records.faults import Fault
 from tests.support.batches import Rec, batch, fix_crc, legacy_message, metadata
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -182,7 +184,7 @@ def test_attribute_bits_read_by_name() -> None:
     assert header.codec == 0
 
 
-def test_good_batches_and_the_error_after_them_are_there_without_an_exception() -> None:
+def test_good_batches_and_the_error_after_them_come_without_exception() -> None:
     damaged = walk(batch(0) + batch(1)[:-1] + b"\xff")
     assert [header.base_offset for header in damaged.batches] == [0]
     assert isinstance(damaged.error, CorruptRecordError)
@@ -195,3 +197,32 @@ def test_header_list_refuses_an_index_outside(kernel: str) -> None:
     for index in (1, -2):
         with pytest.raises(IndexError):
             batches[index]
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (batch(0), Fault.NONE),
+        (with_size(batch(0), 48), Fault.BATCH_SIZE),
+        (with_size(batch(0), 2**31 - 1), Fault.BEYOND_SEGMENT),
+        (batch(0)[:16] + b"\x03", Fault.MAGIC),
+        (with_size(batch(0), -1)[:16] + b"\xff", Fault.BATCH_SIZE),
+        (legacy_message(0, b"v", magic=0), Fault.NONE),
+    ],
+)
+def test_prefix_says_what_is_wrong_before_the_batch_is_read(data: bytes, fault: Fault) -> None:
+    assert BatchPrefix.read(b"xx" + data[:PREFIX_SIZE], 2).fault(1000) is fault
+
+
+def test_unverified_header_is_the_verified_one_without_its_records() -> None:
+    data = batch(5, [Rec(0), Rec(4)], epoch=3, producer=77, attributes=0x20)
+    (verified,) = walk(data)
+    assert read_unverified_header(data[:61], 0, BatchPrefix.read(data)) == verified
+    assert read_unverified_header(data[:61], 9, BatchPrefix.read(data)).position == 9
+
+
+def test_checksum_of_a_batch_does_not_depend_on_its_size_field() -> None:
+    data = batch(0)
+    assert checksum_matches(with_size(data, 10**6))
+    assert not checksum_matches(data[:-1] + b"\xaa")
+    assert not checksum_matches(data[:60])

@@ -111,9 +111,12 @@ def test_first_batch_inside_a_segment_has_to_cover_the_fetch_offset() -> None:
     completed = fetch(5, at_segment_start=False)
     completed.feed(run(0))  # lies before, and covers nothing more
     assert offsets(completed.feed(run(3))[0]) == [5]
+    compacted = fetch(5, at_segment_start=False, allow_offset_gaps=True)
+    compacted.feed(run(4))
+    assert offsets(compacted.feed(run(12))[0]) == [12, 13, 14], "only the first batch has to"
 
 
-def test_flipped_base_offset_of_an_unanchored_first_batch_is_found_by_the_second() -> None:
+def test_flipped_base_offset_of_a_first_batch_is_found_by_the_second() -> None:
     first = bytearray(run(4))
     first[7] ^= 1
     with pytest.raises(CorruptRecordError, match="position 0 with base offset 5"):
@@ -274,7 +277,7 @@ def test_one_batch_may_not_need_more_than_the_cap_in_columns(codec: int) -> None
         fetch(max_decompressed_bytes=50 * COLUMN_BYTES - 1).feed(data)
 
 
-def test_count_that_its_bytes_cannot_hold_is_damage_and_no_matter_of_the_cap() -> None:
+def test_count_that_its_bytes_cannot_hold_is_damage() -> None:
     with pytest.raises(CorruptRecordError, match="record count"):
         fetch(max_decompressed_bytes=1000).feed(batch(0, [Rec()], count=2**31 - 1))
 

@@ -238,7 +238,7 @@ def lz4_described(descriptor: bytes, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("flags", [0x60, 0x61, 0x68, 0x69])
-def test_lz4_content_size_and_dictionary_are_skipped_where_no_block_needs_them(flags: int) -> None:
+def test_unneeded_lz4_content_size_and_dictionary_are_skipped(flags: int) -> None:
     raw = record(Rec(0, value=b"stored"))
     size = struct.pack("<Q", len(raw)) if flags & 0x08 else b""
     frame = lz4_described(bytes([flags, 0x40]) + size + bytes(4 * (flags & 1)), raw)

@@ -20,13 +20,13 @@ def poller(implementation: Any) -> Any:
     """An object with ``poll`` as its method, that notes when it is asked for more."""
 
     class Poller:
-        poll = implementation.poll
+        poll = implementation.slice_poll("handed_out", "ask")
 
         def __init__(self) -> None:
-            self._handed_out = implementation.MessageSlice()
+            self.handed_out = implementation.MessageSlice()
             self.asked: list[float] = []
 
-        def _poll_slowly(self, timeout: float) -> str:
+        def ask(self, timeout: float) -> str:
             self.asked.append(timeout)
             return "from elsewhere"
 
@@ -61,7 +61,7 @@ def test_stopping_gives_what_waits_and_keeps_what_was_handed_out(implementation:
 def test_poll_gives_the_slice_and_asks_for_more_with_the_time_it_was_given(implementation: Any) -> None:
     one = poller(implementation)
     given = messages(2)  # without values, so they are falsy
-    one._handed_out.begin(given)
+    one.handed_out.begin(given)
     assert one.poll() is given[0]
     assert one.poll(timeout=1.0) is given[1]
     assert (one.poll(2.5), one.poll(timeout=0), one.poll()) == ("from elsewhere",) * 3
@@ -71,7 +71,7 @@ def test_poll_gives_the_slice_and_asks_for_more_with_the_time_it_was_given(imple
 def test_poll_refuses_a_time_that_is_none_and_gives_nothing_of_the_slice(implementation: Any) -> None:
     one = poller(implementation)
     given = messages(1)
-    one._handed_out.begin(given)
+    one.handed_out.begin(given)
     for no_time in ("5", b"5", None, []):
         with pytest.raises(TypeError, match="must be real number, not "):
             one.poll(no_time)
@@ -81,9 +81,9 @@ def test_poll_refuses_a_time_that_is_none_and_gives_nothing_of_the_slice(impleme
 def test_poll_asks_first_when_somebody_is_due(implementation: Any) -> None:
     one = poller(implementation)
     given = messages(2)
-    one._handed_out.begin(given)
+    one.handed_out.begin(given)
     assert one.poll() is given[0]
-    one._handed_out.due = True
+    one.handed_out.due = True
     assert one.poll(1) == "from elsewhere"
-    one._handed_out.due = False
+    one.handed_out.due = False
     assert one.poll() is given[1]

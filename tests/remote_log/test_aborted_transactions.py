@@ -27,7 +27,7 @@ def collect(tier, a, b, *, tail=None, lineage=()):
     return [(t.producer_id, t.first_offset) for t in found.aborted], found.is_complete, found.searched_end
 
 
-def test_nothing_open_at_the_segments_end_means_complete_without_reading_further(tier):
+def test_list_is_complete_where_nothing_is_open_at_the_segments_end(tier):
     tier.add([batch(0, 10)], number=1, aborted=[(1, 2, 5, 6)])
     tier.add([batch(10, 10)], number=2)
     assert collect(tier, 0, 10) == ([(1, 2)], True, 10)
@@ -113,7 +113,7 @@ def test_a_tail_without_a_snapshot_is_not_enough(tier):
     assert collect(tier, 0, 10, tail=TransactionIndex()) == ([], False, 10)
 
 
-def test_undecided_are_those_open_at_the_end_of_a_segment_that_the_lineage_follows_to_its_end(tier):
+def test_undecided_transactions_are_open_at_the_end_of_the_segment(tier):
     tier.add([batch(0, 20)], number=1, open_transactions=[(1, 4)])
     indexes = RemoteIndexCache(tier.store, LAYOUT)
     whole = log_of(tier).segment_for_offset(0)

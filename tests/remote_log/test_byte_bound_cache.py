@@ -53,3 +53,21 @@ def test_says_what_was_found_and_dropped():
     cache.put("b", 2, 500)
     assert cache.statistics() == CacheStatistics(hits=1, misses=1, evictions=1, nbytes=cache.nbytes)
     assert cache.nbytes > 500
+    cache.put("c", 3, 500)
+    assert cache.statistics().evictions == 2
+
+
+def test_peek_gives_nothing_that_stayed_too_long():
+    clock = ManualClock()
+    cache = ByteBoundCache(10_000, ttl_seconds=60, clock=clock)
+    cache.put("a", 1, 10)
+    clock.now += 60
+    assert cache.peek("a") is None
+    cache.put("a", 2, 10)
+    assert cache.peek("a") == 2
+
+
+def test_a_noted_miss_counts():
+    cache = ByteBoundCache(1)
+    cache.note_miss()
+    assert cache.statistics().misses == 1

@@ -23,6 +23,11 @@ def test_a_snapshot_becomes_metadata_once_its_partition_is_known():
     assert SNAPSHOT.in_partition(TIP) == SEGMENT
 
 
+def test_the_transaction_index_is_there_unless_an_event_says_so():
+    values = {one.name: getattr(SNAPSHOT, one.name) for one in attrs.fields(type(SNAPSHOT)) if one.name != "txn_index_empty"}
+    assert not RemoteLogSegmentMetadataSnapshot(**values).txn_index_empty
+
+
 @pytest.mark.parametrize(
     "event",
     [SNAPSHOT, RemoteLogSegmentMetadataUpdate(SEGMENT.remote_log_segment_id, 1, 0, RemoteLogSegmentState(1), b"secret")],

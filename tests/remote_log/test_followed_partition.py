@@ -15,7 +15,7 @@ def test_an_empty_partition_is_ready_at_once():
     assert FollowedPartition(17, 17).state is READY
 
 
-def test_is_ready_when_the_last_record_known_at_the_beginning_has_taken_effect():
+def test_is_ready_when_the_last_record_known_at_the_start_took_effect():
     partition = FollowedPartition(3, 5)
     partition.record(3)
     partition.applied()
@@ -26,7 +26,7 @@ def test_is_ready_when_the_last_record_known_at_the_beginning_has_taken_effect()
     assert partition.state is READY
 
 
-def test_the_end_of_the_partition_makes_it_ready_only_at_or_after_that_record():
+def test_end_of_the_partition_makes_it_ready_only_after_that_record():
     partition = FollowedPartition(0, 5)
     partition.end_of_partition(4)
     assert partition.state is REPLAYING

@@ -6,6 +6,7 @@ from kafka_remote_client.model import IsolationLevel, NotRemote
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
+from tests.support.questions import tier_question
 from tests.support.tier import LAYOUT, TIP, Tier, batch
 
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
@@ -20,7 +21,9 @@ class Followed:
         self.followed = FollowedTier(self.store, RemoteSegmentResolver(self.tier.store, LAYOUT), lambda tip: self.ready)
 
     def resolve(self, offset, log_start=0, end=100):
-        return self.followed.resolve(TIP, offset, UNCOMMITTED, log_start=log_start, end=end, max_bytes=10**6, range_bytes=10**6)
+        return self.followed.resolve(
+            tier_question(TIP, offset, isolation_level=UNCOMMITTED, log_start_offset=log_start, end_offset=end)
+        )
 
 
 @pytest.fixture

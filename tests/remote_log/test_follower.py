@@ -205,7 +205,7 @@ def test_callbacks_are_served_before_the_first_question(start):
     assert consumer.polled
 
 
-def test_the_end_of_the_partition_makes_ready_where_the_last_records_are_not_delivered(start):
+def test_end_of_the_partition_makes_ready_without_the_last_records(start):
     follower, consumer = start({n: (0, 3 if n == HOME else 0) for n in range(PARTITIONS)})
     consumer.script.put([FakeMessage(HOME, 3, error=KafkaError._PARTITION_EOF)])
     assert follower.wait_settled(SECONDS)
@@ -269,7 +269,7 @@ def test_passing_errors_of_the_connection_change_nothing(start):
     assert follower.bad_records == 0
 
 
-def test_waits_for_a_topic_that_does_not_exist_yet_and_a_broker_that_does_not_answer(start):
+def test_waits_for_a_missing_topic_and_a_silent_broker(start):
     clock = PatientClock()
     marks = {"failure": KafkaException(KafkaError(KafkaError._TRANSPORT)), **dict.fromkeys(range(PARTITIONS), (0, 0))}
     follower, consumer = start(marks, clock=clock)
@@ -317,7 +317,7 @@ def test_any_failure_begins_anew_with_all_partitions(start, failure, caplog):
     consumer.script.put([FakeMessage(HOME, 0, SEGMENT)])
     assert follower.wait_ready(TIP, SECONDS)
     assert follower._store.partitions() == [TIP]
-    assert f"following {METADATA_TOPIC} failed; it is read anew in" in caplog.text
+    assert f"following {METADATA_TOPIC} failed; reading it again from the start in" in caplog.text
 
 
 def test_pauses_between_failures_grow(start):
@@ -350,7 +350,7 @@ def test_a_follower_that_does_not_recover_ends_with_its_first_failure(start, cap
     consumer.taken.acquire()
     consumer.taken.acquire()
     assert (follower.distrusted(), follower.rereads) == ([HOME], 0)
-    assert "no segment of it is located" in caplog.text
+    assert "no location of it is granted" in caplog.text
     consumer.script.put(FATAL)
     follower._thread.join(SECONDS)
     assert not follower.ready(TIP)
@@ -394,7 +394,7 @@ def test_a_partition_that_cannot_be_read_anew_is_tried_again(start, caplog):
     consumer.script.put([FakeMessage(HOME, 0, None)])
     wait_until(lambda: follower.rereads >= 1, "the second reading")
     assert follower.wait_ready(TIP, SECONDS)
-    assert f"{METADATA_TOPIC}-{HOME} cannot be read anew, trying again in" in caplog.text
+    assert f"{METADATA_TOPIC}-{HOME} from the start failed, retrying in" in caplog.text
     assert follower.restarts == 0
 
 

@@ -37,7 +37,7 @@ def test_each_object_is_read_once(tier, segment, cache):
         assert [e.producer_id for e in cache.transaction_index(segment)] == [7]
         assert [e.epoch for e in cache.leader_epochs(segment)] == [0]
         assert cache.open_transactions(segment) == (AbortedTransaction(8, 4),)
-        assert cache.batch_front(segment, 0).last_offset == 4
+        assert cache.batch_header(segment, 0).last_offset == 4
     assert len(tier.store.calls) == 6
     assert cache.nbytes > 0
 

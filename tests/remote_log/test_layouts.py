@@ -3,18 +3,37 @@ from __future__ import annotations
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.registry import LAYOUTS, plugin_names
+from kafka_remote_client.remote_log import layouts
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.layouts import LAYOUTS, LayoutOptions, layout_named
+from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
 from tests.support.aiven import private_key
 from tests.support.tier import metadata
 
 
 def test_every_layout_is_found_under_its_own_name():
-    assert {name: layout_named(name).name for name in LAYOUTS} == {name: name for name in LAYOUTS}
+    names = plugin_names(LAYOUTS)
+    assert names == ["aiven", "local-tiered-storage"]
+    assert [layout_named(name).name for name in names] == names
+
+
+def test_the_old_spelling_works_with_one_warning(caplog):
+    layouts._warn_once.cache_clear()
+    with caplog.at_level("WARNING", "kafka_remote_client"):
+        assert [layout_named("local").name for _ in range(3)] == ["local-tiered-storage"] * 3
+    assert caplog.messages == [
+        "the layout name 'local' is deprecated and goes with the next release: use 'local-tiered-storage'"
+    ]
+
+
+def test_a_plugin_that_is_no_layout_is_refused(monkeypatch):
+    monkeypatch.setattr(layouts, "load_named", lambda *_: lambda options: object())
+    with pytest.raises(ConfigurationError, match="the plugin other is no layout"):
+        layout_named("other")
 
 
 def test_raises_for_another_name_and_says_which_there_are():
-    with pytest.raises(ConfigurationError, match="'other'; there are: aiven, local-tiered-storage"):
+    with pytest.raises(ConfigurationError, match="'other'; known layouts: aiven, local-tiered-storage"):
         layout_named("other")
 
 
@@ -28,6 +47,21 @@ def test_options_reach_the_layout_that_has_them(tmp_path):
 
 @pytest.mark.parametrize("options", [LayoutOptions("p/"), LayoutOptions("", {"key1": "file"})])
 def test_options_that_a_layout_does_not_have_are_refused(options):
-    with pytest.raises(ConfigurationError, match="local-tiered-storage has no key prefix"):
+    with pytest.raises(ConfigurationError, match="local-tiered-storage takes no key prefix"):
         layout_named("local-tiered-storage", options)
     assert layout_named("local-tiered-storage", LayoutOptions()).name == "local-tiered-storage"
+
+
+def test_key_files_are_read_by_their_ids():
+    assert encryption_key_files(["one=a.pem", "two=dir/b=c.pem"], "--key") == {"one": "a.pem", "two": "dir/b=c.pem"}
+
+
+@pytest.mark.parametrize("pairs", [["one"], ["=file"], ["one="], ["one=a", "two"]])
+def test_what_is_no_pair_of_id_and_file_is_refused(pairs):
+    with pytest.raises(ConfigurationError, match="--key must be KEYID=PRIVATE_KEY_FILE"):
+        encryption_key_files(pairs, "--key")
+
+
+def test_a_key_id_that_is_given_twice_is_refused():
+    with pytest.raises(ConfigurationError, match="--key: one is given twice"):
+        encryption_key_files(["one=a", "one=b"], "--key")

@@ -168,12 +168,12 @@ def superseded(tier):
     return {identity.id.int: why for identity, why in listing.superseded(TIP).items()}
 
 
-def test_copies_that_nobody_reads_are_named_with_the_reason_and_logged_once(tier, caplog):
+def test_copies_that_are_not_read_are_logged_once_with_the_reason(tier, caplog):
     tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
     tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
     assert superseded(tier) == {2: f"{uuid_to_text(UUID(int=1))} is read"}
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "is not read" in caplog.text
+    assert "ignored segment" in caplog.text
 
 
 def test_what_an_election_cut_off_is_named_as_such(tier):

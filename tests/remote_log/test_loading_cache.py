@@ -116,3 +116,95 @@ def test_a_load_that_raises_leaves_the_way_free():
     with pytest.raises(ZeroDivisionError):
         flights.do("a", lambda: 1 // 0)
     assert flights.do("a", lambda: 1) == 1
+
+
+def test_an_offer_is_loaded_by_whoever_begins_it():
+    cache, loads = LoadingCache(1000), []
+
+    def load():
+        loads.append(threading.current_thread())
+        return "value", 10
+
+    begin = cache.offer("a", load)
+    assert (cache.has("a"), loads) == (True, [])
+    worker = threading.Thread(target=begin)
+    worker.start()
+    worker.join(60)
+    assert loads == [worker]
+    assert cache.get("a", lambda: ("another", 10)) == "value"
+    assert cache.statistics().misses == 1
+
+
+def test_who_asks_before_the_pool_begins_loads_by_the_offer():
+    cache, loads = LoadingCache(1000), []
+
+    def load(value):
+        loads.append(value)
+        return value, 10
+
+    begin = cache.offer("a", lambda: load("offered"))
+    assert cache.get("a", lambda: load("asked")) == "offered"
+    begin()
+    assert loads == ["offered"]
+
+
+def test_who_asks_after_the_pool_began_waits_for_it():
+    cache, load = LoadingCache(1000), Loader(("value", 10))
+    begun = together(1, cache.offer("a", load))
+    assert load.begun.wait(60)
+    asked = together(2, lambda: cache.get("a", load))
+    wait_until(lambda: cache.statistics().misses == 3, "all to have asked", pause=0.01)
+    load.go.set()
+    assert (begun(), asked(), load.loads) == ([None], ["value"] * 2, 1)
+
+
+def test_nothing_is_offered_that_is_kept_or_offered_or_begun():
+    cache, load = LoadingCache(1000), Loader(("value", 10))
+    begin = cache.offer("a", load)
+    assert cache.offer("a", load) is None
+    joined = together(1, begin)
+    assert load.begun.wait(60)
+    assert cache.offer("a", load) is None
+    load.go.set()
+    joined()
+    assert cache.offer("a", load) is None
+    assert (cache.has("a"), cache.has("b"), cache.statistics().misses) == (True, False, 1)
+
+
+def test_an_offer_that_fails_is_silent_and_leaves_the_way_free():
+    cache = LoadingCache(1000)
+    begin = cache.offer("a", lambda: 1 // 0)
+    begin()
+    assert not cache.has("a")
+    assert cache.get("a", lambda: ("value", 10)) == "value"
+
+
+def test_an_offer_that_fails_fails_for_who_asks():
+    cache = LoadingCache(1000)
+    assert cache.offer("a", lambda: 1 // 0) is not None
+    with pytest.raises(ZeroDivisionError):
+        cache.get("a", lambda: ("value", 10))
+
+
+def test_an_offer_that_another_thread_took_up_is_not_begun_again():
+    flights, calls = SingleFlight(), []
+    begin = flights.offer("a", lambda: calls.append("offered"))
+    flights.do("a", lambda: calls.append("asked"))
+    begin()
+    assert calls == ["offered"]
+
+
+def test_a_call_is_offered_once():
+    flights = SingleFlight()
+    begin = flights.offer("a", lambda: "first")
+    assert flights.offer("a", lambda: "second") is None
+    begin()
+    assert not flights.has("a")
+
+
+def test_what_was_kept_since_the_offer_is_not_loaded_again():
+    cache, load = LoadingCache(1000), Loader()
+    begin = cache.offer("a", load)
+    cache._entries.put("a", "value", 10)
+    begin()
+    assert (cache.get("a", load), load.loads) == ("value", 0)

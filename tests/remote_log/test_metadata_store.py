@@ -50,7 +50,7 @@ def test_a_snapshot_record_raises(store):
         store.apply(snapshot)
 
 
-def test_a_finished_partition_delete_drops_the_cache_and_earlier_states_do_not(store):
+def test_only_a_finished_partition_delete_drops_the_cache(store):
     store.apply(metadata(0, 9))
     for state in RemotePartitionDeleteState:
         assert store.cache(TIP) is not None

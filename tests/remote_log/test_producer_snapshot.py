@@ -46,7 +46,7 @@ def test_raises_for_a_count_that_does_not_match(count):
         open_transactions(struct.pack(">hI", 1, crc32c.crc32c(body)) + body)
 
 
-def test_golden_snapshots_name_the_open_transactions_that_kafkas_own_tool_printed():
+def test_golden_snapshots_name_the_transactions_that_kafkas_tool_printed():
     text = read_text(golden_local() / "dump-log-segments" / "txn-0.txt.gz")
     line = re.compile(r"producerId: (\d+) .* currentTxnFirstOffset: OptionalLong\[(\d+)\]")
     printed = {

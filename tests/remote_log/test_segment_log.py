@@ -6,8 +6,9 @@ import struct
 import pytest
 
 from kafka_remote_client.errors import CorruptIndexError
+from kafka_remote_client.records.batch import BATCH_OVERHEAD
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.segment_log import HEADER_SIZE, SegmentLog
+from kafka_remote_client.remote_log.segment_log import SegmentLog
 from tests.support.golden import golden_local, read_text
 from tests.support.golden_metadata import golden_cache, golden_store
 from tests.support.tier import LAYOUT, MemoryStore, batch, legacy_entry
@@ -21,21 +22,21 @@ def log_of(data: bytes, start=0, end=1000, chunk=65536, size=None) -> SegmentLog
 
 def test_walks_from_batch_to_batch():
     batches = [batch(0, 3), batch(3, 2, epoch=4), batch(5, marker="abort", producer_id=7, timestamps=[77])]
-    fronts = list(log_of(b"".join(batches)).walk(0))
-    assert [(f.position, f.end) for f in fronts] == [
+    headers = list(log_of(b"".join(batches)).walk(0))
+    assert [(f.position, f.end) for f in headers] == [
         (0, len(batches[0])),
         (len(batches[0]), len(batches[0]) + len(batches[1])),
         (len(batches[0]) + len(batches[1]), sum(map(len, batches))),
     ]
-    assert [(f.base_offset, f.last_offset, f.leader_epoch, f.magic, f.is_control) for f in fronts] == [
+    assert [(f.base_offset, f.last_offset, f.leader_epoch, f.magic, f.is_control) for f in headers] == [
         (0, 2, 0, 2, False),
         (3, 4, 4, 2, False),
         (5, 5, 0, 2, True),
     ]
-    assert [f.max_timestamp for f in fronts] == [1002, 1004, 77]
+    assert [f.max_timestamp for f in headers] == [1002, 1004, 77]
 
 
-@pytest.mark.parametrize("chunk", [HEADER_SIZE, 100, 1000, 10**6])
+@pytest.mark.parametrize("chunk", [BATCH_OVERHEAD, 100, 1000, 10**6])
 def test_the_size_of_the_chunks_changes_nothing(chunk):
     data = b"".join(batch(n * 2, 2, payload=n * 13) for n in range(30))
     assert list(log_of(data, chunk=chunk).walk(0)) == list(log_of(data).walk(0))
@@ -43,25 +44,25 @@ def test_the_size_of_the_chunks_changes_nothing(chunk):
 
 def test_reads_no_more_than_the_headers_of_large_batches():
     data = b"".join(batch(n, payload=100_000) for n in range(5))
-    log = log_of(data, chunk=HEADER_SIZE)
+    log = log_of(data, chunk=BATCH_OVERHEAD)
     assert len(list(log.walk(0))) == 5
-    assert all(end - start <= HEADER_SIZE for _, _, start, end in log.store.calls)
+    assert all(end - start <= BATCH_OVERHEAD for _, _, start, end in log.store.calls)
 
 
 def test_reads_old_formats_as_far_as_they_tell():
     data = legacy_entry(3, 0) + legacy_entry(7, 1, timestamp=99)
-    fronts = list(log_of(data).walk(0))
-    assert [(f.base_offset, f.last_offset, f.leader_epoch, f.magic, f.max_timestamp) for f in fronts] == [
+    headers = list(log_of(data).walk(0))
+    assert [(f.base_offset, f.last_offset, f.leader_epoch, f.magic, f.max_timestamp) for f in headers] == [
         (3, 3, -1, 0, -1),
         (7, 7, -1, 1, 99),
     ]
 
 
-def test_front_reads_one_header():
+def test_header_reads_one_header():
     first = batch(0, 3)
     log = log_of(first + batch(3))
-    assert log.front(len(first)).base_offset == 3
-    assert log.store.calls == [("get_range", "x.log", len(first), len(first) + HEADER_SIZE)]
+    assert log.header(len(first)).base_offset == 3
+    assert log.store.calls == [("get_range", "x.log", len(first), len(first) + BATCH_OVERHEAD)]
 
 
 def changed(raw: bytes, at: int, fmt: str, value: int) -> bytes:
@@ -87,13 +88,13 @@ def changed(raw: bytes, at: int, fmt: str, value: int) -> bytes:
 )
 def test_raises_for_what_is_no_batch_of_the_segment(data, says):
     with pytest.raises(CorruptIndexError, match=says):
-        log_of(data, size=max(len(data), 1)).front(0)
+        log_of(data, size=max(len(data), 1)).header(0)
 
 
 @pytest.mark.parametrize("data", [batch(0)[:40], legacy_entry(0, 1)[:20]])
 def test_raises_when_the_store_ends_before_the_segment_does(data):
     with pytest.raises(CorruptIndexError, match="cut off"):
-        log_of(data, size=1000).front(0)
+        log_of(data, size=1000).header(0)
 
 
 def test_raises_when_offsets_fall():

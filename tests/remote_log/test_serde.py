@@ -131,7 +131,7 @@ def test_every_cut_of_a_record_is_refused(raw):
         (b"\x80\x80\x02" + SEGMENT_BYTES[1:], "frame version 32768"),
         (b"\x01\x04" + SEGMENT_BYTES[2:], "unknown key 4"),
         (b"\x01\x00\x02" + SEGMENT_BYTES[3:], "unknown version 2"),
-        (SEGMENT_BYTES + b"\x00", "1 bytes after"),
+        (SEGMENT_BYTES + b"\x00", "1 bytes follow"),
         (UPDATE_BYTES[:-2] + b"\x04\x00", "unknown RemoteLogSegmentState 4"),
         (DELETE_BYTES[:-2] + b"\x03\x00", "unknown RemotePartitionDeleteState 3"),
         (SEGMENT_BYTES[:-1] + b"\x01\x00\x02\x01\x01", "TxnIndexEmpty of 2 bytes"),
@@ -145,8 +145,8 @@ def test_refuses(raw, says):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"start_offset": 200}, "from 200 to 199"),
-        ({"start_offset": -1}, "from -1 to 199"),
+        ({"start_offset": 200}, "offsets 200 to 199"),
+        ({"start_offset": -1}, "offsets -1 to 199"),
         ({"segment_size_in_bytes": -5}, "-5 bytes"),
         ({"segment_leader_epochs": ()}, "leader epochs"),
         ({"segment_leader_epochs": (EpochEntry(0, 100), EpochEntry(1, 99))}, "leader epochs"),

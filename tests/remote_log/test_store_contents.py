@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafka_remote_client.plugin import ObjectInfo
-from kafka_remote_client.remote_log.store_contents import describe_contents, nothing_found
+from kafka_remote_client.remote_log.store_contents import describe_contents, no_segments, nothing_found
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 FILE = f"00000000000000000042-{ID}"
@@ -25,33 +26,33 @@ def aiven(prefix: str = "", topic: str = "orders", suffix: str = "rsm-manifest")
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ([], "the store holds no objects there"),
-        (["a/b.parquet", "c"], "the store holds 2 objects and none is part of a segment, such as a/b.parquet"),
-        (["x"] * 10_000, "the store holds at least 10000 objects and none is part of a segment, such as x"),
-        ([aiven()], "the store holds Aiven manifests at its root (--layout aiven) of topic orders"),
+        ([], "the store has no objects there"),
+        (["a/b.parquet", "c"], "the store has 2 objects, none of them part of a segment, for example a/b.parquet"),
+        (["x"] * 10_000, "the store has at least 10000 objects, none of them part of a segment, for example x"),
+        ([aiven()], "the store has Aiven manifests at its root (--layout aiven) of topic orders"),
         (
             [aiven("some-prefix/"), aiven("some-prefix/", "users", "log"), "README"],
-            "the store holds Aiven manifests below some-prefix/ (--layout aiven --key-prefix some-prefix/) "
+            "the store has Aiven manifests below some-prefix/ (--layout aiven --key-prefix some-prefix/) "
             "of topics orders, users",
         ),
         (
             [local(), local(suffix="leader_epoch_checkpoint")],
-            "the store holds LocalTieredStorage segments below kafka-tiered-storage/ (--layout local-tiered-storage) "
+            "the store has LocalTieredStorage segments below kafka-tiered-storage/ (--layout local-tiered-storage) "
             "of topic orders",
         ),
         (
             [local("prod/kafka-tiered-storage/")],
-            "the store holds LocalTieredStorage segments below prod/kafka-tiered-storage/ "
+            "the store has LocalTieredStorage segments below prod/kafka-tiered-storage/ "
             "(--layout local-tiered-storage, --store with prod/ at its end) of topic orders",
         ),
         (
             [local("")],
-            "the store holds LocalTieredStorage segments at its root (expected in a directory kafka-tiered-storage) "
+            "the store has LocalTieredStorage segments at its root (expected in a directory kafka-tiered-storage) "
             "of topic orders",
         ),
         (
             [aiven(topic=f"t{number}") for number in range(7)],
-            "the store holds Aiven manifests at its root (--layout aiven) of topics t0, t1, t2, t3, t4 and 2 more",
+            "the store has Aiven manifests at its root (--layout aiven) of topics t0, t1, t2, t3, t4 and 2 more",
         ),
     ],
 )
@@ -74,5 +75,25 @@ def test_looks_at_a_bounded_number_of_objects() -> None:
                 yield ObjectInfo("x", 1)
 
     store: Any = Store()
-    assert str(nothing_found("found nothing", store)).startswith("found nothing; the store holds at least 10000 objects")
+    assert str(nothing_found("found nothing", store)).startswith("found nothing; the store has at least 10000 objects")
     assert len(listed) <= 10_001
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (
+            aiven("some-prefix/"),
+            "Aiven manifests below some-prefix/ (remote.storage.store.layout=aiven, "
+            "remote.storage.store.key.prefix=some-prefix/) of topic orders",
+        ),
+        (
+            local("prod/kafka-tiered-storage/"),
+            "LocalTieredStorage segments below prod/kafka-tiered-storage/ (remote.storage.store.layout=local-tiered-storage, "
+            "remote.storage.store.url with prod/ at its end) of topic orders",
+        ),
+    ],
+)
+def test_a_client_is_told_which_settings_to_change(key: str, said: str) -> None:
+    store: Any = SimpleNamespace(list=lambda _: iter([ObjectInfo(key, 1)]))
+    assert str(no_segments("users", store)) == f"found no segments of topic users; the store has {said}"

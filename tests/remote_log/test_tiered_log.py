@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from kafka_remote_client.model import EpochEntry
@@ -60,18 +62,18 @@ def test_what_an_election_cut_off_is_not_part_of_the_log(cache):
     assert log.end_offset() == 90
 
 
-def test_the_end_is_cut_where_the_next_epoch_begins_even_when_that_has_nothing_tiered(cache):
+def test_end_is_cut_where_an_epoch_without_a_tier_begins(cache):
     finish(cache, metadata(0, 99, number=1))
     assert log_of(cache, (0, 0), (1, 60)).end_offset() == 60
 
 
-def test_an_epoch_whose_tiered_part_lies_below_its_start_in_the_lineage_does_not_count(cache):
+def test_epoch_tiered_below_its_start_in_the_lineage_does_not_count(cache):
     finish(cache, metadata(0, 9, number=1))
     finish(cache, metadata(10, 19, number=2, epochs=[(1, 10)]))
     assert log_of(cache, (0, 0), (1, 30)).end_offset() == 10
 
 
-def test_a_dead_segment_that_begins_in_the_next_epochs_offsets_is_passed_over(cache):
+def test_dead_segment_in_the_next_epochs_offsets_is_passed_over(cache):
     finish(cache, metadata(0, 9, number=1))
     finish(cache, metadata(50, 59, number=2))
     finish(cache, metadata(70, 79, number=3, epochs=[(1, 70)]))
@@ -98,3 +100,10 @@ def test_an_epoch_of_one_offset_ends_the_tier(cache):
     log = log_of(cache, (0, 0), (1, 10))
     assert log.end_offset() == 11
     assert spans(log.segments_from(10)) == [(2, 10, 11)]
+
+
+def test_a_segment_of_one_offset_before_a_hole_comes_once(cache):
+    finish(cache, metadata(9, 9, number=1))
+    finish(cache, metadata(20, 29, number=2))
+    segments = log_of(cache, (0, 0)).all_segments(9)
+    assert spans(islice(segments, 3)) == [(1, 9, 10), (2, 20, 30)]

@@ -69,7 +69,7 @@ def test_a_control_record_counts(tier):
     assert look(tier, 12) == (2, 50, 0)
 
 
-def test_a_batch_whose_header_promises_more_than_its_records_hold_is_passed_over(tier):
+def test_batch_whose_header_promises_a_later_time_is_passed_over(tier):
     # The only record that has reached the time lies below the start.
     tier.add([batch(0, 2, timestamps=[90, 10]), batch(2, 1, timestamps=[95])], number=1, max_timestamp_ms=95)
     assert look(tier, 50, start_offset=1) == (2, 95, 0)

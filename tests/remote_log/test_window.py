@@ -25,7 +25,7 @@ def tier():
     return Tier()
 
 
-def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=None, log_start=0):
+def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=None, log_start=0, read_end=None):
     return plan_window(
         RemoteIndexCache(tier.store, LAYOUT),
         segment,
@@ -34,6 +34,7 @@ def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=No
         max_bytes=max_bytes,
         range_bytes=range_bytes,
         log_start=log_start,
+        read_end=read_end,
     )
 
 
@@ -170,6 +171,55 @@ def test_old_formats_at_the_front_of_the_log_are_bounded_too(tier):
     assert window_of(tier, segment, 0).next_offset == 1
 
 
+@pytest.mark.parametrize(
+    ("indexed", "offset", "range_offsets"),
+    [
+        ([1, 2, 3], 0, (0, 0, 20, 30)),  # of the first entry nobody knows what lies before it
+        ([1, 2, 3], 25, (20, 30)),
+        ([0, 2, 4], 0, (0, 10, 30)),
+        ([0, 2, 4], 35, (20, 30)),
+        ([], 15, (0,)),
+    ],
+)
+def test_the_index_tells_a_lower_bound_of_each_range(tier, indexed, offset, range_offsets):
+    segment = tier.add(BATCHES[:5], number=1, indexed=indexed)
+    window = window_of(tier, segment, offset, max_bytes=10**6, range_bytes=1)
+    assert window.range_offsets == range_offsets
+    assert len(window.ranges) == len(range_offsets)
+
+
+def test_of_an_old_format_the_entry_before_bounds_the_first_range(tier):
+    appends = [b"".join(legacy_entry(base + n, 1) for n in range(10)) for base in (0, 10, 20)]
+    segment = tier.add(appends, number=1, end=29)
+    tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((19, len(appends[0])), (29, 2 * len(appends[0]))))
+    assert window_of(tier, segment, 22, max_bytes=10**6).range_offsets == (0,)
+    assert window_of(tier, segment, 29, max_bytes=10**6).range_offsets == (20,)
+
+
+@pytest.mark.parametrize(
+    ("indexed", "offset", "read_end", "next_offset"),
+    [
+        (range(1, 10), 5, None, 100),
+        (range(1, 10), 5, 0, 20),  # batch 1 has the first entry, which does not say what lies before it
+        (range(1, 10), 5, 20, 20),
+        (range(10), 5, 0, 10),
+        (range(10), 5, 10, 10),
+        (range(10), 5, 11, 20),
+        (range(10), 5, 20, 20),
+        (range(10), 55, 20, 60),
+        (range(10), 5, 100, 100),
+        (range(10), 5, 1000, 100),
+        ([2, 5, 8], 5, 30, 50),
+        ([2, 5, 8], 5, 31, 80),
+    ],
+)
+def test_a_window_ends_at_the_first_entry_that_is_not_wanted(tier, indexed, offset, read_end, next_offset):
+    segment = tier.add(BATCHES, number=1, indexed=indexed)
+    window = window_of(tier, segment, offset, max_bytes=10**6, read_end=read_end)
+    assert window.next_offset == next_offset
+    assert window.ranges[-1].end == next_offset // 10 * SIZE
+
+
 @given(
     st.lists(st.integers(1, 500), min_size=0, max_size=60, unique=True),
     st.integers(0, 300),
@@ -204,21 +254,49 @@ def test_golden_windows_tile_the_log_on_batch_boundaries(topic, max_bytes, range
             assert window.ranges[0].start <= reached
             inside = [f for f in fronts if f.position < window.ranges[-1].end]
             assert inside[-1].last_offset + 1 == window.next_offset > offset
+            firsts = [next(f.base_offset for f in fronts if f.position >= one.start) for one in window.ranges]
+            assert all(told <= first for told, first in zip(window.range_offsets, firsts, strict=True))
+            assert list(window.range_offsets) == sorted(window.range_offsets)
             offset, reached = window.next_offset, window.ranges[-1].end
 
 
+@pytest.mark.parametrize("topic", ["codec-lz4-java", "txn", "epochs", "logappend"])
+def test_golden_windows_hold_what_is_wanted_and_not_much_more(topic):
+    indexes = RemoteIndexCache(golden_store(), LAYOUT)
+    for segment in golden_cache(topic).list_all_remote_log_segments():
+        entries = indexes.offset_index(segment)
+        span = segment.end_offset + 1 - segment.start_offset
+        for read_end in range(segment.start_offset + 1, segment.end_offset + 2, max(1, span // 50)):
+            bounds = {"bound": segment.end_offset + 1, "max_bytes": 10**9, "range_bytes": 10**9}
+            window = plan_window(indexes, segment, segment.start_offset, read_end=read_end, **bounds)
+            assert window.next_offset >= read_end
+            behind = [e for e in entries if e.position < window.ranges[-1].end and e.offset >= read_end]
+            assert len(behind) <= 1
+
+
 @pytest.mark.parametrize(
-    ("max_bytes", "most", "expected"),
+    ("max_bytes", "wanted", "most", "expected"),
     [
-        (64 << 20, 8 << 20, 8 << 20),
-        (32 << 20, 8 << 20, 4 << 20),
-        (1, 8 << 20, 64 << 10),
-        (512 << 20, 8 << 20, 8 << 20),
-        (1 << 20, 3000, 3000),
+        (64 << 20, 0, 8 << 20, 8 << 20),
+        (32 << 20, 0, 8 << 20, 4 << 20),
+        (1, 0, 8 << 20, 64 << 10),
+        (512 << 20, 0, 8 << 20, 8 << 20),
+        (1 << 20, 0, 3000, 3000),
+        (512 << 20, 2 << 20, 8 << 20, 2 << 20),
+        (512 << 20, 9 << 20, 8 << 20, 8 << 20),
+        (512 << 20, 1, 8 << 20, 64 << 10),
     ],
 )
-def test_a_range_is_an_eighth_of_its_window_within_bounds(max_bytes, most, expected):
-    assert range_size(max_bytes, most) == expected
+def test_a_range_is_of_the_wanted_size_or_an_eighth_of_its_window(max_bytes, wanted, most, expected):
+    assert range_size(max_bytes, wanted, most) == expected
+
+
+def test_a_log_start_within_an_append_of_several_batches(tier):
+    # Batches 1 and 2 are one append: the entry names the first batch and the last offset.
+    segment = tier.add(BATCHES[:5], number=1)
+    tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((29, SIZE), (49, 4 * SIZE)))
+    assert window_of(tier, segment, 35, log_start=25).ranges[0].start == 2 * SIZE
+    assert window_of(tier, segment, 45, log_start=25).ranges[0].start == 4 * SIZE
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_bounds_what_it_must_understand_and_nothing_else(version: int) -> None:
         ApiKey.SASL_HANDSHAKE: (1, 1),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
         999: (3, 4),
-        ApiKey.DIRECT_REMOTE_FETCH: (0, 0),
+        ApiKey.DIRECT_REMOTE_FETCH: (0, 1),
     }
 
 
@@ -54,7 +54,7 @@ def test_announces_itself_in_every_version(version: int) -> None:
 
 def test_a_message_that_is_too_new_altogether_is_not_offered() -> None:
     future = ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 16, 20), ApiVersion(ApiKey.METADATA, 13, 15)))
-    assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 0)}
+    assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 1)}
 
 
 def test_a_strategy_may_offer_more_than_the_broker_has() -> None:
@@ -89,7 +89,7 @@ def test_an_answer_that_does_not_parse_raises() -> None:
     ],
 )
 def test_refuses_requests_that_were_not_offered(key: int, version: int) -> None:
-    with pytest.raises(ProtocolError, match="was not offered"):
+    with pytest.raises(ProtocolError, match="is not supported"):
         check_version(RequestHead(key, version, 1))
 
 

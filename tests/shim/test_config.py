@@ -44,6 +44,8 @@ def test_reads_a_list_of_addresses() -> None:
         {"listen": "0.0.0.0:9092"},
         {"listen": "[::]:9092"},
         {"max_in_flight": 0},
+        {"lookup_concurrency": 0},
+        {"lookup_timeout": 0},
     ],
 )
 def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:
@@ -59,4 +61,5 @@ def test_secrets_are_not_shown() -> None:
     config = ShimConfig("b:1", signing_key=b"canary" * 4, metadata_consumer={"sasl.password": "canary"})
     assert "canary" not in repr(config)
     assert "<sasl.password>" in repr(config)
+    assert "signing_key=<redacted>, " in repr(config)
     assert "signing_key=None, " in repr(ShimConfig("b:1"))

@@ -23,6 +23,7 @@ from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.request_pipeline import Hold
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
@@ -150,7 +151,7 @@ def test_what_is_no_answer_ends_the_connection() -> None:
         assert shim.metrics()["connections_dropped.protocol"] == 1
 
 
-def test_a_broker_that_hangs_up_takes_its_client_along_after_its_last_words(spoken: Spoken) -> None:
+def test_client_is_closed_after_the_brokers_last_bytes(spoken: Spoken) -> None:
     def last_words(request: ReceivedRequest) -> bytes | None:
         if request.correlation_id == 2:
             return None
@@ -195,7 +196,10 @@ def test_the_next_bootstrap_server_is_tried() -> None:
 
 
 def test_a_claimed_request_is_answered_while_others_wait(spoken: Spoken) -> None:
+    clients = []
+
     async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
+        clients.append(request.client)
         told = await ask(ApiKey.FETCH, 12, b"probe")
         return b"granted after " + bytes(told)
 
@@ -211,6 +215,7 @@ def test_a_claimed_request_is_answered_while_others_wait(spoken: Spoken) -> None
             assert client.read()[:4] == struct.pack(">i", 1)
             assert client.read() == struct.pack(">i", 2) + b"\0granted after numbers"
             assert client.read()[:4] == struct.pack(">i", 3)
+            assert clients == ["{}:{}".format(*client.socket.getsockname())]
         assert [request.api_key for request in broker.requests] == [HEARTBEAT, ApiKey.FETCH, HEARTBEAT]
         assert broker.requests[1].body.endswith(b"\0\x03raw\0probe")
 
@@ -334,7 +339,8 @@ def _send_until_stuck(client: RawClient, data: bytes, at_most: int) -> int:
     return at_most
 
 
-def test_nothing_is_left_behind() -> None:
+def test_stopped_shim_leaves_no_thread_and_no_connection() -> None:
+    before = set(threading.enumerate())  # shims of other tests may run
     with ScriptedBroker(echo) as broker:
         shim = Shim(ShimConfig(broker.address)).start()
         clients = [RawClient(shim.bootstrap_servers) for _ in range(5)]
@@ -347,7 +353,7 @@ def test_nothing_is_left_behind() -> None:
             client.socket.close()
             client._stream.close()
     gc.collect()
-    assert not [thread for thread in threading.enumerate() if thread.name == "kafka-remote-shim"]
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "kafka-remote-shim"]
 
 
 class FakeTransport(asyncio.Transport):
@@ -447,13 +453,32 @@ def test_a_listener_that_cannot_be_bound_ends_the_connection(monkeypatch: pytest
 
     async def body() -> None:
         connection, transport = await connected(ManualClock(), Doorkeeper())
-        monkeypatch.setattr(connection._exchange, "from_client", full)
+        monkeypatch.setattr(connection._pipeline, "from_client", full)
         connection.data_received(b"whatever makes it bind")
         assert transport.events[-1] == "abort"
         connection.connection_lost(None)
         connection._to_client(b"nobody is there")
         connection._to_broker(b"nobody is there")
         connection._read_client()
+
+    asyncio.run(body())
+
+
+def test_a_connection_in_use_is_not_idle_however_old() -> None:
+    async def body() -> None:
+        clock = ManualClock()
+        connection, _ = await connected(clock, Doorkeeper())
+        connection._pipeline.release(Hold.CONNECTING)  # as if the broker had taken the connection
+        connection.data_received(heartbeat(1))
+        for number in range(2, 5):
+            clock.now += ShimConfig("127.0.0.1:1").idle_timeout - 1
+            assert not connection.overdue(clock.monotonic())
+            connection.data_received(heartbeat(number))
+        clock.now += ShimConfig("127.0.0.1:1").idle_timeout + 1
+        assert connection.overdue(clock.monotonic())
+        connection.drop("idle")
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
 
     asyncio.run(body())
 

@@ -124,6 +124,30 @@ def test_nothing_is_handled_while_paused_and_everything_after() -> None:
     assert made.idle
 
 
+@pytest.mark.parametrize("body", [b"stream me", b"collect me", b"make up your mind"])
+def test_a_frame_that_has_to_wait_is_routed_again(body: bytes) -> None:
+    recorder = Recorder()
+    made = scanner(recorder)
+    route = recorder.route
+
+    def wait(front: memoryview, length: int) -> Route:
+        made.pause()
+        return Route.WAIT
+
+    recorder.route = wait
+    made.feed(framed(b"c-first")[:-1])
+    made.feed(framed(b"c-first")[-1:] + framed(body)[:6])
+    made.feed(framed(body)[6:] + framed(b"c-last"))
+    made.resume()
+    assert not recorder.collected
+    assert not made.idle
+    recorder.route = route
+    made.resume()
+    assert recorder.collected == [one for one in (b"c-first", body, b"c-last") if one[:1] == b"c"]
+    assert bytes(recorder.streamed) == (framed(body) if body[:1] != b"c" else b"")
+    assert made.idle
+
+
 def test_bytes_fed_by_the_handler_itself_come_after_those_at_hand() -> None:
     recorder = Recorder()
     made = scanner(recorder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,15 +13,16 @@ import pytest
 
 from kafka_remote_client.errors import ObjectNotFoundError, ProtocolError, RemoteStorageUnavailableError
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import AbortedTransaction, ByteRange, EpochEntry, IsolationLevel, NotRemote
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.metadata import MetadataTopic
-from kafka_remote_client.protocol.primitives import ZERO_UUID
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits, Window
+from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.wire import ZERO_UUID
 from tests.support.shim_fakes import SEGMENT, TIP, FakeAsk, FakeTier, client_request, data, resolved, tagged_fetch
 
 DATA_KEY = b"a data key of exactly 32 bytes!!"
@@ -132,16 +134,20 @@ def test_lineage_is_asked_once_per_window_and_leader_epoch(granter: Granter) -> 
 def test_only_the_log_that_the_level_may_read_is_resolved(granter: Granter, level: IsolationLevel, end: int) -> None:
     granter.ask = FakeAsk(lambda _asked: data(last_stable_offset=400))
     granter.granted(tagged_fetch(isolation_level=level))
-    assert granter.tier.calls == [(TIP, 120, level, 50, end, Window(5000, 3000))]
+    (question,) = granter.tier.calls
+    assert (question.topic_id_partition, question.offset, question.isolation_level) == (TIP, 120, level)
+    assert (question.log_start_offset, question.end_offset) == (50, end)
+    assert (question.max_bytes, question.range_bytes) == (5000, 3000)
 
 
 @pytest.mark.parametrize(
     ("wanted", "window"),
-    [(0, Window(3000, 3000)), (1000, Window(1000, 1000)), (4000, Window(4000, 3000)), (9000, Window(5000, 3000))],
+    [(0, (3000, 3000)), (1000, (1000, 1000)), (4000, (4000, 3000)), (9000, (5000, 3000))],
 )
-def test_the_window_is_what_the_client_wants_within_our_limits(granter: Granter, wanted: int, window: Window) -> None:
+def test_the_window_is_what_the_client_wants_within_our_limits(granter: Granter, wanted: int, window: tuple[int, int]) -> None:
     granter.granted(tagged_fetch(max_bytes=wanted))
-    assert granter.tier.calls[0][-1] == window
+    (question,) = granter.tier.calls
+    assert (question.max_bytes, question.range_bytes) == window
 
 
 @pytest.mark.parametrize(
@@ -205,6 +211,23 @@ def test_what_the_broker_says_can_rule_a_location_out(granter: Granter, answer: 
 def test_what_the_tier_says_can_rule_a_location_out(granter: Granter, answer: Any, why: str) -> None:
     granter.tier.answer = answer
     assert granter.refused(tagged_fetch()) == why
+
+
+def test_a_look_up_that_takes_too_long_is_the_brokers(granter: Granter) -> None:
+    released = threading.Event()
+
+    def hang(question: LocationQuestion) -> NotRemote:
+        assert released.wait(60)
+        return NotRemote("local")
+
+    granter.tier.resolve = hang  # type: ignore[method-assign] # this look-up never ends
+    with ThreadPoolExecutor(1) as workers:
+        limits = GrantLimits(3000, 5000, 30.0, lookup_timeout=0)
+        granter.broker = GrantingBroker(granter.tier, limits, granter.counters, workers)
+        try:
+            assert granter.refused(tagged_fetch()) == "lookup-timeout"
+        finally:
+            released.set()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import gc
 import socket
 import struct
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -22,6 +24,7 @@ from kafka_remote_client.shim.proxy import Proxy
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
+from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.waiting import wait_until
 
@@ -44,7 +47,9 @@ def told_brokers(client: RawClient) -> dict[int, str]:
     return {broker.node_id: f"{broker.host}:{broker.port}" for broker in decode_response(client.read()[5:], 9).brokers}
 
 
-def test_each_broker_is_reached_by_its_own_listener() -> None:
+@contextmanager
+def two_brokers() -> Iterator[tuple[Cluster, ScriptedBroker, ScriptedBroker, Shim, RawClient]]:
+    """Two brokers of one cluster, a shim before the first, and a client of the shim."""
     cluster = Cluster()
     with (
         ScriptedBroker(cluster) as one,
@@ -52,6 +57,11 @@ def test_each_broker_is_reached_by_its_own_listener() -> None:
         Shim(ShimConfig(one.address)) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
+        yield cluster, one, two, shim, client
+
+
+def test_each_broker_is_reached_by_its_own_listener() -> None:
+    with two_brokers() as (cluster, one, two, shim, client):
         cluster.brokers = [(1, one.port), (2, two.port)]
         told = told_brokers(client)
         assert len({shim.bootstrap_servers, *told.values()}) == 3
@@ -62,14 +72,8 @@ def test_each_broker_is_reached_by_its_own_listener() -> None:
             assert broker.requests[-1].body.endswith(b"%d" % node_id)
 
 
-def test_who_is_connected_to_another_broker_in_a_nodes_name_has_to_come_again() -> None:
-    cluster = Cluster()
-    with (
-        ScriptedBroker(cluster) as one,
-        ScriptedBroker(cluster) as two,
-        Shim(ShimConfig(one.address)) as shim,
-        RawClient(shim.bootstrap_servers) as client,
-    ):
+def test_client_of_another_broker_under_a_nodes_name_must_reconnect() -> None:
+    with two_brokers() as (cluster, one, two, _, client):
         cluster.brokers = [(1, one.port), (2, one.port)]
         told = told_brokers(client)
         with RawClient(told[1]) as first, RawClient(told[2]) as second:
@@ -107,19 +111,23 @@ def test_connections_are_capped_per_address_and_in_all() -> None:
 
 @pytest.mark.parametrize("sent", [b"", struct.pack(">i", 50), heartbeat(1)[:10]])
 def test_who_never_asks_anything_is_sent_away(sent: bytes) -> None:
-    config = {"first_request_timeout": 0.2}
-    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, **config)) as shim:
+    clock = ManualClock()
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, first_request_timeout=0.2), clock=clock) as shim:
         with RawClient(shim.bootstrap_servers) as client:
             client.send(sent)
+            wait_until(lambda: shim.metrics().get("connections"), "the connection", pause=0.01)
+            clock.now += 0.3
             assert client.closed()
         assert shim.metrics()["connections_dropped.idle"] == 1
 
 
 def test_who_says_nothing_for_long_is_sent_away() -> None:
-    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, idle_timeout=3)) as shim:
+    clock = ManualClock()
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, idle_timeout=1), clock=clock) as shim:
         with RawClient(shim.bootstrap_servers) as client:
             client.send(heartbeat(1))
             assert client.read()
+            clock.now += 2
             assert client.closed()
         assert shim.metrics()["connections_dropped.idle"] == 1
 
@@ -129,13 +137,23 @@ def test_who_takes_nothing_for_long_is_sent_away() -> None:
         request.connection.sendall(struct.pack(">ii", (100 << 20) + 4, request.correlation_id) + bytes(100 << 20))
         return None
 
+    clock = ManualClock()
     with (
         ScriptedBroker(flood) as broker,
-        Shim(ShimConfig(broker.address, idle_timeout=3)) as shim,
+        Shim(ShimConfig(broker.address, idle_timeout=1), clock=clock) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
         client.send(heartbeat(1))
-        wait_until(lambda: shim.metrics().get("connections_closed") == 1, "the connection to be cut", seconds=20)
+        assert shim._proxy
+        connections = shim._proxy._connections
+
+        def cut() -> bool:
+            """Time passes only while the broker is held back because the client takes nothing."""
+            if any(one._broker.transport and not one._broker.transport.is_reading() for one in tuple(connections)):
+                clock.now += 2
+            return shim.metrics().get("connections_closed") == 1
+
+        wait_until(cut, "the connection to be cut")
         assert shim.metrics()["connections_dropped.idle"] == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import SystemClock
@@ -13,14 +14,14 @@ from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable
 from kafka_remote_client.remote_log.layout import located_as_they_are
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
-from kafka_remote_client.shim.grants import Window
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import SignedRequest, UrlSigner
 from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
+from tests.support.questions import tier_question
 from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch
 
 SIGNER = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
-WINDOW = Window(1 << 20, 1 << 20)
+QUESTION = tier_question(TIP, 12, end_offset=100)
 
 
 class Made:
@@ -42,7 +43,7 @@ class Made:
         )
 
     def resolve(self, offset: int, end: int = 100) -> ResolvedSegment | NotRemote:
-        return self.tier.resolve(TIP, offset, IsolationLevel.READ_COMMITTED, log_start=0, end=end, window=WINDOW)
+        return self.tier.resolve(attrs.evolve(QUESTION, offset=offset, end_offset=end))
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_a_location_has_a_url_for_exactly_its_range(made: Made) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_of_a_log_in_chunks_whole_chunks_are_signed_and_their_table_goes_along(encrypted: bool) -> None:
+def test_whole_chunks_are_signed_and_their_table_goes_along(encrypted: bool) -> None:
     tier = Tier()
     segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
     store = MemoryStore()
@@ -109,8 +110,8 @@ def test_of_a_log_in_chunks_whole_chunks_are_signed_and_their_table_goes_along(e
     metadata._caches[TIP] = tier.cache
     made = ResolvingTier(metadata, store, AivenLayout("p/", key_ring()), SIGNER, url_ttl=60, ready=lambda _tip: True)
     assert made.formats == ("ApacheKafkaV1", "AivenTieredStorageV1")
-    window = Window(600, 250)
-    found = made.resolve(TIP, 12, IsolationLevel.READ_UNCOMMITTED, log_start=0, end=100, window=window)
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    found = made.resolve(attrs.evolve(QUESTION, isolation_level=uncommitted, max_bytes=600, range_bytes=250))
     assert isinstance(found, ResolvedSegment)
     located = made.locate(found)
     assert (located.format, located.has_data_key) == ("AivenTieredStorageV1", encrypted)

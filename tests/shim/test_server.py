@@ -65,7 +65,7 @@ def test_an_admin_client_sees_the_shim_only(mock: Producer) -> None:
 
 def test_names_itself_by_where_it_listens() -> None:
     shim = Shim(ShimConfig("127.0.0.1:1", listen="[::1]:0"))
-    with pytest.raises(RuntimeError, match="not been started"):
+    with pytest.raises(RuntimeError, match="is not started"):
         _ = shim.bootstrap_servers
     with shim:
         assert shim.bootstrap_servers.startswith("[::1]:")

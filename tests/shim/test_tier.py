@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
 import kafka_remote_client.shim.tier as tier_module
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import ByteRange
@@ -26,7 +27,7 @@ def made(**settings: object) -> ShimTier:
 
 def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri())
-    with pytest.raises(RuntimeError, match="not been started"):
+    with pytest.raises(RuntimeError, match="is not started"):
         _ = tier.strategy
     tier.start()
     try:
@@ -38,6 +39,28 @@ def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Pat
         assert tier.metrics() == dict.fromkeys(named, 0)
     finally:
         tier.close()
+        tier.close()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        tier._reads.submit(int)
+
+
+def test_as_many_look_ups_run_at_once_as_are_configured(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), lookup_concurrency=3)
+    together, release = threading.Barrier(4), threading.Event()
+
+    def look_up() -> bool:
+        together.wait(20)
+        return release.wait(20)
+
+    try:
+        running = [tier._workers.submit(look_up) for _ in range(3)]
+        together.wait(20)
+        waiting = tier._workers.submit(lambda: True)
+        assert not waiting.running()
+        release.set()
+        assert all(one.result(20) for one in (*running, waiting))
+    finally:
+        release.set()
         tier.close()
 
 
@@ -81,7 +104,7 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
     [
         ({}, "needs a store"),
         ({"store": "tape://library"}, "these stores only: .*file.*s3"),
-        ({"store": "s3://bucket", "store_options": {"s3.colour": "red"}}, "no such setting: s3.colour"),
+        ({"store": "s3://bucket", "store_options": {"s3.colour": "red"}}, "unknown setting: s3.colour"),
         ({"store": "file:///no/such/directory"}, "director"),
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
         ({"store": "HERE", "signing_key": b"short"}, "object origin"),

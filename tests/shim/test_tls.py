@@ -266,10 +266,13 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
         ({"ssl_client_ca": "ca.pem"}, "TLS needs a certificate"),
         ({"origin_https": True}, "TLS needs a certificate"),
         ({"ssl_certificate": "/nowhere.pem"}, "the listener's certificate cannot be used: No such file"),
-        ({"broker_settings": {"sasl.password": "canary"}}, r"sasl\.password is no setting of the connections to brokers"),
-        ({"broker_settings": {"security.protocol": "canary"}}, "no such security.protocol"),
-        ({"broker_settings": {"ssl.key.pem": "canary"}}, r"ssl\.key\.pem would make every client the shim"),
-        ({"broker_settings": {"security.protocol": "ssl", "ssl.providers": "x"}}, r"ssl\.providers cannot be followed"),
+        ({"broker_settings": {"sasl.password": "canary"}}, r"sasl\.password is not a supported broker setting"),
+        ({"broker_settings": {"security.protocol": "canary"}}, "unknown security.protocol"),
+        ({"broker_settings": {"ssl.key.pem": "canary"}}, r"ssl\.key\.pem would present the shim's certificate"),
+        (
+            {"broker_settings": {"security.protocol": "ssl", "ssl.providers": "x"}},
+            r"ssl\.providers is not supported by direct fetch",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anybody_can_connect(settings: dict[str, Any], said: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_remote_client.spark.broker_consumers import worker_consumers
-from kafka_remote_client.spark.task_engine import worker_engines
-from kafka_remote_client.spark.tier_health import worker_tier_health
+from kafka_remote_client.spark.reading.broker_consumers import worker_consumers
+from kafka_remote_client.spark.reading.task_engine import worker_engines
+from kafka_remote_client.spark.reading.tier_health import worker_tier_health
 
 
 @pytest.fixture(autouse=True)

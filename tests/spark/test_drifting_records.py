@@ -9,13 +9,15 @@ from typing import Any
 import attrs
 import pytest
 
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import NotRemote, PartitionOffsets
-from kafka_remote_client.spark.job_plan import Assumptions, JobPlan, estimate_job
-from kafka_remote_client.spark.micro_batch import batch_end_by_bytes
-from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.planning import OffsetRange, SegmentSpan, Split, plan_splits
-from kafka_remote_client.spark.segment_probes import DEFAULT_BUDGET, with_segments
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
+from kafka_remote_client.spark.planning.micro_batch import batch_end_by_bytes
+from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET, with_segments
+from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, Split, plan_splits
 from tests.support.locations import ManualClock, location, segment
+from tests.support.one_by_one import OneByOne
 
 TP = TopicPartition("orders", 0)
 COUNT = 4000
@@ -34,7 +36,7 @@ DRIFTS: Mapping[str, Callable[[float], float]] = {
 
 
 @attrs.frozen
-class DriftingLog:
+class DriftingLog(OneByOne):
     """COUNT segments of SEGMENT_BYTES each; all of them are tiered."""
 
     spans: Sequence[SegmentSpan]
@@ -57,7 +59,8 @@ class DriftingLog:
     def exact(self) -> OffsetRange:
         return OffsetRange(TP, 0, self.end, self.spans, tiered_end=self.end, range_bytes=RANGE_BYTES)
 
-    def locate(self, topic: str, partition: int, offset: int, **more: Any) -> Any:
+    def answer(self, question: LocationQuestion, deadline: object) -> Any:
+        offset = question.offset
         self.asked.append(offset)
         number = bisect_right(self.spans, offset, key=lambda span: span.start) - 1
         span = self.spans[number]

@@ -11,7 +11,8 @@ partitions         are
 ``empty`` 0        without a record, until one is produced
 =================  =======================================================================================================
 
-Nothing goes wrong here and nothing is archived: the embedded world has that. Records are produced as there.
+Nothing goes wrong here and nothing is archived: the embedded world has that. Records are produced as there, and transactions
+that commit or abort too. The open transaction is in the local log alone: a broker copies nothing above the last stable offset.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Self
+from uuid import uuid4
 
 import confluent_kafka
 from confluent_kafka import Producer
@@ -141,7 +143,7 @@ class BrokerWorld(World):
         self.ends = {}
         self.all_ends = {key: set() for key in KEYS}
         self.starts = {key: broker.offsets(*key).log_start for key in KEYS}
-        self.marked = {key for key in KEYS if key != ("empty", 0)}
+        self.marked = set(KEYS)
 
     def __enter__(self) -> Self:
         self._shim: Shim = self._stack.enter_context(shim_before(self._broker))
@@ -156,26 +158,44 @@ class BrokerWorld(World):
         tiered = [key for key in KEYS if self._broker.offsets(*key).earliest_local > self.starts[key]]
         assert tiered == [key for key in KEYS if key[0] in ("orders", "aborted", "mixed")]
         self._newest = self._stack.enter_context(self._reader(isolation_level="read_uncommitted"))
-        self._producer = Producer({"bootstrap.servers": self._broker.bootstrap_servers, "log_level": 0})
+        config = {"bootstrap.servers": self._broker.bootstrap_servers, "log_level": 0, "linger.ms": 2}
+        self._producer = Producer(config)
+        self._transactional = Producer({**config, "transactional.id": f"machines-{uuid4()}"})
+        self._transactional.init_transactions(PATIENCE_SECONDS)
         return self
 
     def end(self, key: Key, isolation: str) -> int:
         """The last stable offset where a transaction is open."""
         return self._stable if key == _OPEN and isolation == "read_committed" else self.ends[key]
 
-    def produce(self, key: Key, count: int) -> None:
-        """New records at the end of a partition; behind an open transaction nobody would see all of them."""
+    def produce(self, key: Key, count: int, commit: bool | None = None) -> None:
+        """New records at the end of a partition; behind an open transaction nobody would see all of them.
+
+        ``commit``: they are a transaction that commits or aborts.
+        """
         if key in (_OPEN, ABORTED):
             return
-        start = self.ends[key]
-        for number in range(count):
-            self._producer.produce(key[0], b"%d from %d" % (number, start), partition=key[1])
-        assert self._producer.flush(PATIENCE_SECONDS) == 0
-        self.ends[key] = start + count
+        start, end = self.ends[key], self.ends[key] + count + (commit is not None)
+        if commit is None:
+            self._write_to(self._producer, key, count)
+        else:
+            self._transactional.begin_transaction()
+            self._write_to(self._transactional, key, count)
+            end_transaction = self._transactional.commit_transaction if commit else self._transactional.abort_transaction
+            end_transaction(PATIENCE_SECONDS)
+            wait_until(lambda: _decided(self._broker, key), f"the marker of {key}", seconds=PATIENCE_SECONDS)
+        self.ends[key] = end
+        self.all_ends[key] |= {*range(start, end)}  # records come in batches, and the marker behind them
         read = self._read(self._newest, {key: start})
-        assert len(read[key]) == count
+        assert (len(read[key]), self.ends[key]) == (count, end)
         for level in ISOLATION:
-            self.truth[level][key] += read[key]
+            if commit is not False or level == "read_uncommitted":
+                self.truth[level][key] += read[key]
+
+    def _write_to(self, producer: Producer, key: Key, count: int) -> None:
+        for number in range(count):
+            producer.produce(key[0], b"%d from %d" % (number, self.ends[key]), partition=key[1])
+        assert producer.flush(PATIENCE_SECONDS) == 0
 
     def archive(self) -> None:
         """Kafka does that."""

@@ -1,9 +1,10 @@
-"""Two worlds for all machines of a worker: one for manual assignment, one for groups."""
+"""The worlds of machines: each test of manual assignment has its own, groups share one per worker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +22,10 @@ SESSION_MS = 10_000
 """Who leaves while it joins is a member for so long: the broker has not told it yet who it is."""
 
 
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with World(tmp_path_factory.mktemp("world") / "tier") as made:
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """New for each test: programs make its logs longer, and what a program says of a log depends on its length."""
+    with World(tmp_path / "tier") as made:
         yield made
 
 

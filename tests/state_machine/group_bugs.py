@@ -43,7 +43,7 @@ BUGS = (
     Bug("what is stored is a record ahead", _CONSUMER + "partition_flow:PartitionFlow.stores", _stores_ahead),
     Bug(
         "what was gathered outlives a rebalance",
-        _CONSUMER + "assigned_consumer:AssignedConsumer._take_back",
+        _CONSUMER + "deliveries:Deliveries.take_back",
         _keeps_what_was_gathered,
     ),
 )

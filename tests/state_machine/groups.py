@@ -17,14 +17,13 @@ import attrs
 import confluent_kafka
 from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 from hypothesis import strategies as st
-from hypothesis.errors import FlakyStrategyDefinition
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.state_machine.run import run
 from tests.support.group_judgement import judge
 from tests.support.group_member import LocalMember
-from tests.support.group_topic import COUNT
-from tests.support.history import History
+from tests.support.group_topic import COUNT, note_group_topic
+from tests.support.history import History, Outage
 from tests.support.invariants.oracle import Oracle
 from tests.support.waiting import wait_until
 
@@ -54,7 +53,7 @@ class GroupMachine(RuleBasedStateMachine):
     """``world`` and ``protocol`` are set by whoever runs the machine. ``steps`` counts commands, over all runs.
 
     ``kinds``: of which members are, by turns. ``patience``: how many seconds a group may take for what it has to do.
-    ``failures``: what was found so far.
+    ``failures``: what was found so far; :func:`run` makes the list.
     """
 
     world: ClassVar[GroupWorld]
@@ -67,6 +66,7 @@ class GroupMachine(RuleBasedStateMachine):
     @initialize(first=st.lists(one_of_kinds, min_size=1, max_size=2))
     def open(self, first: list[int]) -> None:
         self.history = History()
+        note_group_topic(self.history, self.world.topic, len(self.world.oracle.ends))
         self._always_direct: set[str] = set()
         self._made = 0
         group = f"machine-{uuid4()}"
@@ -94,7 +94,13 @@ class GroupMachine(RuleBasedStateMachine):
             self._pool.shutdown()
         self._judge()
 
+    def _rebalances(self) -> None:
+        """Partitions move from now on, until a round has seen that all are shared out: meanwhile none owes a record."""
+        self._moving = True
+        self.history.add(Outage)
+
     def _join(self, number: int) -> None:
+        self._rebalances()
         self._made += 1
         kind = self.kinds[number % len(self.kinds)]
         config = self.world.settings(kind, **self._in_group, **{"auto.commit.interval.ms": 300})
@@ -104,7 +110,10 @@ class GroupMachine(RuleBasedStateMachine):
             self._always_direct.add(member.name)
 
     def _round(self, limit: int) -> None:
-        list(self._pool.map(lambda member: member.round(limit), self.members))
+        shares = [partitions for partitions, _ in self._pool.map(lambda member: member.round(limit), self.members)]
+        if self._moving and all(shares) and sum(shares) == len(self.world.oracle.ends):
+            self._moving = False
+            self.history.add(Outage, over=True)
 
     def _until(self, met: Callable[[], object], what: str, limit: int = 1) -> None:
         """All members read on meanwhile, up to ``limit`` records at a time."""
@@ -153,6 +162,7 @@ class GroupMachine(RuleBasedStateMachine):
     def leave(self, number: int) -> None:
         member = self._member(number)
         if len(self.members) > 1:
+            self._rebalances()
             self.members.remove(member)
             member.close()
             self._round(5)
@@ -164,6 +174,7 @@ class GroupMachine(RuleBasedStateMachine):
         """
         member = self._member(number)
         self._until(member.consumer.assignment, "a share of the group")
+        self._rebalances()
         member.consumer.unsubscribe()
         self._until(lambda: not member.consumer.assignment(), "nothing after unsubscribe")
         member.consumer.subscribe([self.world.topic])
@@ -234,15 +245,5 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def run_groups(world: GroupWorld, protocol: str, *, examples: int, number: int, **more: object) -> None:
-    """Raises the first failure. ``more``: other values of the machine's own.
-
-    Hypothesis runs what failed again, and complains where that fails elsewhere, as a group may.
-    """
-    failures: list[AssertionError] = []
-    machine = type("Machine", (GroupMachine,), {"world": world, "protocol": protocol, "failures": failures, **more})
-    try:
-        run(machine, examples=examples, number=number)
-    except FlakyStrategyDefinition:
-        if failures:
-            raise failures[0] from None
-        raise
+    """Raises the first failure. ``more``: other values of the machine's own."""
+    run(type("Machine", (GroupMachine,), {"world": world, "protocol": protocol, **more}), examples=examples, number=number)

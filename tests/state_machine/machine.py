@@ -35,6 +35,7 @@ __all__ = ["ConsumerMachine"]
 _BEYOND = 1_000_000
 _REFUSED = -1
 _PERCENT = 100
+_NO_PLACE = -500
 _BELOW = -7_000
 """A place below the log's start."""
 
@@ -49,20 +50,25 @@ tails = st.integers(OFFSET_TAIL - 40, OFFSET_TAIL)
 logical = (OFFSET_BEGINNING, OFFSET_END, _BEYOND, _BELOW)
 starts = st.one_of(shares, shares, gaps, tails, st.sampled_from((*logical, OFFSET_STORED, OFFSET_INVALID)))
 places = st.one_of(shares, shares, gaps, tails, st.sampled_from(logical))
+WRONG = ("twice", "assigned", "no place")
 counts = st.integers(1, 30)
 few = st.integers(0, 12)
 faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """``world`` is set by whoever runs the machine. ``steps`` counts commands, over all runs in this process.
+    """``world`` is set by whoever runs the machine. ``steps`` counts commands, ``from_store`` records that were read
+    directly, over all runs in this process.
 
-    ``commit_seconds``: how long commits that were not waited for may take, before they are not equal.
+    ``failures``: the differences that were found; :func:`run` makes the list. ``commit_seconds``: how long commits that were
+    not waited for may take, before they are not equal.
     """
 
     world: ClassVar[World]
     commit_seconds: ClassVar[float] = PATIENCE_SECONDS
+    failures: ClassVar[list[AssertionError]]
     steps: ClassVar[int] = 0
+    from_store: ClassVar[int] = 0
 
     pair: Pair
 
@@ -91,24 +97,21 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.assign(at, then)
 
     def teardown(self) -> None:
-        if hasattr(self, "pair"):
-            self.world.heal()
-            failed = sys.exception() is not None  # and is what is to be told
-            self.pair.close(settled=not failed)
-            if not failed:
+        if not hasattr(self, "pair"):
+            return
+        failed = sys.exception()  # and is what is to be told
+        self.world.heal()
+        try:
+            self.pair.close(settled=failed is None)
+            if failed is None:
                 self.pair.judge()
-
-    def _where(self, at: list[tuple[Key, int]]) -> list[tuple[Key, int]]:
-        """The places to read from, as far as it is certain what librdkafka makes of them.
-
-        Where it commits by itself it does so while it gives partitions up, and whether one that it takes again begins there is
-        a race.
-        """
-        options, where = self.pair.options, []
-        for key, place in at:
-            unsure = options.commits and key in self.pair.known and place in (OFFSET_STORED, OFFSET_INVALID)
-            where.append((key, OFFSET_BEGINNING if unsure else self._offset(key, place)))
-        return where
+        except AssertionError as error:
+            failed = error
+            raise
+        finally:
+            ConsumerMachine.from_store += self.pair.from_store
+            if isinstance(failed, AssertionError):
+                self.failures.append(failed)
 
     def _offset(self, key: Key, place: int) -> int:
         """An offset of a share of the log, or what is no share."""
@@ -164,8 +167,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._step()
         self.pair.find()
         self.pair.settle()
-        where = self._where(at)
-        self.pair.resume(key for key, _ in where)
+        where = [(key, self._offset(key, place)) for key, place in at]
         self.pair.places(lambda consumer, starts: consumer.assign(starts), where, alone=True)
         self._see_assignment()
         self.pair.deliver(then, by_poll)
@@ -174,9 +176,32 @@ class ConsumerMachine(RuleBasedStateMachine):
     def incremental_assign(self, at: list[tuple[Key, int]]) -> None:
         self._step()
         self.pair.find()
-        where = self._where(at)
-        self.pair.resume(key for key, _ in where if key not in self.pair.assigned)
+        where = [(key, self._offset(key, place)) for key, place in at]
         self.pair.places(lambda consumer, starts: consumer.incremental_assign(starts), where)
+        self._see_assignment()
+
+    @rule(
+        at=st.lists(st.tuples(partitions, places), min_size=1, max_size=3, unique_by=lambda place: place[0]),
+        wrong=st.sampled_from(WRONG),
+        incremental=st.booleans(),
+    )
+    def assign_what_is_refused(self, at: list[tuple[Key, int]], wrong: str, incremental: bool) -> None:
+        """A partition twice, one that is assigned already, or a number that is no place."""
+        self._step()
+        self.pair.find()
+        self.pair.settle()
+        starts = [tp(key, self._offset(key, place)) for key, place in at]
+        assigned = sorted(self.pair.assigned)
+        if wrong == "assigned" and incremental and assigned:
+            starts.append(tp(assigned[0], 0))
+        elif wrong == "no place":
+            starts[0] = tp(at[0][0], _NO_PLACE)
+        else:
+            starts.append(tp(at[0][0], 0))
+        if incremental:
+            self.pair.refused(lambda consumer: consumer.incremental_assign(starts), alone=False)
+        else:
+            self.pair.refused(lambda consumer: consumer.assign(starts), alone=True)
         self._see_assignment()
 
     @rule(keys=some_partitions)
@@ -203,10 +228,8 @@ class ConsumerMachine(RuleBasedStateMachine):
         offset = self._offset(key, place)
         if key in self.pair.assigned:
             self._seek(key, offset)
-        else:  # how that ends is a race in librdkafka, but nothing may come of it
-            for side in self.pair.sides:
-                with suppress(KafkaException):
-                    side.consumer.seek(tp(key, offset))
+        else:
+            self.pair.both(lambda consumer: consumer.seek(tp(key, offset)))
         self.pair.deliver(then, by_poll)
 
     @rule(number=st.integers(0, 2), place=shares, then=few)
@@ -223,15 +246,17 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._step()
         self.pair.find()
         self.pair.settle()
-        # Of a topic that it knows librdkafka also pauses what was never assigned; when it knows one is a matter of time.
-        self.pair.both(lambda consumer: consumer.pause([tp(key) for key in keys if key in self.pair.known]))
-        self.pair.paused |= self.pair.known & set(keys)
+        # Of a topic that it knows librdkafka also pauses what was never assigned, and a question for cached watermarks makes it
+        # know one. Ours keeps pauses of topics of which something was assigned.
+        known = self.pair.known & set(keys)
+        self.pair.both(lambda consumer: consumer.pause([tp(key) for key in keys if key in known]))
+        self.pair.paused |= known
 
     @rule(keys=some_partitions, then=few)
     def resume(self, keys: list[Key], then: int) -> None:
         self._step()
         self.pair.find()
-        self.pair.resume(keys, others=True)
+        self.pair.resume(keys)
         self.pair.deliver(then, by_poll)
 
     @rule(then=few)
@@ -287,10 +312,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(at=st.lists(st.tuples(partitions, shares), min_size=1, max_size=2))
     def store_offsets(self, at: list[tuple[Key, int]]) -> None:
         self._step()
-        # Of a topic of which nothing is assigned any more librdkafka says _STATE until rd_kafka_topic_destroy_final() has run
-        # in a thread of its own, and _UNKNOWN_PARTITION from then on.
-        assigned = {topic for topic, _ in self.pair.assigned}
-        where = [tp(key, self._offset(key, place)) for key, place in at if key[0] in assigned]
+        where = [tp(key, self._offset(key, place)) for key, place in at]
         self.pair.both(lambda consumer: consumer.store_offsets(offsets=where))
 
     @rule(number=st.integers(0, 2))
@@ -309,7 +331,8 @@ class ConsumerMachine(RuleBasedStateMachine):
             # rd_kafka_fetch_reply_handle_partition() keeps what a refusal says, which is -1 for both.
             assert cached[0] in {low, OFFSET_INVALID, _REFUSED}, f"{side.name}: {cached}, {(low, high)}"
             # Asked for, the high one is that of the isolation level; what rd_kafka_fetch_reply_handle_partition() keeps is not.
-            assert cached[1] <= self.world.ends[key], f"{side.name}: {cached}, {(low, high)}"
+            kept = cached[1] in (OFFSET_INVALID, _REFUSED) or low <= cached[1] <= self.world.ends[key]
+            assert kept, f"{side.name}: {cached}, {(low, high)}"
 
     @rule(key=partitions, place=shares, later=st.integers(-1, 1))
     def offsets_for_times(self, key: Key, place: int, later: int) -> None:
@@ -351,11 +374,11 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     # -- the world ---------------------------------------------------------------------------------------------------------
 
-    @rule(key=partitions, count=st.integers(1, 5))
-    def produce(self, key: Key, count: int) -> None:
+    @rule(key=partitions, count=st.integers(1, 5), commit=st.sampled_from((None, None, True, False)))
+    def produce(self, key: Key, count: int, commit: bool | None) -> None:
         self._step()
         self.pair.find()  # a tail is counted from the end at the time of the look-up
-        self.world.produce(key, count)
+        self.world.produce(key, count, commit)
 
     @rule()
     def archive(self) -> None:

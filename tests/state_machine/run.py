@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
-from hypothesis.errors import FlakyFailure
+from hypothesis.errors import FlakyFailure, FlakyStrategyDefinition
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.state_machine.broker_world import BrokerWorld, write_world
@@ -30,8 +30,13 @@ STEPS = 50
 
 
 def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shrinks: bool = False, steps: int = STEPS) -> None:
-    """Raises what an example raised, with its steps and the seed in its notes."""
-    again = type(machine.__name__, (machine,), {})
+    """Raises what an example raised, with its steps and the seed in its notes.
+
+    A machine appends to its ``failures`` what it judged. Hypothesis runs what failed again, and where that draws less, as a
+    program that fails sooner does, it complains of nothing else: then what was judged is raised.
+    """
+    failures: list[AssertionError] = []
+    again = type(machine.__name__, (machine,), {"failures": failures})
     seed(number)(again)
     wanted = settings(
         max_examples=examples + 1,  # the first is the simplest there is: the first command over and over
@@ -54,6 +59,10 @@ def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shr
             f"seed {number}, {examples} examples of {steps} steps; passed when run again",
         ):
             error.add_note(note)
+        raise error from None
+    except FlakyStrategyDefinition as complaint:
+        error = failures[0] if failures else complaint
+        error.add_note(f"seed {number}, {examples} examples of {steps} steps; failed elsewhere when run again")
         raise error from None
     except BaseException as error:
         error.add_note(f"seed {number}, {examples} examples of {steps} steps")
@@ -88,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failures = 1
             print("\n".join([str(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
         what = "state-machine-broker" if asked.broker else "state-machine"
-        ledger(what, seed=number, examples=asked.examples, steps=ConsumerMachine.steps, failures=failures)
+        counted = {"steps": ConsumerMachine.steps, "from_store": ConsumerMachine.from_store}
+        ledger(what, seed=number, examples=asked.examples, **counted, failures=failures)
     return failures
 
 

@@ -25,10 +25,10 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.embedded.archiver import _ActiveSegment
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import LocationError
 from kafka_remote_client.model import EpochEntry, TopicIdPartition
-from kafka_remote_client.shim.archiver import _ActiveSegment
-from kafka_remote_client.shim.embedded import EmbeddedCluster
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, error
 from tests.faults.streams import Segment, Transactions, _topic_id, mixed_segments, write_stream
 from tests.support.embedded_topics import direct_settings, plain_settings, records
@@ -210,8 +210,11 @@ class World:
 
     # -- what happens to logs ----------------------------------------------------------------------------------------------
 
-    def produce(self, key: Key, count: int) -> None:
-        """New records at the end of a partition, but not behind the transactions that ``aborted`` ends with."""
+    def produce(self, key: Key, count: int, commit: bool | None = None) -> None:
+        """New records at the end of a partition, but not behind the transactions that ``aborted`` ends with.
+
+        ``commit`` is for the real broker: the mock one writes no markers.
+        """
         if key == ABORTED:
             return
         topic, partition = key

@@ -12,11 +12,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.errors import ObjectNotFoundError
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
@@ -98,8 +99,11 @@ class AivenTier:
 
 
 @contextmanager
-def aiven_shim(broker: KafkaBroker, tier: AivenTier, store: str, options: Mapping[str, object]) -> Iterator[Shim]:
-    """A shim before ``broker`` that knows ``tier``, whose objects are in the store of that URL and with those options."""
+def aiven_shim(broker: KafkaBroker, tier: AivenTier, store: str, options: Mapping[str, object], **more: Any) -> Iterator[Shim]:
+    """A shim before ``broker`` that knows ``tier``, whose objects are in the store of that URL and with those options.
+
+    ``more``: further arguments of ShimConfig.
+    """
     config = ShimConfig(
         bootstrap_servers=broker.bootstrap_servers,
         store=store,
@@ -109,6 +113,7 @@ def aiven_shim(broker: KafkaBroker, tier: AivenTier, store: str, options: Mappin
         encryption_keys=tier.encryption_keys,
         allow_plaintext_data_keys=True,
         metadata_topic=tier.metadata_topic,
+        **more,
     )
     with Shim(config) as shim:
         assert shim.wait_ready(PATIENCE_SECONDS)

@@ -16,11 +16,12 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.processes import process_group
 
 __all__ = [
     "CACHE",
@@ -127,23 +128,13 @@ def run_or_missing(
     """
     if os.environ.get(NO_FETCH_VARIABLE):
         raise MissingPartError(f"{complaint}: it was not there in time")
-    with subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
+    try:
+        with process_group(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process:
             output, _ = process.communicate(timeout=seconds)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise MissingPartError(f"{complaint}: not done after {seconds:g} s") from None
-            raise
+    except subprocess.TimeoutExpired:
+        raise MissingPartError(f"{complaint}: not done after {seconds:g} s") from None
     if process.returncode:
         raise MissingPartError(f"{complaint}: {output.strip()[-2000:]}")
 

@@ -20,7 +20,7 @@ from unittest import mock
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.assigned_consumer import AssignedConsumer
+from kafka_remote_client.consumer.consumer import DirectConsumer
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch import engine
 from kafka_remote_client.location_metadata import LocationMetadata
@@ -29,7 +29,7 @@ __all__ = ["Canary"]
 
 _SHORTEST = 12
 _SHOWN = 40
-_LOGGERS = ("", "kafka_remote_client", "fetchers")
+_LOGGERS = ("", "kafka_remote_client", "kafka_remote_fetchers")
 
 
 class Canary(logging.Handler):
@@ -82,7 +82,7 @@ class Canary(logging.Handler):
         self._listen(LocationMetadata, "decode", self._on_decoded)
         self._listen(DirectFetchError, "__init__", self._on_raised)
         self._listen(Consumer, "metrics", self._on_measured)
-        self._listen(AssignedConsumer, "close", self._on_closed)
+        self._listen(DirectConsumer, "close", self._on_closed)
         self._listen(engine, "locate", self._on_located)
         for name in _LOGGERS:
             logger = logging.getLogger(name)
@@ -145,9 +145,10 @@ class Canary(logging.Handler):
 
     def _on_located(self, locate: Callable[..., Any]) -> Any:
         def listening(*args: Any, **kwargs: Any) -> Any:
-            found = locate(*args, **kwargs)
-            self.saw("representation", f"{found!r} {getattr(found.answer, 'ranges', ())!r}")
-            return found
+            answers = locate(*args, **kwargs)
+            for found in answers:
+                self.saw("representation", f"{found!r} {getattr(found.answer, 'ranges', ())!r}")
+            return answers
 
         return listening
 

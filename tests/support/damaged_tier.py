@@ -10,14 +10,14 @@ import attrs
 
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
 from kafka_remote_client.records import BatchHeader, RemoteLogInputStream
-from kafka_remote_client.remote_log.layouts import LayoutOptions
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.verify.finding import Finding, Unchecked
-from kafka_remote_client.verify.forms import form_named
+from kafka_remote_client.verify.layouts import inspector_of
 from kafka_remote_client.verify.metadata_topic import RememberingStore
 from kafka_remote_client.verify.seen_store import SeenStore
-from kafka_remote_client.verify.stored_segment import StoredForm, StoredSegment
+from kafka_remote_client.verify.stored_segment import LayoutInspector, StoredSegment
 from kafka_remote_client.verify.verifier import Summary, TierVerifier, VerifyRequest
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
 from tests.support.locations import ManualClock
@@ -52,7 +52,7 @@ class GoldenTier:
 
     store: MemoryStore
     metadata: GoldenMetadata
-    form: StoredForm
+    form: LayoutInspector
     topics: tuple[str, ...]
 
     @classmethod
@@ -64,7 +64,10 @@ class GoldenTier:
             files = {"key1": str(root / "keys" / "key1.private.der")} if keys else {}
             options = LayoutOptions("some-prefix/", files)
         tier = cls(
-            MemoryStore(), GoldenMetadata(), form_named("local-tiered-storage" if mode == "local" else "aiven", options), topics
+            MemoryStore(),
+            GoldenMetadata(),
+            inspector_of(layout_named("local-tiered-storage" if mode == "local" else "aiven", options)),
+            topics,
         )
         for key, data in _objects(root).items():
             if tier.form.topic_of(key) in topics or not topics:

@@ -29,7 +29,7 @@ def _implementations() -> dict[str, Any]:
             ColumnBuilder=columns.ColumnBuilder,
             AbortedTransactionFilter=aborted.AbortedTransactionFilter,
             MessageSlice=message_slice.MessageSlice,
-            poll=message_slice.poll,
+            slice_poll=message_slice.slice_poll,
         )
     }
     try:

@@ -12,25 +12,32 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster, EmbeddedRecord
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.model import PartitionOffsets
-from kafka_remote_client.shim.embedded import EmbeddedCluster, EmbeddedRecord
+from kafka_remote_client.model import PartitionOffsets, RemoteLogSegmentState
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from tests.support.history import History, Produced
 from tests.support.reading import UNHURRIED, by_poll
 from tests.support.reading import row as row_in_partition
 from tests.support.waiting import wait_until
 
 __all__ = [
+    "COUNT",
     "PATIENCE_SECONDS",
+    "TOPIC",
     "Row",
     "by_consume",
     "by_poll",
     "decide",
+    "delete_first_segment",
     "direct_settings",
     "fallbacks",
     "fill_topic",
     "from_broker",
     "from_store",
     "is_end",
+    "note_filled",
+    "note_produced",
     "plain_rows",
     "plain_settings",
     "read_to_ends",
@@ -43,6 +50,8 @@ __all__ = [
 ]
 
 PATIENCE_SECONDS = 60.0
+TOPIC, COUNT = "orders", 300
+"""The topic of ``tests/consumer/conftest.py``, and how many records each of its two partitions has."""
 _BATCH = 20
 
 Row = tuple[Any, ...]
@@ -70,6 +79,31 @@ def fill_topic(cluster: EmbeddedCluster, topic: str, count: int = 400, partition
             cluster.produce(topic, made[start : start + _BATCH], partition=partition)
     cluster.archive()
     return topic
+
+
+def note_filled(history: History, topic: str, count: int, partitions: Iterable[int] = (0,)) -> None:
+    """Adds what :func:`fill_topic` wrote."""
+    for partition in partitions:
+        note_produced(history, topic, partition, range(count), records(count, f"{topic}-{partition}"))
+
+
+def note_produced(history: History, topic: str, partition: int, offsets: Iterable[int], made: Iterable[EmbeddedRecord]) -> None:
+    """Adds records that the broker acknowledged at these offsets."""
+    for offset, (key, value) in zip(offsets, made, strict=True):
+        history.add(Produced, topic=topic, partition=partition, offset=offset, key=key, value=value)
+
+
+def delete_first_segment(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> int:
+    """Does what retention does to the first tiered segment: where the log starts now."""
+    archiver: Any = cluster._archiver
+    (tip,) = (found for found in archiver._store.partitions(topic) if found.partition == partition)
+    cache = archiver._store.cache(tip)
+    first = min(cache.list_all_remote_log_segments(), key=lambda one: one.start_offset)
+    log = archiver._logs.log(topic, tip.topic_id, partition)
+    log._stored = [one for one in log._stored if one.batch.base_offset > first.end_offset]
+    for state in (RemoteLogSegmentState.DELETE_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED):
+        archiver._store.apply(RemoteLogSegmentMetadataUpdate(first.remote_log_segment_id, 0, 0, state))
+    return int(first.end_offset) + 1
 
 
 def tiers(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> PartitionOffsets:
@@ -114,8 +148,8 @@ def decide(consumer: Consumer) -> None:
 
     def decided() -> bool:
         with consumer._gate:  # type: ignore[attr-defined]
-            consumer._decide_starts(0.0)  # type: ignore[attr-defined]
-            return not consumer._flows.undecided  # type: ignore[attr-defined]
+            consumer._routing.decide(0.0)  # type: ignore[attr-defined]
+            return not consumer._flows.routes.undecided  # type: ignore[attr-defined]
 
     wait_until(decided, "all routes", seconds=PATIENCE_SECONDS)
 

@@ -10,11 +10,11 @@ import attrs
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.model import (
     ByteRange,
     EpochEntry,
     GrantedRange,
-    IsolationLevel,
     NotRemote,
     PartitionOffsets,
     SegmentLocation,
@@ -26,6 +26,7 @@ from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse, OffsetSpec
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
+from tests.support.questions import question
 from tests.support.scripted_peer import PeerConnection, ScriptedPeer, broker_script
 
 __all__ = ["DIALECT", "GRANT", "TOPIC_ID", "FakeBroker", "Setup"]
@@ -62,6 +63,7 @@ class FakeBroker:
         self.leader_epoch = 4
         self.leader = ("127.0.0.1", 0)
         self.errors: list[int] = []
+        self.pending: set[int] = set()
         self.answer = fetch.PartitionData(0, 0, 1000, 1000, 0, aborted_transactions=(), tags=DIALECT.grant_tags(GRANT))
         self.offsets = {
             OffsetSpec.EARLIEST: 10,
@@ -98,13 +100,15 @@ class FakeBroker:
         self.fetches.append((version, request))
         self.before_fetch()
         topic = request.topics[0]
-        data = attrs.evolve(
-            self.answer, partition_index=topic.partitions[0].partition, error_code=self.errors.pop(0) if self.errors else 0
-        )
-        if data.error_code:
-            data = attrs.evolve(data, tags={})
-        response = fetch.FetchTopicResponse((data,), topic.topic, topic.topic_id)
+        answers = tuple(self._partition(asked.partition) for asked in topic.partitions)
+        response = fetch.FetchTopicResponse(answers, topic.topic, topic.topic_id)
         return fetch.encode_response(fetch.FetchResponse((response,), self.throttle_time_ms), version)
+
+    def _partition(self, partition: int) -> fetch.PartitionData:
+        data = attrs.evolve(self.answer, partition_index=partition, error_code=self.errors.pop(0) if self.errors else 0)
+        if data.error_code:
+            return attrs.evolve(data, tags={})
+        return attrs.evolve(data, tags=DIALECT.pending_tags()) if partition in self.pending else data
 
     def _list_offsets(self, header: RequestHeader, body: bytes) -> bytes:
         request = list_offsets.decode_request(body, header.api_version)
@@ -125,16 +129,9 @@ class Setup:
         self.source = BrokerLocationSource(peer.address, client_id="me", clock=SystemClock(), connect_timeout=30)
 
     def locate(self, **changes: Any) -> SegmentLocation | NotRemote:
-        values: dict[str, Any] = {
-            "topic": "t",
-            "partition": 0,
-            "offset": 5,
-            "leader_epoch": 3,
-            "isolation_level": IsolationLevel.READ_COMMITTED,
-            "max_bytes": 1 << 20,
-            "deadline": Deadline(SystemClock(), 60),
-        } | changes
-        return self.source.locate(**values)
+        deadline = changes.pop("deadline", None) or Deadline(SystemClock(), 60)
+        given = {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": 3, "max_bytes": 1 << 20}
+        return locate_one(self.source, question(**{**given, **changes}), deadline)
 
     def offsets(self) -> PartitionOffsets:
         return self.source.offsets("t", 0, Deadline(SystemClock(), 60))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fetchers.local import LocalFetcher
-from fetchers.object_store import ObjectStoreFetcher
-from fetchers.presigned import PresignedFetcher
-from fetchers.s3 import S3Fetcher
+from kafka_remote_fetchers.local import LocalFetcher
+from kafka_remote_fetchers.object_store import ObjectStoreFetcher
+from kafka_remote_fetchers.presigned import PresignedFetcher
+from kafka_remote_fetchers.s3 import S3Fetcher
 
 __all__ = ["of_its_fetcher"]
 

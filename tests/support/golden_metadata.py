@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from fetchers.directory_store import DirectoryStore
+from kafka_remote_fetchers.directory_store import DirectoryStore
+
 from kafka_remote_client.model import TopicIdPartition, uuid_to_text
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore

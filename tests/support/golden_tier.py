@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+from kafka_remote_fetchers.directory_store import DirectoryStore
+from kafka_remote_fetchers.local import LocalFetcher
 
-from fetchers.directory_store import DirectoryStore
-from fetchers.local import LocalFetcher
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, RemoteStorageUnavailableError
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     GrantedRange,
-    IsolationLevel,
     NotRemote,
     PartitionOffsets,
     RemoteLogSegmentMetadata,
@@ -31,6 +31,7 @@ from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.support.golden import golden_local, read_jsonl
+from tests.support.one_by_one import OneByOne
 
 STORE_ROOT = "remote"
 
@@ -44,7 +45,7 @@ class Asked:
     max_bytes: int
 
 
-class GoldenTierSource:
+class GoldenTierSource(OneByOne):
     """A LocationSource over the golden metadata records. ``answers`` are given first, in order, before real ones.
 
     An answer may be a location, a NotRemote, an error to raise, or a function of the real location.
@@ -66,43 +67,29 @@ class GoldenTierSource:
         self.asked: list[Asked] = []
         self.closed = 0
 
-    def locate(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        *,
-        leader_epoch: int,
-        isolation_level: IsolationLevel,
-        max_bytes: int,
-        deadline: Deadline,
-    ) -> SegmentLocation | NotRemote:
+    def answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
         assert not deadline.expired()
-        self.asked.append(Asked(offset, leader_epoch, max_bytes))
+        self.asked.append(Asked(question.offset, question.leader_epoch, question.max_bytes))
         scripted = self.answers.popleft() if self.answers else None
         if isinstance(scripted, DirectFetchError):
             raise scripted
         if isinstance(scripted, SegmentLocation | NotRemote):
             return scripted
-        found = self._resolve(topic, partition, offset, isolation_level, max_bytes)
+        found = self._resolve(question)
         return scripted(found) if scripted is not None and isinstance(found, SegmentLocation) else found
 
-    def _resolve(
-        self, topic: str, partition: int, offset: int, isolation_level: IsolationLevel, max_bytes: int
-    ) -> SegmentLocation | NotRemote:
-        tip = next(tip for tip in self._store.partitions(topic) if tip.partition == partition)
+    def _resolve(self, question: LocationQuestion) -> SegmentLocation | NotRemote:
+        tip = next(tip for tip in self._store.partitions(question.topic) if tip.partition == question.partition)
         cache = self._store.cache(tip)
         assert cache is not None
-        found = self._resolver.resolve(
-            cache, offset, isolation_level=isolation_level, max_bytes=max_bytes, range_bytes=self._range_bytes
-        )
+        found = self._resolver.resolve(cache, attrs.evolve(question, range_bytes=self._range_bytes))
         if isinstance(found, NotRemote):
             return found
         where = LocationMetadata(object_key=found.object_key).encode()
         return SegmentLocation(
             metadata=found.metadata,
             format="ApacheKafkaV1",
-            fetch_offset=offset,
+            fetch_offset=question.offset,
             ranges=tuple(GrantedRange(wanted, where) for wanted in found.ranges),
             next_offset=found.next_offset,
             aborted_transactions=found.aborted,

@@ -12,9 +12,11 @@ import requests
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, SegmentLocation
 from kafka_remote_client.records import CompletedFetch
+from tests.support.questions import question
 
 __all__ = ["asked", "fetched", "granted_rows", "signed_url"]
 
@@ -34,15 +36,10 @@ def asked(
     """One location, asked on connections of its own."""
     source = BrokerLocationSource(bootstrap_servers, client_id="tests", clock=_CLOCK)
     try:
-        return source.locate(
-            topic,
-            partition,
-            offset,
-            leader_epoch=leader_epoch,
-            isolation_level=isolation_level,
-            max_bytes=max_bytes,
-            deadline=Deadline(_CLOCK, 30),
+        asked = question(
+            topic, partition, offset, leader_epoch=leader_epoch, isolation_level=isolation_level, max_bytes=max_bytes
         )
+        return locate_one(source, asked, Deadline(_CLOCK, 30))
     finally:
         source.close()
 
@@ -74,15 +71,8 @@ def granted_rows(
     epoch = -1
     try:
         while True:
-            location = source.locate(
-                topic,
-                partition,
-                offset,
-                leader_epoch=epoch,
-                isolation_level=isolation_level,
-                max_bytes=max_bytes,
-                deadline=Deadline(_CLOCK, 30),
-            )
+            asked = question(topic, partition, offset, leader_epoch=epoch, isolation_level=isolation_level, max_bytes=max_bytes)
+            location = locate_one(source, asked, Deadline(_CLOCK, 30))
             if isinstance(location, NotRemote):
                 return
             completed = CompletedFetch(location.metadata, offset, isolation_level, location.aborted_transactions)

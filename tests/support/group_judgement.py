@@ -20,8 +20,11 @@ from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, walk
 
-__all__ = ["Excuse", "excuses", "judge", "repeated"]
+__all__ = ["STUCK_SECONDS", "Excuse", "excuses", "judge", "repeated"]
 
+STUCK_SECONDS = 120.0
+"""After so long without a partition's next record a member is stuck (I9). While members come and go nothing is owed: whoever
+drives them tells the history so, by an :class:`~tests.support.history.Outage`."""
 _NOT_NOW = {
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,
@@ -70,7 +73,6 @@ def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> N
     told = excuses(history, always_direct)
     wrong = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
     wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(told).items()]
-    # A member that waits for a rebalance may be long without its partitions' next record: I9.
     anew = {
         (number, span.key)
         for span, excuse in told
@@ -79,7 +81,7 @@ def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> N
     }
     broken = [
         str(breach)
-        for breach in violations(history, oracle, without={"I9"})
+        for breach in violations(history, oracle, seconds=STUCK_SECONDS)
         if breach.invariant not in {"I2", "I3"} or breach.key is None or (breach.events[0], breach.key) not in anew
     ]
     if wrong or broken:

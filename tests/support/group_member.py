@@ -96,14 +96,18 @@ class ProcessMember:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends it without a word; harmless when it has ended."""
+        """Ends it without a word. Raises AssertionError where it had ended by itself."""
+        assert self._process.poll() is None, f"{self.name} had ended before it was killed"
+        self.close()
+        assert self._process.returncode == -signal.SIGKILL
+
+    def close(self) -> None:
+        """The same, but harmless when it has ended."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-
-    close = kill
 
 
 def _is_record(message: Message) -> bool:

@@ -15,18 +15,24 @@ import attrs
 from confluent_kafka import TopicPartition
 
 from tests.support.group_member import LocalMember, ProcessMember
-from tests.support.history import Event, History, Key, Polled
+from tests.support.group_topic import note_group_topic
+from tests.support.history import Event, History, Key, Moved, Outage, Polled
 from tests.support.invariants.oracle import Oracle
 from tests.support.waiting import wait_until
 
-__all__ = ["GroupRun", "came_again", "run_script", "undelivered"]
+__all__ = ["DELETED_BEFORE", "Deletes", "GroupRun", "came_again", "never_came", "run_script", "undelivered"]
 
 _Member: TypeAlias = LocalMember | ProcessMember
 _Settings: TypeAlias = Callable[[str], dict[str, Any]]
 """The configuration of a member of a kind."""
 
+Deletes: TypeAlias = Callable[[str, int, int], object]
+"""Deletes the records of a topic that lie before an offset of a partition."""
+
 _PATIENCE_SECONDS = 300.0
 _VICTIM = "victim"
+_DELETED_OF = (0, 1)
+DELETED_BEFORE = 350
 _BETWEEN = 10
 """Records that each member takes at least between two rebalances."""
 
@@ -46,6 +52,7 @@ class GroupRun:
 class _Group:
     def __init__(self, kinds: Sequence[str], settings: _Settings, topic: str, partitions: int, directory: Path) -> None:
         self.history = History()
+        note_group_topic(self.history, topic, partitions)
         self.run = GroupRun(self.history)
         self._kinds = kinds
         self._settings = settings
@@ -68,7 +75,12 @@ class _Group:
             self.run.direct.add(name)
         return name, kind
 
+    def rebalances(self) -> None:
+        """Partitions move from now on, until :meth:`settle` has seen that all are shared out: meanwhile none owes a record."""
+        self.history.add(Outage)
+
     def join(self) -> LocalMember:
+        self.rebalances()
         name, kind = self._next_kind()
         member = LocalMember(name, kind, self._settings(kind), self._topic, self.history)
         self.members.append(member)
@@ -76,6 +88,7 @@ class _Group:
         return member
 
     def join_victim(self) -> ProcessMember:
+        self.rebalances()
         name, kind = self._next_kind(_VICTIM)
         # Its session is short, and it commits when partitions are taken away only: what it had taken since comes again.
         config = {**self._settings(kind), "auto.commit.interval.ms": 600_000}
@@ -87,26 +100,37 @@ class _Group:
         return member
 
     def leave(self, member: LocalMember) -> None:
+        self.rebalances()
         self.members.remove(member)
         member.close()
         self.settle()
 
     def fall_asleep(self, member: ProcessMember) -> None:
+        self.rebalances()
         self.members.remove(member)
         self.asleep.append(member)
         member.stop()
         self.settle()
 
     def wake_up(self, member: ProcessMember) -> None:
+        self.rebalances()
         self.asleep.remove(member)
         member.go_on()
         self.members.append(member)
         self.settle()
 
     def die(self, member: ProcessMember) -> None:
+        self.rebalances()
         self.members.remove(member)
         member.kill()
         self.settle()
+
+    def lose(self, deletes: Deletes) -> None:
+        """The log of two partitions begins later from now on."""
+        for partition in _DELETED_OF:
+            # Before it does: a member may meet the new start at once.
+            self.history.add(Moved, key=(self._topic, partition), log_start=DELETED_BEFORE)
+            deletes(self._topic, DELETED_BEFORE, partition)
 
     def close(self) -> None:
         for one in self.asleep:
@@ -136,6 +160,7 @@ class _Group:
         except TimeoutError as error:
             error.add_note(f"they have {shares}")
             raise
+        self.history.add(Outage, over=True)
         taken: Counter[str] = Counter()
         before = self._from_store()
 
@@ -181,16 +206,25 @@ class _Group:
 
 
 def run_script(
-    kinds: Sequence[str], settings: _Settings, topic: str, partitions: int, oracle: Oracle, directory: Path
+    kinds: Sequence[str],
+    settings: _Settings,
+    topic: str,
+    partitions: int,
+    oracle: Oracle,
+    directory: Path,
+    deletes: Deletes | None = None,
 ) -> GroupRun:
     """Runs the script with members of ``kinds`` in turn and reads the topic to its ends.
 
+    With ``deletes`` the topic is the run's own, and loses records that nobody has read.
     The group has up to four members at a time and settles twelve times: after each, all members read on.
     """
     group = _Group(kinds, settings, topic, partitions, directory)
     try:
         first, second = group.join(), group.join()
         victim = group.join_victim()
+        if deletes is not None:
+            group.lose(deletes)
         group.join()
         group.fall_asleep(victim)
         group.wake_up(victim)
@@ -207,11 +241,21 @@ def run_script(
 
 
 def undelivered(history: History, oracle: Oracle) -> list[tuple[Key, int]]:
-    """The records of ``oracle`` that no member was given."""
+    """The records of ``oracle`` that no member was given, but for those that the log has lost."""
     came = _places(history)
+    starts = {event.key: event.log_start for event in history.of(Moved)}
     return [
-        (key, offset) for key in oracle.ends for offset in oracle.offsets(key, 0, oracle.ends[key]) if (key, offset) not in came
+        (key, offset)
+        for key in oracle.ends
+        for offset in oracle.offsets(key, starts.get(key, 0), oracle.ends[key])
+        if (key, offset) not in came
     ]
+
+
+def never_came(history: History) -> int:
+    """How many records nobody was given because the log had lost them."""
+    came = _places(history)
+    return sum((event.key, offset) not in came for event in history.of(Moved) for offset in range(event.log_start))
 
 
 def _places(events: Iterable[Event]) -> set[tuple[Key, int]]:

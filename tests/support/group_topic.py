@@ -5,14 +5,14 @@ from __future__ import annotations
 import confluent_kafka
 from confluent_kafka import Producer, TopicPartition
 
-from tests.support.history import History
+from tests.support.history import History, Produced
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, settings
 from tests.support.recorder import recorded
 from tests.support.waiting import wait_until
 
-__all__ = ["COUNT", "FIRST_TIMESTAMP", "PARTITIONS", "STEP_MS", "oracle_of", "write_group_topic"]
+__all__ = ["COUNT", "FIRST_TIMESTAMP", "PARTITIONS", "STEP_MS", "note_group_topic", "oracle_of", "write_group_topic"]
 
 PARTITIONS = 24
 COUNT = 400
@@ -37,10 +37,23 @@ def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITI
     )
     for number in range(COUNT):
         for partition in range(partitions):
-            value = b"%d of partition %d " % (number, partition) * 3
-            producer.produce(topic, value, b"%d" % number, partition, timestamp=FIRST_TIMESTAMP + number * STEP_MS)
+            key, value = _record(number, partition)
+            producer.produce(topic, value, key, partition, timestamp=FIRST_TIMESTAMP + number * STEP_MS)
     assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic, *range(partitions), seconds=_PATIENCE_SECONDS)
+
+
+def note_group_topic(history: History, topic: str, partitions: int) -> None:
+    """Adds what :func:`write_group_topic` wrote: record ``n`` of each partition lies at offset ``n``."""
+    for partition in range(partitions):
+        for number in range(COUNT):
+            key, value = _record(number, partition)
+            history.add(Produced, topic=topic, partition=partition, offset=number, key=key, value=value)
+
+
+def _record(number: int, partition: int) -> tuple[bytes, bytes]:
+    """Key and value."""
+    return b"%d" % number, b"%d of partition %d " % (number, partition) * 3
 
 
 def oracle_of(broker: KafkaBroker, topic: str, partitions: int = PARTITIONS) -> Oracle:

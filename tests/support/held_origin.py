@@ -1,4 +1,4 @@
-"""An HTTP origin in front of the shim's own that holds requests back until it is told to let them go.
+"""An HTTP origin in front of another one, the shim's own or a store, that holds requests back until it is told to let them go.
 
 While it holds, a task that reads from the store is known to be in the middle of its split.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
@@ -22,11 +23,12 @@ _PATIENCE_SECONDS = 300.0
 class HeldOrigin:
     """Listens at ``url`` (for a shim's ``origin_public_url``) and passes on to ``listen`` (its ``origin_listen``).
 
+    Without ``listen`` it chooses a free port. Requests keep their Host header, so that signatures stay right.
     ``answers``: path with query, and status, of each request that was answered, in that order.
     """
 
-    def __init__(self) -> None:
-        self.listen = f"{HOST}:{free_ports(1)[0]}"
+    def __init__(self, listen: str | None = None) -> None:
+        self.listen = listen or f"{HOST}:{free_ports(1)[0]}"
         self.answers: list[tuple[str, int]] = []
         self._held: list[str] = []
         self._limit: int | None = None
@@ -67,9 +69,9 @@ class HeldOrigin:
 
     def ask(self, path: str) -> int:
         """The status that the origin behind gives for a request as it was made."""
-        return self._passed_on(path, {"Range": f"bytes={path.partition('&range=')[2].partition('&')[0]}"})[0]
+        return self._passed_on("GET", path, {"Range": f"bytes={path.partition('&range=')[2].partition('&')[0]}"})[0]
 
-    def _is_held(self, path: str) -> bool:
+    def _is_held(self, path: str, _headers: Mapping[str, str]) -> bool:
         with self._lock:
             full = self._limit is not None and len(self._held) >= self._limit
             if self._passing.is_set() or full:
@@ -80,10 +82,10 @@ class HeldOrigin:
             self._held.append(path)
             return True
 
-    def _passed_on(self, path: str, headers: dict[str, str]) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _passed_on(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection(self.listen, timeout=_PATIENCE_SECONDS)
         try:
-            connection.request("GET", path, headers=headers)
+            connection.request(method, path, headers=headers)
             found = connection.getresponse()
             return found.status, found.getheaders(), found.read()
         finally:
@@ -96,10 +98,10 @@ class HeldOrigin:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                if origin._is_held(self.path):
+                if origin._is_held(self.path, dict(self.headers.items())):
                     origin._passing.wait(_PATIENCE_SECONDS)
                 try:
-                    status, headers, body = origin._passed_on(self.path, dict(self.headers.items()))
+                    status, headers, body = origin._passed_on(self.command, self.path, dict(self.headers.items()))
                 except OSError:
                     self.close_connection = True
                     return
@@ -113,6 +115,8 @@ class HeldOrigin:
                     self.wfile.write(body)
                 except OSError:
                     self.close_connection = True  # who asked is gone
+
+            do_HEAD = do_GET  # noqa: N815 - http.server's name
 
             def log_message(self, *_: object) -> None:
                 """Nothing: what it would print has signatures."""

@@ -14,7 +14,8 @@ A test records the consumer under test and, in a history of its own, the oracle:
 
 What only the test knows it adds by hand, with :meth:`History.add`: what was produced and how its transaction ended
 (:class:`Produced`), when the broker was out of reach (:class:`Outage`), when the log's bounds moved (:class:`Moved`), which
-fault fired (:class:`Fired`). Without these a history is judged by the oracle alone.
+fault fired (:class:`Fired`), what the store and the broker sent by their own logs (:class:`Served`). Without these a history is
+judged by the oracle alone.
 
 Events have one order: their ``number``. ``at`` is monotonic seconds, which on Linux all processes of a machine share, so that
 histories of several processes can be put together (``journal``, :meth:`History.merged`): what a killed process had done by
@@ -59,7 +60,9 @@ __all__ = [
     "Refused",
     "Resumed",
     "Revoked",
+    "Served",
     "Sought",
+    "Source",
     "Stored",
 ]
 
@@ -142,12 +145,16 @@ class Event:
 
 @attrs.frozen(kw_only=True)
 class Opened(Event):
-    """A consumer was made. ``announces_ends``: it is told where partitions end."""
+    """A consumer was made. ``announces_ends``: it is told where partitions end.
+
+    ``falls_back_once``: a partition that fell back to the broker does not return to the store within the run.
+    """
 
     group: str
     isolation: str = "read_committed"
     reset: str = "latest"
     announces_ends: bool = False
+    falls_back_once: bool = False
 
 
 class Outcome(Enum):
@@ -276,10 +283,35 @@ class Outage(Event):
 
 @attrs.frozen(kw_only=True)
 class Fired(Event):
-    """A fault was seen to happen ``times`` times, by whatever injected it."""
+    """A fault was seen to happen ``times`` times, by whatever injected it.
+
+    ``causes``: what fallbacks may be counted under because of it; None where the test does not say.
+    """
 
     fault: str
     times: int = 1
+    causes: frozenset[str] | None = None
+
+
+class Source(Enum):
+    """Who sends records."""
+
+    STORE = "store"
+    BROKER = "broker"
+
+
+@attrs.frozen(kw_only=True)
+class Served(Event):
+    """The offsets that a server sent of a partition, as its own log says; sound or damaged. ``local_start``: where the broker's
+    local log began by then, None where nobody asked it.
+
+    One event of a source, also an empty one, means that all that this source sends is in the history.
+    """
+
+    source: Source
+    key: Key
+    offsets: tuple[range, ...] = ()
+    local_start: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -325,13 +357,14 @@ class History:
     ) -> None:
         self.events: list[Event] = list(events)
         self._now = now or time.monotonic
+        self._shift = 0.0
         self._lock = threading.Lock()
         self._journal = None if journal is None else journal.open("ab", buffering=0)
 
     def add(self, kind: type[_E], consumer: str = "", **fields: Any) -> _E:
         """Adds an event of ``kind`` that happened just now."""
         with self._lock:
-            event = kind(number=len(self.events), at=self._now(), consumer=consumer, **fields)
+            event = kind(number=len(self.events), at=self.now(), consumer=consumer, **fields)
             self.events.append(event)
             if self._journal is not None:
                 self._journal.write(pickle.dumps(event))
@@ -339,7 +372,11 @@ class History:
 
     def now(self) -> float:
         """Seconds on the clock of the events."""
-        return self._now()
+        return self._now() + self._shift
+
+    def shift(self, seconds: float) -> None:
+        """Puts the clock of the events forward, as if so much time had passed."""
+        self._shift += seconds
 
     def of(self, kind: type[_E], consumer: str | None = None) -> list[_E]:
         """The events of a kind, of one consumer or of all."""

@@ -8,12 +8,14 @@ import attrs
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation
+from kafka_remote_client.location.source import locate_one
+from kafka_remote_client.model import PartitionOffsets, SegmentLocation
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import SegmentGrant, _grant_fields
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from tests.support.fake_broker import FakeBroker
+from tests.support.questions import question
 
 __all__ = ["HostileShim", "Lie"]
 
@@ -47,15 +49,8 @@ class HostileShim(FakeBroker):
 
     def located(self, offset: int) -> SegmentLocation:
         """The truth about an offset."""
-        found = self._truth.locate(
-            "t",
-            0,
-            offset,
-            leader_epoch=-1,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            max_bytes=1 << 20,
-            deadline=Deadline(SystemClock(), _PATIENCE_SECONDS),
-        )
+        deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
+        found = locate_one(self._truth, question("t", 0, offset, max_bytes=1 << 20), deadline)
         assert isinstance(found, SegmentLocation), found
         return found
 

@@ -7,6 +7,9 @@ Fast for tests (retention and tiering run every 500 ms) and with room for all re
 would answer fetches with UNKNOWN_SERVER_ERROR), otherwise the broker's defaults. Stopping asks with SIGTERM first, which takes
 0.6 s when tiering is idle, and kills when a copy under way would hold it up.
 
+A busy machine may keep the broker from its heartbeats for seconds. Past its session it is fenced, metadata name no broker, and
+librdkafka does not find it again for minutes. So a session is long, and a broker that was killed waits for its end to start.
+
 References: KIP-405, KIP-500, the properties of ``RemoteLogManagerConfig``.
 """
 
@@ -53,7 +56,7 @@ ssl.keystore.location={directory}/broker.pem
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={directory}/log
-broker.session.timeout.ms=3000
+broker.session.timeout.ms=20000
 broker.heartbeat.interval.ms=500
 auto.create.topics.enable=false
 num.partitions=1

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,8 @@ from tests.support.waiting import wait_until
 
 __all__ = ["KillableShim"]
 
-_COMMAND = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim"]
+_RUN = "import kafka_remote_client as p; print(p.__file__, flush=True); from kafka_remote_client.cli.main import run; run()"
+_COMMAND = [sys.executable, "-P", "-c", _RUN, "shim"]
 _NODES = 3
 _PATIENCE_SECONDS = 120.0
 
@@ -26,10 +28,13 @@ _PATIENCE_SECONDS = 120.0
 class KillableShim:
     """A context manager: entering starts it, leaving kills it. Its ports stay the same for all its ``lives``.
 
-    ``log`` is where it writes. ``options`` are further arguments of the command.
+    ``log`` is where it writes; its first line is where the package lies. ``options`` are further arguments of the command,
+    ``environment`` is that of another version (tests/support/old_client.py).
     """
 
-    def __init__(self, cluster: KafkaBroker | KafkaCluster, log: Path, *options: str) -> None:
+    def __init__(
+        self, cluster: KafkaBroker | KafkaCluster, log: Path, *options: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         bootstrap, *_, origin = free_ports(_NODES + 2)  # the brokers' own listeners lie between the two
         self.bootstrap_servers = f"{HOST}:{bootstrap}"
         self.origin = f"{HOST}:{origin}"
@@ -42,13 +47,19 @@ class KillableShim:
             *("--node-port-base", str(bootstrap), "--origin-listen", self.origin, "--store", cluster.store_url),
             *("--metadata-consumer", "log_level=0", *options),
         ]
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it and waits until it takes connections; it may not know its tier yet."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self._environment,
             )
         self.lives += 1
         wait_until(self._listens, f"the shim to listen (see {self.log})", seconds=_PATIENCE_SECONDS)
@@ -76,11 +87,6 @@ class KillableShim:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-
-    def restart(self) -> None:
-        """Kills and starts it."""
-        self.kill()
-        self.start()
 
     def __enter__(self) -> Self:
         self.start()

@@ -14,21 +14,32 @@ import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
-from kafka_remote_client.spark.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
+from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
 
 __all__ = ["Query", "Rows"]
 
 Rows = list[dict[str, Any]]
 _TASKS = 2
+_PATIENCE_SECONDS = 60.0
 
 
 class Query:
-    """A query that ``restart`` takes up again. ``limit`` is what Spark says to ``latestOffset`` (PySpark 4.2)."""
+    """A query that ``restart`` takes up again. ``limit`` is what Spark says to ``latestOffset`` (PySpark 4.2).
+
+    ``side_by_side``: a batch has at most two splits, and with its first records in hand each task waits for the other. So both
+    hold at the same time what they read with; else the first task may have ended when the second one begins.
+    """
 
     def __init__(
-        self, options: Mapping[str, str], *, limit: object = None, before_tasks: Callable[[], None] | None = None
+        self,
+        options: Mapping[str, str],
+        *,
+        limit: object = None,
+        before_tasks: Callable[[], None] | None = None,
+        side_by_side: bool = False,
     ) -> None:
         self.options = dict(options)
         self.checkpoint: list[str] = []
@@ -36,6 +47,7 @@ class Query:
         """How many the last batch had."""
         self._limit = limit
         self._before_tasks = before_tasks
+        self._side_by_side = side_by_side
         self._reader = self._made()
 
     def _made(self) -> KafkaRemoteStreamReader:
@@ -73,9 +85,17 @@ class Query:
         return rows
 
     def _read(self, partitions: Sequence[Any]) -> Rows:
+        assert not self._side_by_side or len(partitions) <= _TASKS, "more splits than tasks would wait for each other forever"
+        meeting = Barrier(len(partitions) if self._side_by_side else 1, timeout=_PATIENCE_SECONDS)
+
         def task(partition: Any) -> Rows:
             reader, split = pickle.loads(pickle.dumps((self._reader, partition)))
-            return [row for batch in reader.read(split) for row in batch.to_pylist()]
+            rows: Rows = []
+            for batch in reader.read(split):
+                if not rows:
+                    meeting.wait()
+                rows += batch.to_pylist()
+            return rows
 
         with ThreadPoolExecutor(_TASKS) as tasks:
             return [row for rows in tasks.map(task, partitions) for row in rows]

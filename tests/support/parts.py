@@ -45,7 +45,7 @@ def _spark() -> None:
 
 
 PARTS = (
-    Part("SeaweedFS", "no S3 server", seaweedfs_server.server_binary, "make test (it needs pip and Linux on x86-64)"),
+    Part("SeaweedFS", "no S3 server", seaweedfs_server.server_binary, "make test (needs pip; Linux or macOS, 64 bits)"),
     Part("Kafka", "no real broker", _kafka, "apt-get install default-jdk-headless maven; make artifacts"),
     Part("Spark", "no Spark", _spark, "apt-get install default-jdk-headless maven; make spark-parts"),
 )

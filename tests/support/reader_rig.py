@@ -12,11 +12,14 @@ from typing import Any
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.remote_reader import ReadEnd, RemoteReader
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.remote_reader import RemoteReader
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, SegmentLocation
 from tests.support.golden import read_jsonl
 from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher, golden_path
+from tests.support.questions import question
 
 __all__ = [
     "COMMITTED",
@@ -111,8 +114,10 @@ def whole() -> list[dict[str, Any]]:
 def range_starts(range_bytes: int = 20_000) -> list[int]:
     """Start positions of the ranges of the first segment."""
     deadline = Deadline(SystemClock(), 60.0)
-    found = GoldenTierSource(range_bytes=range_bytes).locate(
-        TOPIC, 0, 0, leader_epoch=-1, isolation_level=UNCOMMITTED, max_bytes=1 << 20, deadline=deadline
+    found = locate_one(
+        GoldenTierSource(range_bytes=range_bytes),
+        question(TOPIC, 0, 0, isolation_level=UNCOMMITTED, max_bytes=1 << 20),
+        deadline,
     )
     assert isinstance(found, SegmentLocation)
     return [granted.range.start for granted in found]

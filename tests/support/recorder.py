@@ -17,7 +17,7 @@ from typing import Any, Self
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
 
-from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.consumer.consumer import DirectConsumer
 from kafka_remote_client.fallback import Fallback
 from tests.support.history import (
     Assigned,
@@ -44,7 +44,7 @@ from tests.support.history import (
 __all__ = ["RecordedConsumer", "recorded"]
 
 _COMMITTED_SECONDS = 30.0
-_FELL_BACK = "%s-%d goes on by the broker"
+_FOR_GOOD_MS = 600_000
 _RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"}
 
 
@@ -80,6 +80,7 @@ class RecordedConsumer:
             isolation=str(config.get("isolation.level", "read_committed")),
             reset=self._reset,
             announces_ends=str(config.get("enable.partition.eof", False)).lower() == "true",
+            falls_back_once=int(config.get("fetch.remote.fallback.backoff.ms", 0)) >= _FOR_GOOD_MS,
         )
         self.inner = make({**config, "on_commit": self._committed})
 
@@ -295,12 +296,8 @@ class _Fallbacks(logging.Handler):
         if not recorders or not isinstance(line.args, tuple) or not line.args:
             return
         told = line.args[0]
-        if isinstance(told, Fallback):  # one with an error
+        if isinstance(told, Fallback) and told.taken_over:
             recorders[-1]._add(FellBack, key=(told.topic, told.partition), offset=told.offset, cause=told.cause)
-        elif str(line.msg).startswith(_FELL_BACK):
-            topic, partition, offset, cause = line.args
-            assert isinstance(offset, int)
-            recorders[-1]._add(FellBack, key=(topic, partition), offset=offset, cause=str(cause))
 
 
 class _Directed:

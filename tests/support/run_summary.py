@@ -1,7 +1,8 @@
 """What a run of pytest has shown in numbers, as lines at its end: ``make test`` prints them, each said by the tests themselves.
 
-A test that counts something gives it with pytest's ``record_property``: ``cells`` and ``faults`` (those that fired in a cell),
-``failed_calls`` of torture, ``caught`` bugs, ``cuts``. Lines of :func:`tests.support.ledger.ledger` are passed on as they are.
+A test that counts something gives it with pytest's ``record_property``: ``cells`` that inject a fault, ``faults`` (those that
+fired in a cell), ``controls`` that inject none, ``failed_calls`` of torture, ``caught`` bugs, ``cuts``. Lines of
+:func:`tests.support.ledger.ledger` are passed on as they are.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
+from tests.faults.registry import STORE_FAULTS
+
 __all__ = ["RecordProperty", "ReportOfTest", "summary"]
 
 RecordProperty: TypeAlias = Callable[[str, object], None]
 """pytest's fixture ``record_property``."""
 
-_LEDGER_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \w+ commit=.*$", re.MULTILINE)
-_STORE_FAULTS = 49
+_LEDGER_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ [\w-]+ commit=.*$", re.MULTILINE)
 
 
 class ReportOfTest(Protocol):
@@ -45,9 +47,9 @@ def summary(reports: Iterable[ReportOfTest]) -> list[str]:
         lines += _LEDGER_LINE.findall(report.capstdout)
     found = []
     if total["cells"]:
-        kinds = sum(f"F{number:02d}" in numbers for number in range(1, _STORE_FAULTS + 1))
-        counted = f"cells={total['cells']} fired={total['fired']} numbers={kinds}/{_STORE_FAULTS}"
-        found.append(f"faults: {counted} violations={failed['cells']}")
+        kinds = f"{sum(number in numbers for number in STORE_FAULTS)}/{len(STORE_FAULTS)}"
+        counted = f"cells={total['cells']} fired={total['fired']} numbers={kinds} controls={total['controls']}"
+        found.append(f"faults: {counted} violations={failed['cells'] + failed['controls']}")
     for name, what in (("failed_calls", "torture"), ("caught", "planted bugs"), ("cuts", "cuts of a segment")):
         if total[name]:
             found.append(f"{what}: {name}={total[name] - failed[name]} violations={failed[name]}")

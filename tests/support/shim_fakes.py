@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 from uuid import UUID
 
 import attrs
 
 from kafka_remote_client.location_metadata import LocationMetadata
+from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     ByteRange,
     EpochEntry,
@@ -23,14 +24,13 @@ from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader
-from kafka_remote_client.protocol.primitives import Buffer
 from kafka_remote_client.remote_log.layout import LocatedRange, LocatedSegment
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim.broker import ClientRequest
-from kafka_remote_client.shim.grants import Window
+from kafka_remote_client.wire import Buffer
 
-__all__ = ["SEGMENT", "TIP", "FakeAsk", "FakeTier", "client_request", "resolved", "tagged_fetch"]
+__all__ = ["SEGMENT", "TIP", "FakeAsk", "FakeTier", "batched_fetch", "client_request", "data", "resolved", "tagged_fetch"]
 
 TIP = TopicIdPartition(UUID(int=77), "orders", 3)
 SEGMENT = RemoteLogSegmentMetadata(
@@ -52,6 +52,7 @@ def resolved(**changes: Any) -> ResolvedSegment:
         object_key="orders/segment.log",
         fetch_offset=120,
         ranges=(ByteRange(1000, 2000), ByteRange(2000, 4500)),
+        range_offsets=(118, 131),
         next_offset=160,
         aborted=(),
         aborted_complete=True,
@@ -62,34 +63,34 @@ def resolved(**changes: Any) -> ResolvedSegment:
 
 
 class FakeTier:
-    """A LocationTier with one partition. ``answer`` is returned by resolve, or raised."""
+    """A LocationTier with ``partitions`` of one topic. ``answer`` is returned by resolve, or raised."""
 
     formats: tuple[str, ...] = ("ApacheKafkaV1",)
 
     def __init__(self, answer: ResolvedSegment | NotRemote | Exception | None = None) -> None:
         self.answer = resolved() if answer is None else answer
-        self.calls: list[tuple[TopicIdPartition, int, IsolationLevel, int, int, Window]] = []
+        self.calls: list[LocationQuestion] = []
+        self.partitions: Container[int] = (TIP.partition,)
         self.located_as = "ApacheKafkaV1"
         self.data_key: bytes | None = None
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
-        known = (topic_id, partition) == (TIP.topic_id, TIP.partition) and topic in ("", TIP.topic)
-        return TIP if known else None
+        known = topic_id == TIP.topic_id and partition in self.partitions and topic in ("", TIP.topic)
+        return attrs.evolve(TIP, partition=partition) if known else None
 
-    def resolve(
-        self, tip: TopicIdPartition, offset: int, isolation_level: IsolationLevel, *, log_start: int, end: int, window: Window
-    ) -> ResolvedSegment | NotRemote:
-        self.calls.append((tip, offset, isolation_level, log_start, end, window))
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        self.calls.append(question)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         location = LocationMetadata(object_key=resolved.object_key, data_key=self.data_key)
-        return LocatedSegment(self.located_as, tuple(LocatedRange(one, one, location) for one in resolved.ranges))
+        ranges = zip(resolved.ranges, resolved.range_offsets, strict=True)
+        return LocatedSegment(self.located_as, tuple(LocatedRange(one, one, location, offset) for one, offset in ranges))
 
     def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
-        return tuple(GrantedRange(one.range, self._signed(one, etag)) for one in located.ranges)
+        return tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
 
     def _signed(self, one: LocatedRange, etag: str | None) -> bytes:
         url = f"http://store/{one.location.object_key}?{one.object_range.start}"
@@ -110,7 +111,10 @@ def data(**changes: Any) -> fetch.PartitionData:
 
 
 class FakeAsk:
-    """The broker behind a client's connection. ``answers`` gives partition data by what is fetched; all else is ``data()``."""
+    """The broker behind a client's connection.
+
+    ``answers`` gives partition data by what is fetched, with the number of the partition put in; all else is ``data()``.
+    """
 
     def __init__(self, answers: Callable[[fetch.FetchPartition], fetch.PartitionData | None] = lambda _asked: None) -> None:
         self._answers = answers
@@ -122,22 +126,26 @@ class FakeAsk:
 
     @property
     def partitions(self) -> list[fetch.FetchPartition]:
-        """The one partition of each Fetch so far."""
-        return [request.topics[0].partitions[0] for request in self.fetches]
+        """The one partition of each Fetch of one so far."""
+        return [request.topics[0].partitions[0] for request in self.fetches if len(request.topics[0].partitions) == 1]
 
     async def __call__(self, api_key: int, version: int, body: Buffer) -> memoryview:
         if api_key == ApiKey.METADATA:
             request = metadata.decode_request(body, version)
+            assert not request.allow_auto_topic_creation, "a question of the shim's creates no topic"
             self.metadata_topics += [topic.name for topic in request.topics or ()]
             return memoryview(metadata.encode_response(metadata.MetadataResponse((), self.topics), version))
         assert api_key == ApiKey.FETCH
         asked = fetch.decode_request(body, version)
         self.fetches.append(asked)
-        (topic,) = asked.topics
-        told = self._answers(topic.partitions[0]) or data()
-        answer = fetch.FetchTopicResponse((told,), topic.topic, topic.topic_id)
-        response = fetch.FetchResponse((answer,), throttle_time_ms=self.throttle_time_ms, error_code=self.error_code)
+        answers = (fetch.FetchTopicResponse(self._told(topic), topic.topic, topic.topic_id) for topic in asked.topics)
+        response = fetch.FetchResponse(tuple(answers), throttle_time_ms=self.throttle_time_ms, error_code=self.error_code)
         return memoryview(fetch.encode_response(response, version))
+
+    def _told(self, topic: fetch.FetchTopic) -> tuple[fetch.PartitionData, ...]:
+        return tuple(
+            attrs.evolve(self._answers(asked) or data(), partition_index=asked.partition) for asked in topic.partitions
+        )
 
 
 def tagged_fetch(
@@ -147,15 +155,28 @@ def tagged_fetch(
     max_bytes: int = 8 << 20,
     formats: tuple[str, ...] = ("Other", "ApacheKafkaV1"),
     requested: bool = True,
+    wanted: dict[str, Any] | None = None,
     partition: dict[str, Any] | None = None,
     **changes: Any,
 ) -> fetch.FetchRequest:
-    """A Fetch of the partition that asks for a location, with leader epoch 9 as the client knows it."""
-    root, tags = TaggedDialect().request_tags(LocationRequest(formats, requested, max_bytes))
-    wanted = fetch.FetchPartition(TIP.partition, offset, 1, current_leader_epoch=9, last_fetched_epoch=2, tags=tags)
-    topic = fetch.FetchTopic((attrs.evolve(wanted, **partition or {}),), TIP.topic, TIP.topic_id)
+    """A Fetch of the partition that asks for a location, with leader epoch 9 as the client knows it.
+
+    ``wanted``: more of the LocationRequest; ``partition``: changes to the FetchPartition.
+    """
+    root, tags = TaggedDialect().request_tags(LocationRequest(formats, requested, max_bytes, **wanted or {}))
+    asked = fetch.FetchPartition(TIP.partition, offset, 1, current_leader_epoch=9, last_fetched_epoch=2, tags=tags)
+    topic = fetch.FetchTopic((attrs.evolve(asked, **partition or {}),), TIP.topic, TIP.topic_id)
     given = fetch.FetchRequest((topic,), max_wait_ms=500, min_bytes=1, max_bytes=1, isolation_level=isolation_level, tags=root)
     return attrs.evolve(given, **changes)
+
+
+def batched_fetch(*partitions: int, **changes: Any) -> fetch.FetchRequest:
+    """The same for several partitions of the topic, in one batch that may wait for a minute."""
+    given = {"max_wait_ms": 60_000, "wanted": {"batched": True}, **changes}
+    request = tagged_fetch(**given)
+    (topic,) = request.topics
+    asked = tuple(attrs.evolve(topic.partitions[0], partition=number) for number in partitions)
+    return attrs.evolve(request, topics=(attrs.evolve(topic, partitions=asked),))
 
 
 def client_request(request: fetch.FetchRequest, version: int = 13, *, secure: bool = False) -> ClientRequest:

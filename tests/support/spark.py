@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tarfile
@@ -26,6 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.support.artifacts import CACHE, ROOT, file_lock, jars_of, java, run_or_missing
+from tests.support.processes import end_group
 
 __all__ = [
     "JAVA_VARIABLES",
@@ -185,7 +185,7 @@ class SparkDriver:
         try:
             self._process.wait(_PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            end_group(self._process.pid)
             self._process.wait()
         self._process.stdout.close()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kafka_remote_client.spark.offsets import TopicPartition
-from kafka_remote_client.spark.options import Subscription
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.options.source_options import Subscription
 
 __all__ = ["A0", "A1", "FakeCluster"]
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.artifacts import ROOT
+from tests.support.processes import end_group, process_group
 from tests.support.spark import NEWEST, environment, pyspark_home
 
-__all__ = ["printed_by", "running_example"]
+__all__ = ["output_of", "printed_by", "running_example"]
 
 _SUBMIT = "--conf spark.ui.enabled=false --conf spark.driver.memory=512m --conf spark.driver.host=127.0.0.1 pyspark-shell"
 
 
 def printed_by(program: str, *arguments: str) -> str:
     """What it prints until it ends well. Raises AssertionError with what it said of a failure."""
+    return output_of([sys.executable, program, *arguments], cwd=ROOT, env=_environment())
+
+
+def output_of(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
+    """What a command prints that ends well within 400 s. Raises AssertionError with what it said of a failure."""
     done = subprocess.run(
-        [sys.executable, program, *arguments],
-        cwd=ROOT,
-        env=_environment(),
+        command,
+        cwd=cwd,
+        env=env,
         capture_output=True,
         text=True,
         check=False,
@@ -38,21 +42,12 @@ def printed_by(program: str, *arguments: str) -> str:
 def running_example(program: str, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The program, which is interrupted in the end; what it says goes to ``log``."""
     with log.open("wb") as said:
-        process = subprocess.Popen(
-            [sys.executable, program, *arguments],
-            cwd=ROOT,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        # Java is in the same group, and would otherwise end later, at its leisure.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        output = {"stdout": said, "stderr": subprocess.STDOUT}
+        with process_group([sys.executable, program, *arguments], cwd=ROOT, env=_environment(), **output) as process:
+            try:
+                yield process
+            finally:
+                end_group(process.pid)  # Java is in the same group, and would otherwise end later, at its leisure
 
 
 def _environment() -> dict[str, str]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -18,7 +19,7 @@ __all__ = [
     "CODECS",
     "append",
     "directly",
-    "shim_before",
+    "small_grants_shim",
     "through_the_broker",
     "write_codec_topic",
     "write_odd_topic",
@@ -101,10 +102,10 @@ def write_odd_topic(broker: KafkaBroker, topic: str) -> str:
 
 
 @contextmanager
-def shim_before(broker: KafkaBroker) -> Iterator[Shim]:
-    """A shim that grants small windows, so that a split takes several."""
-    config = ShimConfig(broker.bootstrap_servers, store=broker.store_url, range_bytes=64 << 10, max_grant_bytes=128 << 10)
-    with Shim(config) as running:
+def small_grants_shim(broker: KafkaBroker, **more: Any) -> Iterator[Shim]:
+    """A shim that grants small windows, so that a split takes several. ``more``: further arguments of ShimConfig."""
+    small: dict[str, Any] = {"range_bytes": 64 << 10, "max_grant_bytes": 128 << 10}
+    with Shim(ShimConfig(broker.bootstrap_servers, store=broker.store_url, **{**small, **more})) as running:
         assert running.wait_ready(PATIENCE_SECONDS)
         yield running
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fetchers.presigned import PresignedFetcher
+from kafka_remote_fetchers.presigned import PresignedFetcher
+
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
 from kafka_remote_client.testing import ScriptedOrigin, read_all, segment_metadata
 

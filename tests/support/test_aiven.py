@@ -8,8 +8,8 @@ from functools import cache
 
 import attrs
 import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout

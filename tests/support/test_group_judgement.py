@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from tests.support.group_judgement import judge
-from tests.support.history import Assigned, Closed, History, Opened, Place, Polled, Record, Refused, Revoked
+from tests.support.group_judgement import STUCK_SECONDS, judge
+from tests.support.history import Assigned, Closed, History, Opened, Outage, Place, Polled, Record, Refused, Revoked
 from tests.support.invariants.oracle import Oracle
 
 TOPIC, KEY = "orders", ("orders", 0)
@@ -25,7 +25,7 @@ class Group:
     def reads(self, name: str, start: int, first: int, stop: int) -> None:
         """``name`` is given the partition at the committed offset ``start``, and gets the records from ``first`` on."""
         self.history.add(Assigned, name, places=(Place(*KEY, start),), committed=frozenset({KEY}), incremental=False)
-        self.history.add(Polled, name, began=0.0, records=tuple(RECORDS[first:stop]), errors=())
+        self.history.add(Polled, name, began=self.history.now(), records=tuple(RECORDS[first:stop]), errors=())
 
     def gives_up(self, name: str, *, lost: bool = False) -> None:
         self.history.add(Revoked, name, keys=(KEY,), lost=lost)
@@ -102,7 +102,26 @@ def test_a_refused_commit_is_no_excuse(name: str, offset: int, code: int) -> Non
         group.judged()
 
 
-def test_only_a_member_that_does_not_always_read_directly_may_begin_below_the_committed_offset() -> None:
+@pytest.mark.parametrize("moving", [True, False])
+def test_a_partition_gives_its_next_record_unless_the_group_is_moving(moving: bool) -> None:
+    group = Group()
+    group.reads("first", 0, 0, 2)
+    if moving:
+        group.history.add(Outage)
+    began = group.history.now()
+    group.history.shift(STUCK_SECONDS + 1)
+    group.history.add(Polled, "first", began=began)
+    if moving:
+        group.history.add(Outage, over=True)
+    group.history.add(Polled, "first", began=group.history.now(), records=tuple(RECORDS[2:]))
+    if moving:
+        group.judged("first")
+    else:
+        with pytest.raises(AssertionError, match="I9: first orders-0 at 2: did not come for 12"):
+            group.judged("first")
+
+
+def test_only_a_broker_reading_member_may_begin_below_its_commit() -> None:
     def read() -> Group:
         group = Group()
         group.reads("first", 0, 0, 2)
@@ -115,11 +134,11 @@ def test_only_a_member_that_does_not_always_read_directly_may_begin_below_the_co
         read().judged("second")
 
 
-def test_only_a_member_that_does_not_always_read_directly_may_go_back_to_its_start() -> None:
+def test_only_a_broker_reading_member_may_go_back_to_its_start() -> None:
     def read() -> Group:
         group = Group()
         group.reads("first", 0, 0, 2)
-        group.history.add(Polled, "first", began=0.0, records=tuple(RECORDS), errors=())
+        group.history.add(Polled, "first", began=group.history.now(), records=tuple(RECORDS), errors=())
         return group
 
     read().judged("second")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
+from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.fallback import Fallback
 from tests.support.history import (
     Assigned,
     Closed,
@@ -31,14 +34,16 @@ from tests.support.history import (
     Record,
     Resumed,
     Revoked,
+    Served,
     Sought,
+    Source,
     Stored,
 )
 from tests.support.invariants.checker import INVARIANTS, check, violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.resources import waits
 from tests.support.invariants.violation import Violation
-from tests.support.ledger import ledger
+from tests.support.recorder import recorded
 
 TP = ("orders", 0)
 EOF = KafkaError._PARTITION_EOF
@@ -107,6 +112,29 @@ def produced(outcomes: dict[int, Outcome]) -> Written:
     return history
 
 
+def cut_back(end: int, **opened: Any) -> Written:
+    """Some records were read of a leader whose log is cut to ``end``; others come to lie where its own were."""
+    old = [record(offset, value=b"of the old leader") for offset in range(end, 6)]
+    return Written(**opened).poll(*range(end)).give(*old).note(Moved, "", key=TP, end=end)
+
+
+LOCAL = 10
+
+
+def served(history: Written, store: range, broker: range) -> Written:
+    """What each server sent by its own log; the broker's local log begins at LOCAL."""
+    history.note(Served, "", source=Source.BROKER, key=TP, offsets=(broker,), local_start=LOCAL)
+    return history.note(Served, "", source=Source.STORE, key=TP, offsets=(store,))
+
+
+def counted(history: Written, from_store: int, from_broker: int, *fallbacks: str, logged: bool = True) -> Written:
+    """The consumer's counters at the end, and a log line for each fallback."""
+    for cause in fallbacks if logged else ():
+        history.note(FellBack, key=TP, offset=0, cause=cause)
+    told = {cause: fallbacks.count(cause) for cause in fallbacks}
+    return history.note(Counted, from_store=from_store, from_broker=from_broker, fallbacks=told)
+
+
 SOUND: dict[str, Callable[[], Written]] = {
     "to-the-end": lambda: Written().all(),
     "more-came-behind-an-end": lambda: (
@@ -150,7 +178,18 @@ SOUND: dict[str, Callable[[], Written]] = {
     "position-at-the-start": lambda: Written(start=4).note(Positioned, **commit(4)),
     "log-start-moves": lambda: Written(reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5),
     "cut-back": lambda: Written().give(record(0), record(1, value=b"of the old leader")).note(Moved, "", key=TP, end=1),
+    "cut-below-the-position": lambda: cut_back(3).poll(*(n for n in range(3, END) if n != HOLE), end=END),
+    "cut-below-the-position-as-an-error": lambda: cut_back(3, reset="error").poll(9, 10),
+    "cut-above-the-position": lambda: (
+        Written().poll(0, 1).note(Moved, "", key=TP, end=2).poll(*(n for n in range(2, END) if n != HOLE), end=END)
+    ),
     "broker-out": lambda: Written().poll(0).note(Outage, "").poll(took=500.0).note(Outage, "", over=True).poll(1),
+    "assigned-while-the-broker-is-out": lambda: (
+        Written(start=50).note(Outage, "").assign().poll(took=500.0).note(Outage, "", over=True).poll(0)
+    ),
+    "paused-through-a-seek": lambda: (
+        Written().poll(0).note(Paused, keys=(TP,)).note(Sought, place=Place(*TP, 4)).poll(took=500.0)
+    ),
     "fallback": lambda: (
         Written()
         .note(FellBack, key=TP, offset=0, cause="timeout")
@@ -169,6 +208,12 @@ SOUND: dict[str, Callable[[], Written]] = {
         .note(Measured, "", moment="after", threads=("main",), sockets=3, bytes_held=0)
     ),
     "faults": lambda: Written().note(Fired, "", fault="F01", times=2).all(),
+    "served": lambda: served(counted(Written(falls_back_once=True).all(), 4, 7, "timeout"), range(4), range(4, END)),
+    "served-and-handed-over": lambda: served(counted(Written().all(), 9, 2), range(LOCAL), range(LOCAL, END)),
+    "served-twice": lambda: served(counted(Written().all(), 5, 6, "timeout", "timeout"), range(END), range(END)),
+    "cause-of-the-fault": lambda: counted(
+        Written().note(Fired, "", fault="F06", causes=frozenset({"not-found"})).all(), 4, 7, "not-found", "breaker-open"
+    ),
 }
 
 BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
@@ -226,11 +271,24 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
         "I9",
         lambda: Written().note(Outage, "").poll(took=90.0).note(Outage, "", over=True).poll(took=61.0),
     ),
+    "stalled-where-it-was-assigned-in-an-outage": (
+        "I9",
+        lambda: Written(start=50).note(Outage, "").assign().note(Outage, "", over=True).poll(took=61.0),
+    ),
+    "stalled-after-a-pause-through-a-seek": (
+        "I9",
+        lambda: Written().note(Paused, keys=(TP,)).note(Sought, place=Place(*TP, 4)).note(Resumed, keys=(TP,)).poll(took=61.0),
+    ),
     "error-of-its-own": ("I10", lambda: Written().poll(0, error=KafkaError.OFFSET_OUT_OF_RANGE)),
     "jumped-silently": (
         "I10",
         lambda: Written(reset="error").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5),
     ),
+    "goes-on-above-a-cut": ("I4", lambda: cut_back(3).poll(6, 8)),
+    "lost-after-a-cut": ("I1", lambda: cut_back(3).poll(3, 5)),
+    "comes-again-after-a-cut": ("I7", lambda: cut_back(3).poll(2, 3)),
+    "lost-before-a-cut": ("I1", lambda: Written().give(record(0), record(2)).note(Moved, "", key=TP, end=3)),
+    "old-lineage-after-a-cut": ("I5", lambda: cut_back(3).give(record(3, value=b"of the old leader"))),
     "too-many-bytes": ("I11", lambda: Written().note(Measured, "", moment="during", bytes_held=11, bound=10)),
     "bytes-left": ("I11", lambda: Written().note(Measured, "", moment="after", bytes_held=1)),
     "thread-left": (
@@ -259,6 +317,23 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     ),
     "record-not-counted": ("I12", lambda: Written().poll(0, 1).note(Counted, from_store=1, from_broker=0, fallbacks={})),
     "record-counted-twice": ("I12", lambda: Written().all().note(Counted, from_store=11, from_broker=1, fallbacks={})),
+    "stores-record-counted-as-the-brokers": (
+        "I12",
+        lambda: served(counted(Written().all(), 8, 3), range(LOCAL), range(LOCAL, END)),
+    ),
+    "brokers-record-counted-as-the-stores": (
+        "I12",
+        lambda: served(counted(Written().all(), 10, 1), range(LOCAL), range(LOCAL, END)),
+    ),
+    "fallback-neither-counted-nor-logged": ("I12", lambda: served(counted(Written().all(), 4, 7), range(4), range(4, END))),
+    "fallback-counted-and-logged-twice": (
+        "I12",
+        lambda: served(counted(Written(falls_back_once=True).all(), 4, 7, "timeout", "timeout"), range(4), range(4, END)),
+    ),
+    "cause-of-no-fault": (
+        "I12",
+        lambda: counted(Written().note(Fired, "", fault="F06", causes=frozenset({"not-found"})).all(), 4, 7, "timeout"),
+    ),
 }
 
 
@@ -273,6 +348,15 @@ def test_a_broken_history_is_told_by_the_invariant_that_it_breaks(name: str) -> 
     found = violations(made(), ORACLE)
     assert invariant in {breach.invariant for breach in found}
     assert all(breach.key in (TP, None) for breach in found)
+
+
+def test_an_oracle_has_nothing_of_what_was_cut_off() -> None:
+    plain = Written().give(record(0), record(1, value=b"old"), record(HOLE, value=b"old"), end=9)
+    plain.note(Moved, "", key=TP, end=1).poll(0, 1, 2, end=3)
+    oracle = Oracle.of(plain)
+    assert oracle.offsets(TP, 0, END) == [0, 1, 2]
+    assert oracle.get(TP, 1) == record(1)
+    assert oracle.ends == {TP: 3}
 
 
 def test_every_invariant_is_broken_by_some_history() -> None:
@@ -315,6 +399,18 @@ def test_an_oracle_is_what_a_recorded_consumer_got() -> None:
     assert from_rows.ends == {TP: 3}
 
 
+@pytest.mark.parametrize("taken_over", [True, False])
+def test_a_logged_failure_is_a_fallback_where_the_broker_takes_over(taken_over: bool) -> None:
+    class Logging:
+        def poll(self, timeout: float) -> None:
+            log = logging.getLogger("kafka_remote_client.consumer.routing")
+            log.warning("%s", Fallback("timeout", DirectFetchError(), *TP, 3, taken_over=taken_over))
+
+    history = History()
+    recorded(lambda _config: cast("Any", Logging()), {}, history).poll(0)
+    assert [event.cause for event in history.of(FellBack)] == ["timeout"] * taken_over
+
+
 def test_journals_of_several_processes_become_one_history(tmp_path: Path) -> None:
     one, two = History(journal=tmp_path / "one"), History(journal=tmp_path / "two")
     one.add(Opened, "c", group="g")
@@ -332,13 +428,3 @@ def test_journals_of_several_processes_become_one_history(tmp_path: Path) -> Non
     ]
     assert merged.consumers() == ["c", "d"]
     assert len(merged) == 3
-
-
-def test_the_ledger_takes_one_line_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("KAFKA_REMOTE_LEDGER_FILE", str(tmp_path / "ledger"))
-    line = ledger("faults", cells=3, note="two words")
-    assert line.endswith(" cells=3 note=two_words")
-    assert " faults commit=" in line
-    assert (tmp_path / "ledger").read_text() == capsys.readouterr().out == line + "\n"

@@ -17,7 +17,7 @@ class Told:
 
 
 def cell(*faults: str, passed: bool = True) -> Told:
-    return Told(passed, [("cells", 1), ("faults", list(faults))])
+    return Told(passed, [("cells" if faults else "controls", 1), ("faults", list(faults))])
 
 
 def test_says_nothing_where_nothing_was_counted() -> None:
@@ -26,7 +26,7 @@ def test_says_nothing_where_nothing_was_counted() -> None:
 
 def test_counts_cells_and_the_faults_that_fired_in_those_that_held() -> None:
     told = [cell("F01", "F02"), cell("F02"), cell(), cell("F03", passed=False)]
-    assert summary(told) == ["faults: cells=4 fired=2 numbers=2/49 violations=1"]
+    assert summary(told) == ["faults: cells=3 fired=2 numbers=2/45 controls=1 violations=1"]
 
 
 def test_counts_torture_bugs_and_cuts() -> None:
@@ -44,5 +44,8 @@ def test_counts_torture_bugs_and_cuts() -> None:
 
 
 def test_passes_on_lines_of_the_ledger() -> None:
-    line = "2026-11-21T03:05:26Z oracle commit=a26aeb3 records=525000 differences=0"
-    assert summary([Told(capstdout=f"before\n{line}\nafter\n")]) == [line]
+    lines = [
+        "2026-11-21T03:05:26Z oracle commit=a26aeb3 records=525000 differences=0",
+        "2026-11-22T19:19:24Z state-machine commit=3980730 seed=931 examples=100",
+    ]
+    assert summary([Told(capstdout="\n".join(["before", *lines, "after"]))]) == lines

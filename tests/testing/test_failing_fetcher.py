@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
 
-from fetchers.memory import MemoryFetcher
 from kafka_remote_client.errors import RemoteStorageTimeoutError, RemoteStorageUnavailableError
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.testing import FailingFetcher, Failure, read_all, segment_metadata

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
 
-from fetchers.memory import MemoryFetcher
 from kafka_remote_client import testing
 from kafka_remote_client.errors import RemoteStorageError, RemoteStorageUnavailableError
 from kafka_remote_client.model import RemoteLogSegmentMetadata

@@ -3,8 +3,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
 
-from fetchers.memory import MemoryFetcher
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.plugin import LocationMetadata

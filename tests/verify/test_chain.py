@@ -40,7 +40,7 @@ def test_a_copy_that_was_finished_first_is_dead_and_the_other_named() -> None:
     assert uuid_to_text(live.remote_log_segment_id.id) in problem.message
 
 
-def test_a_segment_of_an_epoch_that_did_not_write_its_offsets_is_outside_the_lineage() -> None:
+def test_segment_of_an_epoch_without_its_offsets_is_outside_the_lineage() -> None:
     cache = cache_of(
         metadata(0, 9, number=1),
         metadata(10, 19, number=2, epochs=[(1, 10)]),
@@ -73,6 +73,14 @@ def test_a_segment_that_belongs_to_the_log_from_its_middle_on_is_live() -> None:
     assert found(cache, lineage((0, 0), (2, 10))) == []
 
 
+def test_a_segment_may_belong_to_the_log_with_its_last_offset_alone() -> None:
+    cache = cache_of(metadata(0, 9, number=1), metadata(5, 10, number=2, epochs=[(1, 5), (2, 10)]))
+    assert found(cache, lineage((0, 0), (2, 10))) == []
+    behind = cache_of(metadata(0, 9, number=1), metadata(5, 10, number=2, epochs=[(1, 5), (2, 10)]))
+    ((_, problem),) = chain_problems(behind, lineage((0, 0), (2, 11)))
+    assert problem.kind is FindingKind.OUTSIDE_LINEAGE
+
+
 def test_a_hole_is_a_gap_unless_something_in_or_beside_it_was_told() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(20, 29, number=2))
     line = lineage((0, 0))
@@ -92,7 +100,7 @@ def test_unfinished_and_doubted_copies_are_not_judged() -> None:
     assert found(cache, lineage((0, 0)), [dead.remote_log_segment_id]) == []
 
 
-def test_the_lineage_is_that_of_the_newest_checkpoint_and_what_later_segments_add() -> None:
+def test_lineage_is_the_newest_checkpoint_and_what_segments_add() -> None:
     first, second = metadata(0, 9, number=1), metadata(10, 19, number=2)
     third = metadata(20, 29, number=3, epochs=[(0, 20), (5, 25)])
     stale = metadata(30, 39, number=4, epochs=[(4, 30)])
@@ -100,3 +108,11 @@ def test_the_lineage_is_that_of_the_newest_checkpoint_and_what_later_segments_ad
     assert lineage_of(known, [first, second, third, stale]) == lineage((0, 0), (3, 15), (4, 30))
     assert lineage_of(known, [first, second, third]) == lineage((0, 0), (3, 15), (5, 25))
     assert lineage_of([], [first]) is None
+
+
+def test_later_segments_add_only_epochs_that_are_new_to_the_lineage() -> None:
+    known = metadata(10, 19, epochs=[(2, 10)])
+    later = [metadata(20, 29, number=3, epochs=[(2, 20)]), metadata(30, 39, number=4, epochs=[(2, 30), (3, 35)])]
+    told = lineage_of([(known, lineage((0, 0), (2, 10)))], [known, *later])
+    assert told is not None
+    assert [(entry.epoch, entry.start_offset) for entry in told.entries] == [(0, 0), (2, 10), (3, 35)]

@@ -422,6 +422,7 @@ def test_planted_defect_is_found_as_what_it_is(defect: Defect) -> None:
     verdict = tier.verify(metadata=defect.metadata, quick=defect.quick)
     found = {kind: verdict.summary.findings[kind] for kind in verdict.summary.findings}
     assert found == defect.found, [(finding.kind.label, finding.message) for finding in verdict.findings]
+    assert all(isinstance(finding.message, str) and finding.message for finding in verdict.findings)
     assert not verdict.unchecked
     assert verdict.summary.exit_status == 1
 

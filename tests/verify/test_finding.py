@@ -41,6 +41,8 @@ def test_the_page_has_every_field_of_the_json() -> None:
 def test_what_belongs_to_no_segment_has_nulls() -> None:
     told = Finding(FindingKind.FOREIGN_OBJECT, "stray", 7, object_key="x").as_json()
     assert [told[name] for name in ("topic", "topic_id", "partition", "segment_id", "position")] == [None] * 5
+    bare = Finding(FindingKind.FOREIGN_OBJECT, "stray", 7).as_json()
+    assert {name for name, value in bare.items() if value is not None} == {"type", "kind", "severity", "bytes", "message"}
 
 
 def test_the_verdict_follows_the_exit_status() -> None:

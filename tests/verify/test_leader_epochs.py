@@ -34,7 +34,7 @@ def test_a_few_batches_that_differ_are_damaged() -> None:
 def test_a_claim_that_most_batches_differ_from_is_wrong() -> None:
     (one,) = problems([1, 1, 0], (WRONG, [(0, 0)]))
     assert one.kind is WRONG
-    assert "2 of 3 batches differ" in one.message
+    assert one.message == f"{WRONG.label}: epoch 0 for offset 0, whose batch has 1 (2 of 3 batches differ)"
 
 
 def test_a_claim_that_a_run_of_batches_differs_from_is_wrong() -> None:

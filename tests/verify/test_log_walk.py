@@ -7,6 +7,7 @@ import pytest
 
 from kafka_remote_client.records import BatchHeader
 from kafka_remote_client.records.batch import MAX_OFFSET
+from kafka_remote_client.verify import log_walk
 from kafka_remote_client.verify.finding import FindingKind
 from kafka_remote_client.verify.log_walk import MAX_PROBLEMS, LogEnd, LogWalk
 from kafka_remote_client.verify.stored_segment import DamagedPieceError, PlainLog
@@ -114,7 +115,8 @@ def test_every_byte_of_a_body_is_one_problem(resync: bool) -> None:
         damaged = bytearray(data)
         damaged[place] ^= 0x55
         walked, _, heard = walk(bytes(damaged), resync=at[1:] if resync else ())
-        assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
+        told = [(problem.kind, problem.position, problem.offset, problem.size) for problem in walked.problems]
+        assert told == [(FindingKind.BATCH_DAMAGED, at[2], 104, len(batches[2]))]
         assert heard.losses == [(at[2], at[3], 104, 105)]
         assert len(heard.batches) == 4
 
@@ -143,7 +145,17 @@ def test_a_wrong_size_without_an_index_loses_what_follows() -> None:
     assert (end.next_offset, end.batches) == (104, 2)
 
 
-def test_two_neighbours_that_are_damaged_are_one_problem_and_two_apart_are_two() -> None:
+def test_a_negative_size_field_says_nothing_about_the_size() -> None:
+    batches = log_of(5)
+    at = positions(batches)
+    data = bytearray(b"".join(batches))
+    data[at[2] + 8] ^= 0x80
+    walked, _, heard = walk(bytes(data))
+    assert [(problem.kind, problem.size) for problem in walked.problems] == [(FindingKind.BATCH_DAMAGED, None)]
+    assert heard.losses == [(at[2], len(data), 104, MAX_OFFSET)]
+
+
+def test_damaged_neighbours_are_one_problem_and_two_apart_are_two() -> None:
     batches = log_of(9)
     at = positions(batches)
 
@@ -179,7 +191,7 @@ def test_a_batch_above_the_bound_is_not_looked_into_and_the_next_is() -> None:
     assert [header.base_offset for header in heard.batches] == [100, 103]
 
 
-def test_records_that_do_not_parse_are_damage_although_the_checksum_is_right() -> None:
+def test_unparsable_records_are_damage_despite_a_right_checksum() -> None:
     batches = log_of(3)
     bad = bytearray(batches[1])
     bad[61] ^= 1
@@ -189,10 +201,24 @@ def test_records_that_do_not_parse_are_damage_although_the_checksum_is_right() -
     assert len(heard.batches) == 2
 
 
-def test_a_log_that_begins_above_its_segment_is_out_of_chain_unless_gaps_are_allowed() -> None:
+def test_damage_is_told_where_it_is_when_records_fill_more_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_walk, "DEFAULT_MAX_DECOMPRESSED_BYTES", 1)
+    batches = [*log_of(3), batch(106, b"", count=1, payload=b"\x02\x00")]
+    walked, _, heard = walk(b"".join(batches))
+    assert [problem.position for problem in walked.problems] == [positions(batches)[3]]
+    assert len(heard.batches) == 3
+
+
+def test_log_above_its_segments_start_is_out_of_chain_without_gaps() -> None:
     data = b"".join(log_of(3)[1:])
     assert [problem.kind for problem in walk(data)[0].problems] == [FindingKind.BATCH_CHAIN]
     assert walk(data, allow_offset_gaps=True)[1].whole
+
+
+def test_a_batch_of_one_record_that_comes_twice_is_out_of_chain() -> None:
+    (data,) = log_of(1, records=1)
+    (problem,) = walk(data * 2, end=100)[0].problems
+    assert (problem.kind, problem.position) == (FindingKind.BATCH_CHAIN, len(data))
 
 
 def test_messages_of_old_formats_are_walked() -> None:
@@ -202,28 +228,44 @@ def test_messages_of_old_formats_are_walked() -> None:
     assert {header.magic for header in heard.batches} == {0, 1}
 
 
+@attrs.frozen
+class Pieces:
+    """Three pieces, the second of which cannot be restored."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, position: int) -> bytes:
+        third = len(self.data) // 3
+        if third <= position < 2 * third:
+            raise DamagedPieceError("no", 2 * third)
+        return self.data[position : third if position < third else len(self.data)]
+
+
+def test_damage_behind_a_damaged_piece_is_the_same_problem() -> None:
+    batches = log_of(9)
+    at, data = positions(batches), bytearray(b"".join(batches))
+    data[at[6] + 70] ^= 1
+    heard = Heard()
+    walked = LogWalk(Pieces(bytes(data)), 100, resync=at)
+    walked.run([heard])
+    assert [problem.kind for problem in walked.problems] == [FindingKind.CHUNK_DAMAGED]
+    assert [header.base_offset for header in heard.batches] == [100, 102, 104, 114, 116]
+
+
 def test_a_damaged_piece_is_told_and_the_walk_goes_on_behind_it() -> None:
     batches = log_of(9)
     at, data = positions(batches), b"".join(batches)
-
-    class Pieces:
-        """Three pieces, the second of which cannot be restored."""
-
-        size = len(data)
-
-        def read(self, position: int) -> bytes:
-            third = len(data) // 3
-            if third <= position < 2 * third:
-                raise DamagedPieceError("no", 2 * third)
-            return data[position : third if position < third else len(data)]
-
     heard = Heard()
-    walked = LogWalk(Pieces(), 100, resync=at)
+    walked = LogWalk(Pieces(data), 100, resync=at)
     end = walked.run([heard])
     assert [(problem.kind, problem.message) for problem in walked.problems] == [(FindingKind.CHUNK_DAMAGED, "no")]
     assert [header.base_offset for header in heard.batches] == [100, 102, 104, 112, 114, 116]
     assert (end.whole, end.next_offset) == (False, 118)
-    blind = LogWalk(Pieces(), 100)
+    blind = LogWalk(Pieces(data), 100)
     assert blind.run([Heard()]).next_offset == 106
 
 
@@ -234,3 +276,40 @@ def test_a_size_field_that_reaches_beyond_the_last_byte_is_told_from_a_cut() -> 
     struct.pack_into(">i", data, at + 8, len(batches[1]))  # twelve too many
     walked, _, _ = walk(bytes(data))
     assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
+
+
+@attrs.define
+class CountedLog:
+    """Counts the bytes that are read of it, and is never asked beyond its end."""
+
+    data: bytes
+    nbytes: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, position: int) -> bytes:
+        assert position < len(self.data)
+        piece = self.data[position : position + 100]
+        self.nbytes += len(piece)
+        return piece
+
+
+def test_a_cut_log_is_not_read_beyond_its_end() -> None:
+    log = CountedLog(b"".join(log_of(3))[:-5])
+    walked = LogWalk(log, 100)
+    walked.run()
+    assert [problem.kind for problem in walked.problems] == [FindingKind.LOG_CUT]
+    assert log.nbytes == log.size
+
+
+def test_the_rest_is_not_read_twice_where_the_index_knows_a_size_is_wrong() -> None:
+    batches = log_of(40)
+    at, data = positions(batches), bytearray(b"".join(batches))
+    struct.pack_into(">i", data, at[1] + 8, len(data))
+    log = CountedLog(bytes(data))
+    walked = LogWalk(log, 100, resync=at)
+    assert walked.run().batches == 39
+    assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
+    assert log.nbytes < log.size + 2 * 100 + len(batches[0])

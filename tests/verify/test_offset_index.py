@@ -37,7 +37,7 @@ def test_an_entry_for_each_batch_or_for_some_is_right() -> None:
     assert words([(19, 50), (29, 100), (59, 250)]) == []
 
 
-def test_an_entry_of_an_append_of_several_batches_has_the_offset_of_the_last() -> None:
+def test_index_entry_of_several_batches_has_the_offset_of_the_last() -> None:
     assert words([(39, 50), (59, 200)]) == []
 
 

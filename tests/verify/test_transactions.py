@@ -100,6 +100,12 @@ def test_what_is_lost_is_not_judged() -> None:
     assert kinds([*ABORTED, None], [(7, 100, 101, 102), (7, 100, 102, 103)]) == [INDEX]
 
 
+def test_an_entry_behind_what_is_lost_is_judged() -> None:
+    log = [data(100, 7), None, data(102, 8), abort_marker(103, 8)]
+    assert check(log, [(7, 100, 101, 102), (8, 102, 103, 104)]) == []
+    assert kinds(log, [(7, 100, 101, 102)]) == [INDEX]
+
+
 def test_control_batches_that_end_no_transaction_are_passed_over() -> None:
     leader_change = control_batch(100, 7, 2)
     broken = control_batch(101, 7, 0, key=b"\0")

@@ -9,8 +9,9 @@ from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.plugin import ObjectInfo
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.verify.finding import FindingKind
-from kafka_remote_client.verify.local_form import LocalForm
+from kafka_remote_client.verify.layouts import PlainInspector
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.segment import check_segment
 from kafka_remote_client.verify.stored_segment import LOG
@@ -63,7 +64,7 @@ def test_the_estimate_is_what_is_read(mode: str) -> None:
     assert summary.bytes_read == summary.bytes_estimated
 
 
-@pytest.mark.parametrize(("mode", "form"), [("local", "local_form"), ("aiven-plain", "aiven_form")])
+@pytest.mark.parametrize(("mode", "form"), [("local", "layouts"), ("aiven-plain", "aiven_layout")])
 def test_an_index_that_is_too_large_is_not_read(mode: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tier = GoldenTier.of(mode, "epochs")
     sizes = sorted(segment.sizes.get("offset index", 72) for segment in tier.segments())
@@ -79,7 +80,7 @@ def test_a_log_is_never_read_whole() -> None:
     assert not any(method == "get" and key.endswith(".log") for method, key, _, _ in tier.store.calls)
 
 
-def test_encrypted_segments_without_a_key_are_not_looked_into_and_are_no_finding() -> None:
+def test_encrypted_segments_without_a_key_are_no_finding() -> None:
     verdict = GoldenTier.of("aiven-zstd-aes", "epochs", keys=False).verify()
     assert verdict.findings == []
     assert len(verdict.unchecked) == verdict.summary.segments
@@ -129,7 +130,7 @@ def test_an_object_that_retention_removed_meanwhile_is_no_finding() -> None:
     assert verdict.summary.segments_busy == 1
 
 
-def test_an_object_that_vanished_while_metadata_call_it_finished_is_missing() -> None:
+def test_vanished_object_of_a_finished_segment_is_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     key = tier.key(0)
     tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))
@@ -173,7 +174,7 @@ def test_what_was_deleted_since_the_listing_is_no_finding() -> None:
     assert verifier.summary.segments_busy == 1
 
 
-def test_a_segment_whose_deletion_begins_while_it_is_looked_for_is_not_missing() -> None:
+def test_segment_deleted_during_the_look_up_is_not_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     _, segment_id = tier.cache(0)
     keys = tier.segments()[0].keys.values()
@@ -191,10 +192,10 @@ def test_a_segment_whose_deletion_begins_while_it_is_looked_for_is_not_missing()
     assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
 
 
-def test_timestamps_of_records_that_have_none_are_not_held_against_metadata() -> None:
+def test_missing_timestamps_are_not_held_against_metadata() -> None:
     tier = Tier()
     segment = tier.add([legacy_message(0, b"v", magic=0)], number=1, max_timestamp_ms=1_700_000_000_000)
-    form = LocalForm()
+    form = PlainInspector(LocalTieredStorageLayout())
     for kind in ("offset index", "time index"):
         tier.store.objects[next(form.segments(tier.store)).keys[kind]] = b""
     for quick in (False, True):
@@ -221,7 +222,7 @@ def test_custom_metadata_that_name_no_object_are_a_finding() -> None:
     assert tier.verify(metadata=True).kinds == {"missing-segment"}
 
 
-def test_a_partition_whose_metadata_cannot_be_trusted_is_judged_by_the_listing() -> None:
+def test_partition_with_untrusted_metadata_is_judged_by_the_listing() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.metadata.ready = lambda tip: False
     verdict = tier.verify(metadata=True)

@@ -48,7 +48,8 @@ AES_OVERHEAD = 28
 MAX_SIZE = 2**31 - 1
 """Kafka's and the plugin's sizes are int32."""
 
-_MAX_PAYLOAD = 10 * 1024 * 1024
+_MAX_CHUNKS = 1 << 20
+"""Of a log whose chunks have a size each: 2 GiB in chunks of 2 KiB. A frame of a few bytes can hold any number of sizes."""
 _COUNT = struct.Struct(">i")
 _HEAD = struct.Struct(">iiB")
 _LAST = struct.Struct(">i")
@@ -215,18 +216,20 @@ def encode_sizes(sizes: Sequence[int]) -> str:
 def decode_sizes(text: str, count: int) -> list[int]:
     """The ``count`` stored sizes in ``transformedChunks``.
 
-    Raises RemoteLogMetadataError for text that is not that, for another number of sizes, and for a frame that holds more than
-    so many sizes can take.
+    Raises RemoteLogMetadataError for text that is not that, for another number of sizes, for more of them than a reader takes
+    on, and for a frame that holds more than so many sizes can take.
     """
-    payload = _payload(text, min(_MAX_PAYLOAD, _HEAD.size + 4 * count))
+    if count > _MAX_CHUNKS:
+        raise RemoteLogMetadataError(f"a chunk index of {count} chunks, more than {_MAX_CHUNKS}")
+    payload = _payload(text, _HEAD.size + 4 * count)
     if len(payload) < _COUNT.size or _COUNT.unpack_from(payload)[0] != count:
-        raise RemoteLogMetadataError(f"a chunk index does not have the {count} chunks that its sizes make")
+        raise RemoteLogMetadataError(f"a chunk index lists another number of chunks than the {count} that its sizes give")
     if count == 1:
         if len(payload) != _COUNT.size + _LAST.size:
             raise RemoteLogMetadataError(f"a chunk index of one chunk has {len(payload)} bytes")
         return [_LAST.unpack_from(payload, _COUNT.size)[0]]
     if len(payload) < _HEAD.size:
-        raise RemoteLogMetadataError("a chunk index is cut off")
+        raise RemoteLogMetadataError("a chunk index is truncated")
     _, base, width = _HEAD.unpack_from(payload)
     end = len(payload) - _LAST.size
     if not 1 <= width <= 4 or end - _HEAD.size != (count - 1) * width:
@@ -243,5 +246,5 @@ def _payload(text: str, limit: int) -> bytes:
     except (UnicodeEncodeError, binascii.Error):
         raise RemoteLogMetadataError("a chunk index is not base64") from None
     except BatchFault:
-        raise RemoteLogMetadataError(f"a chunk index is no zstd frame of at most {limit} bytes") from None
+        raise RemoteLogMetadataError(f"a chunk index is not a zstd frame of at most {limit} bytes") from None
     return bytes(arena.view())

@@ -23,7 +23,7 @@ import attrs
 from kafka_remote_client.errors import DataKeyError, RemoteLogMetadataError
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
-from kafka_remote_client.remote_log.flexible import FlexibleReader, FlexibleWriter
+from kafka_remote_client.wire import Reader, Writer
 
 __all__ = ["MAX_CHUNK_BYTES", "ChunkTable"]
 
@@ -52,29 +52,27 @@ class ChunkTable:
     def encode(self) -> bytes:
         """The bytes of the module's table."""
         chunks = self.chunks
-        writer = FlexibleWriter()
+        writer = Writer(flexible=True)
         writer.uvarint(_COMPRESSED * self.form.compressed | _ENCRYPTED * self.form.encrypted)
         writer.uvarint(chunks.chunk_size)
         writer.uvarint(chunks.original_start)
         writer.uvarint(chunks.original_end - chunks.original_start)
         writer.uvarint(chunks.starts[0])
         writer.nullable_bytes(self.aad)
-        writer.array_length(len(chunks))
-        for chunk in chunks:
-            writer.uvarint(chunk.object_size)
+        writer.array((chunk.object_size for chunk in chunks), writer.uvarint)
         return writer.getvalue()
 
     @classmethod
     def decode(cls, data: bytes) -> ChunkTable:
         """Any bytes at all give a table that tiles or RemoteLogMetadataError."""
-        reader = FlexibleReader(data)
+        reader = Reader(data, flexible=True, what="a chunk table", error=RemoteLogMetadataError)
         flags = reader.uvarint()
         if flags & ~(_COMPRESSED | _ENCRYPTED):
             raise RemoteLogMetadataError(f"a chunk table has the unknown flags {flags:#x}")
         form = ChunkForm(compressed=bool(flags & _COMPRESSED), encrypted=bool(flags & _ENCRYPTED))
         chunk_size, start, size, object_start = (reader.uvarint() for _ in range(4))
         aad = reader.nullable_bytes()
-        sizes = [reader.uvarint() for _ in range(reader.array_length())]
+        sizes = reader.array(reader.uvarint)
         if reader.remaining or (aad is None) is form.encrypted:
             raise RemoteLogMetadataError("a chunk table does not parse")
         chunks = ChunkIndex.of_sizes(
@@ -92,5 +90,5 @@ class ChunkTable:
         if self.aad is None:
             return ChunkTransform(self.form, None)
         if data_key is None:
-            raise DataKeyError("the segment is encrypted, and no data key came with it")
+            raise DataKeyError("the segment is encrypted and the location has no data key")
         return ChunkTransform(self.form, ChunkCipher(data_key, self.aad))

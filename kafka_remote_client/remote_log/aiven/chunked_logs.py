@@ -69,11 +69,15 @@ class ChunkedLogs:
         return [known[number] for number in numbers]
 
     def _read(self, key: str, log: StoredLog, numbers: range) -> dict[int, bytes]:
+        # Another read may have ended between our look at what is kept and the beginning of this one.
+        kept = {number: known for number in numbers if (known := self._restored.peek((key, number))) is not None}
+        if len(kept) == len(numbers):
+            return kept
         chunks = log.manifest.chunks
         start, end = chunks.chunk(numbers.start).object_start, chunks.chunk(numbers.stop - 1).object_end
         stored = memoryview(self._store.get_range(key, start, end))
         if len(stored) != end - start:
-            raise CorruptChunkError(f"{key}: the log ends after {start + len(stored)} bytes, its chunks at {end}")
+            raise CorruptChunkError(f"{key}: the log has {start + len(stored)} bytes, its chunk index {end}")
         transform = log.transform()
         fresh = {}
         for number in numbers:

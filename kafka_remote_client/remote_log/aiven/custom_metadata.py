@@ -16,15 +16,19 @@ References: KIP-405 (custom metadata), KIP-482; SegmentCustomMetadataField and S
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import attrs
 
 from kafka_remote_client.errors import RemoteLogMetadataError
-from kafka_remote_client.remote_log.flexible import FlexibleReader, FlexibleWriter
+from kafka_remote_client.wire import Reader, TaggedFields, Writer
 
 __all__ = ["AivenCustomMetadata"]
 
+_T = TypeVar("_T")
+
 _REMOTE_SIZE, _OBJECT_PREFIX, _OBJECT_KEY = range(3)
-_VARLONG_MAX_BYTES = 10
 
 
 @attrs.frozen
@@ -39,14 +43,16 @@ class AivenCustomMetadata:
         """The section of the module's table."""
         fields: dict[int, bytes] = {}
         if self.remote_size is not None:
-            fields[_REMOTE_SIZE] = _varlong(self.remote_size)
+            size = Writer(flexible=True)
+            size.varlong(self.remote_size)
+            fields[_REMOTE_SIZE] = size.getvalue()
         for tag, text in ((_OBJECT_PREFIX, self.object_prefix), (_OBJECT_KEY, self.object_key)):
             if text is not None:
-                value = FlexibleWriter()
+                value = Writer(flexible=True)
                 value.string(text)
                 fields[tag] = value.getvalue()
-        writer = FlexibleWriter()
-        writer.tags(fields)
+        writer = Writer(flexible=True)
+        writer.tagged_fields(fields)
         return writer.getvalue()
 
     @classmethod
@@ -54,37 +60,24 @@ class AivenCustomMetadata:
         """Any bytes at all give the fields or RemoteLogMetadataError."""
         if not data:
             return cls()
-        reader = FlexibleReader(data)
-        fields = reader.tags()
-        _check_at_end(reader)
-        size = fields.get(_REMOTE_SIZE)
+        reader = _reader(data)
+        fields = reader.tagged_fields()
+        reader.expect_end()
         return cls(
-            None if size is None else _read_varlong(size), _read_text(fields, _OBJECT_PREFIX), _read_text(fields, _OBJECT_KEY)
+            _field(fields, _REMOTE_SIZE, Reader.varlong),
+            _field(fields, _OBJECT_PREFIX, Reader.string),
+            _field(fields, _OBJECT_KEY, Reader.string),
         )
 
 
-def _read_text(fields: dict[int, bytes], tag: int) -> str | None:
+def _reader(data: bytes) -> Reader:
+    return Reader(data, flexible=True, what="custom metadata", error=RemoteLogMetadataError)
+
+
+def _field(fields: TaggedFields, tag: int, read: Callable[[Reader], _T]) -> _T | None:
     if tag not in fields:
         return None
-    reader = FlexibleReader(fields[tag])
-    text = reader.string()
-    _check_at_end(reader)
-    return text
-
-
-def _check_at_end(reader: FlexibleReader) -> None:
-    if reader.remaining:
-        raise RemoteLogMetadataError(f"custom metadata has {reader.remaining} bytes too many")
-
-
-def _varlong(value: int) -> bytes:
-    writer = FlexibleWriter()
-    writer.uvarint(value << 1 ^ value >> 63)
-    return writer.getvalue()
-
-
-def _read_varlong(data: bytes) -> int:
-    if not 1 <= len(data) <= _VARLONG_MAX_BYTES or data[-1] > 0x7F or any(byte < 0x80 for byte in data[:-1]):
-        raise RemoteLogMetadataError("custom metadata has a REMOTE_SIZE that is no varlong")
-    value = sum((byte & 0x7F) << 7 * at for at, byte in enumerate(data)) & (1 << 64) - 1
-    return value >> 1 ^ -(value & 1)
+    reader = _reader(fields[tag])
+    value = read(reader)
+    reader.expect_end()
+    return value

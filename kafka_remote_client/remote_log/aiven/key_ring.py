@@ -44,16 +44,21 @@ class KeyRing:
         """Key ids and the paths of their private keys. Raises as the constructor, also for a file that cannot be read."""
         return cls({key_id: _contents(key_id, Path(path)) for key_id, path in files.items()})
 
+    @property
+    def key_ids(self) -> frozenset[str]:
+        """Which keys there are."""
+        return frozenset(self._keys)
+
     def unwrap(self, key_id: str, wrapped: bytes) -> bytes:
         """The data key. Raises DataKeyError when there is no such key, or it is not the one that was used."""
         key = self._keys.get(key_id)
         if key is None:
             known = ", ".join(sorted(self._keys)) or "none"
-            raise DataKeyError(f"a segment is encrypted for the key {key_id!r}; private keys given: {known}")
+            raise DataKeyError(f"a segment is encrypted with key {key_id!r}; known private keys: {known}")
         try:
             data_key = key.decrypt(wrapped)
         except ValueError:
-            raise DataKeyError(f"the private key {key_id!r} does not open the data key of a segment") from None
+            raise DataKeyError(f"the private key {key_id!r} cannot decrypt the data key of a segment") from None
         if len(data_key) != DATA_KEY_SIZE:
             raise DataKeyError(f"the data key of a segment has {len(data_key)} bytes, not {DATA_KEY_SIZE}")
         return data_key
@@ -83,7 +88,7 @@ def _decryptor(key_id: str, data: bytes) -> _Decryptor:
         key = None
     if key is None or not key.has_private() or key.size_in_bits() < _MIN_BITS:
         raise ConfigurationError(
-            f"{key_id!r} is no unencrypted RSA private key of at least {_MIN_BITS} bits (PKCS#8, PEM or DER)"
+            f"{key_id!r} is not an unencrypted RSA private key of at least {_MIN_BITS} bits (PKCS#8, PEM or DER)"
         )
     return PKCS1_OAEP.new(key, hashAlgo=SHA3_512)
 

@@ -56,7 +56,7 @@ def with_suffix(log_key: str, suffix: str) -> str:
     """The key of another object of the segment whose log is ``log_key``. Raises ValueError when that is no log's key."""
     main, dot, found = log_key.rpartition(".")
     if not dot or found != LOG:
-        raise ValueError("not the key of a log")
+        raise ValueError("not the key of a log object")
     return f"{main}.{suffix}"
 
 

@@ -19,7 +19,8 @@ References: Aiven-Open/tiered-storage-for-apache-kafka; docs/aiven.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from kafka_remote_client.errors import CorruptChunkError, CorruptIndexError, RemoteLogMetadataError
@@ -35,6 +36,7 @@ from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
 from kafka_remote_client.remote_log.aiven.manifest import SegmentManifest
 from kafka_remote_client.remote_log.aiven.manifest_cache import ManifestCache, StoredLog
 from kafka_remote_client.remote_log.layout import (
+    LayoutOptions,
     ListedSegment,
     LocatedRange,
     LocatedSegment,
@@ -42,11 +44,14 @@ from kafka_remote_client.remote_log.layout import (
     located_as_they_are,
     segment_order,
 )
+from kafka_remote_client.remote_log.loading_cache import LoadingCache
 
 __all__ = ["CHUNKED_FORMAT", "AivenLayout"]
 
 CHUNKED_FORMAT = "AivenTieredStorageV1"
 """The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
+_MAX_INDEXES_BYTES = 16 * 1024 * 1024
+_DIRECTORY = re.compile(r"(?P<topic>.+)-[A-Za-z0-9_-]{22}", re.ASCII)
 
 
 class AivenLayout:
@@ -56,13 +61,28 @@ class AivenLayout:
     format_name = CHUNKED_FORMAT
 
     def __init__(self, key_prefix: str = "", key_ring: KeyRing | None = None) -> None:
-        self._prefix = key_prefix
-        self._manifests = ManifestCache(key_ring or KeyRing())
+        self.prefix = key_prefix
+        self.key_ring = key_ring or KeyRing()
+        self._manifests = ManifestCache(self.key_ring)
+        self._whole_indexes: LoadingCache[bytes] = LoadingCache(_MAX_INDEXES_BYTES)
+
+    @classmethod
+    def of_options(cls, options: LayoutOptions) -> AivenLayout:
+        """The layout as users name it. Raises ConfigurationError for keys that cannot be read, MissingExtraError."""
+        return cls(options.key_prefix, KeyRing.of_files(options.encryption_keys))
+
+    def prefix_of(self, topic: str | None = None) -> str:
+        return self.prefix if topic is None else f"{self.prefix}{topic}-"
+
+    def topic_of(self, key: str) -> str | None:
+        directory, slash, _ = key.removeprefix(self.prefix).partition("/")
+        named = _DIRECTORY.fullmatch(directory) if slash else None
+        return named["topic"] if named else None
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
         """Raises RemoteLogMetadataError for custom metadata that does not parse."""
         told = AivenCustomMetadata.decode(metadata.custom_metadata)
-        prefix = self._prefix if told.object_prefix is None else told.object_prefix
+        prefix = self.prefix if told.object_prefix is None else told.object_prefix
         main = (
             keys.main_path(metadata.remote_log_segment_id, metadata.start_offset)
             if told.object_key is None
@@ -72,8 +92,8 @@ class AivenLayout:
 
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
         objects: list[tuple[keys.SegmentObjectKey, int]] = []
-        for info in store.list(self._prefix if topic is None else f"{self._prefix}{topic}-"):
-            parsed = keys.parse_key(info.key, self._prefix)
+        for info in store.list(self.prefix_of(topic)):
+            parsed = keys.parse_key(info.key, self.prefix)
             if parsed and topic in {None, parsed.remote_log_segment_id.topic_id_partition.topic}:
                 objects.append((parsed, info.size))
         objects.sort(key=lambda found: segment_order(found[0].remote_log_segment_id, found[0].start_offset))
@@ -84,7 +104,7 @@ class AivenLayout:
 
     def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
         main = keys.main_path(segment.remote_log_segment_id, segment.start_offset)
-        manifest = self._manifests.manifest(store, f"{self._prefix}{main}.{keys.LOG}")
+        manifest = self._manifests.manifest(store, f"{self.prefix}{main}.{keys.LOG}")
         told = manifest.segment_metadata()
         if (told.remote_log_segment_id, told.start_offset) != (segment.remote_log_segment_id, segment.start_offset):
             raise RemoteLogMetadataError(f"the manifest is that of segment {told.remote_log_segment_id}")
@@ -101,7 +121,7 @@ class AivenLayout:
         if piece is None or not piece.size:
             return b""
         key = self.object_key(metadata, kind)
-        data = store.get_range(key, piece.position, piece.position + piece.size)
+        data = self._stored_bytes(store, key, piece.position, piece.position + piece.size)
         if len(data) != piece.size:
             raise CorruptIndexError(f"{key}: {len(data)} of {piece.size} bytes of the {kind.value} at {piece.position}")
         cipher = stored.cipher()
@@ -111,6 +131,16 @@ class AivenLayout:
             return cipher.decrypt(data)
         except CorruptChunkError as error:
             raise CorruptIndexError(f"{key}: {kind.value} at {piece.position}: {error}") from None
+
+    def offer_indexes(
+        self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, *, missing: bool
+    ) -> Iterator[Callable[[], None]]:
+        """The manifest and, where an index is missing, all indexes as they are stored: neither has to wait for the other."""
+        offered = [self._manifests.offer_manifest(store, self.object_key(metadata, ObjectKind.LOG))]
+        if missing:
+            key = self.object_key(metadata, ObjectKind.OFFSET_INDEX)
+            offered.append(self._whole_indexes.offer((store, key), lambda: _sized(store.get(key))))
+        yield from (begin for begin in offered if begin is not None)
 
     def original_logs(self, store: RemoteObjectStore) -> RemoteObjectStore:
         return ChunkedLogs(store, self._manifests)
@@ -133,6 +163,12 @@ class AivenLayout:
     def manifest_statistics(self) -> CacheStatistics:
         return self._manifests.statistics()
 
+    def _stored_bytes(self, store: RemoteObjectStore, key: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)`` of an ``.indexes`` object: from the whole one where that was offered, else by themselves."""
+        if self._whole_indexes.has((store, key)):
+            return self._whole_indexes.get((store, key), lambda: _sized(store.get(key)))[start:end]
+        return store.get_range(key, start, end)
+
     def _stored_log(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata) -> StoredLog:
         stored = self._manifests.stored_log(store, self.object_key(metadata, ObjectKind.LOG))
         _check_size(stored.manifest, metadata)
@@ -145,6 +181,10 @@ def _check_size(manifest: SegmentManifest, metadata: RemoteLogSegmentMetadata) -
             f"segment {metadata.remote_log_segment_id} has {metadata.segment_size_in_bytes} bytes, "
             f"{manifest.chunks.original_end} by its manifest"
         )
+
+
+def _sized(data: bytes) -> tuple[bytes, int]:
+    return data, len(data)
 
 
 def _sizes(objects: dict[str, int]) -> dict[ObjectKind, int]:

@@ -122,7 +122,7 @@ def parse_manifest(data: bytes) -> SegmentManifest:
         raise RemoteLogMetadataError(f"a manifest has a version other than {_VERSION!r}")
     compressed = root.get("compression")
     if not isinstance(compressed, bool):
-        raise RemoteLogMetadataError("a manifest does not say whether its segment is compressed")
+        raise RemoteLogMetadataError("a manifest lacks the field compression")
     encryption = None if root.get("encryption") is None else _encryption(_object(root["encryption"], "encryption"))
     form = ChunkForm(compressed=compressed, encrypted=encryption is not None)
     return SegmentManifest(
@@ -175,17 +175,17 @@ def _segment_id(told: Mapping[str, Any]) -> RemoteLogSegmentId:
     try:
         topic_id, segment_id = uuid_from_text(_text(of_topic, "topicId")), uuid_from_text(_text(told, "id"))
     except ValueError:
-        raise RemoteLogMetadataError("a manifest has an id that is no Uuid") from None
+        raise RemoteLogMetadataError("a manifest has an invalid Uuid") from None
     tip = TopicIdPartition(topic_id, _text(named, "topic"), _integer(named, "partition", MAX_SIZE))
     return RemoteLogSegmentId(tip, segment_id)
 
 
 def _epochs(told: Mapping[str, Any]) -> tuple[EpochEntry, ...]:
     if not all(_EPOCH.fullmatch(epoch) for epoch in told):
-        raise RemoteLogMetadataError("a manifest has a leader epoch that is no number")
+        raise RemoteLogMetadataError("a manifest has a leader epoch that is not a number")
     entries = [EpochEntry(int(epoch), _integer(told, epoch, _MAX_INT64)) for epoch in sorted(told, key=int)]
     if any(before.start_offset >= after.start_offset for before, after in pairwise(entries)):
-        raise RemoteLogMetadataError("a manifest has leader epochs whose offsets do not rise")
+        raise RemoteLogMetadataError("a manifest has leader epochs whose offsets do not increase")
     return tuple(entries)
 
 
@@ -205,7 +205,7 @@ def _integer(holder: Mapping[str, Any], name: str, high: int, *, low: int = 0) -
 def _text(holder: Mapping[str, Any], name: str) -> str:
     value = holder.get(name)
     if not isinstance(value, str):
-        raise RemoteLogMetadataError(f"{name} of a manifest is not a text")
+        raise RemoteLogMetadataError(f"{name} of a manifest is not a string")
     return value
 
 

@@ -5,6 +5,8 @@ What is unwrapped stays unwrapped: a manifest may be written again for another p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from kafka_remote_client.metrics import CacheStatistics
@@ -59,6 +61,10 @@ class ManifestCache:
         """The manifest of the segment whose log is ``log_key``. No private key is needed."""
         # One layout may serve several stores, whose keys are the same by chance.
         return self._manifests.get((store, log_key), lambda: _read(store, log_key))
+
+    def offer_manifest(self, store: RemoteObjectStore, log_key: str) -> Callable[[], None] | None:
+        """A read of it that a thread pool may begin, see :meth:`LoadingCache.offer`."""
+        return self._manifests.offer((store, log_key), lambda: _read(store, log_key))
 
     def stored_log(self, store: RemoteObjectStore, log_key: str) -> StoredLog:
         """The same with the data key."""

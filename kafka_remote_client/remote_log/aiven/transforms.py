@@ -48,12 +48,12 @@ class ChunkCipher:
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - needs an extra, which is there by now
 
         if len(stored) < AES_OVERHEAD:
-            raise CorruptChunkError(f"{len(stored)} bytes are no encrypted chunk")
+            raise CorruptChunkError(f"{len(stored)} bytes are too short for an encrypted chunk")
         try:
             with memoryview(stored) as view, view[_IV_SIZE:] as sealed:  # a slice of a bytearray would be a copy
                 return self._cipher.decrypt(bytes(view[:_IV_SIZE]), sealed, self._aad)
         except InvalidTag:
-            raise CorruptChunkError("a chunk's tag is not that of its bytes under the segment's data key") from None
+            raise CorruptChunkError("a chunk fails authentication with the segment's data key") from None
 
     def __repr__(self) -> str:
         return "ChunkCipher()"
@@ -65,7 +65,7 @@ class ChunkTransform:
     def __init__(self, form: ChunkForm, cipher: ChunkCipher | None) -> None:
         """``cipher`` is needed where the form is encrypted: raises DataKeyError without."""
         if form.encrypted and cipher is None:
-            raise DataKeyError("the segment is encrypted, and no data key came with it")
+            raise DataKeyError("the segment is encrypted and the location has no data key")
         self._compressed = form.compressed
         self._cipher = cipher if form.encrypted else None
 

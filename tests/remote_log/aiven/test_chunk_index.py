@@ -82,8 +82,19 @@ def test_a_bomb_is_refused_without_being_unpacked():
     assert len(bomb) < 20_000
     with pytest.raises(RemoteLogMetadataError, match="at most 13 bytes"):
         decode_sizes(bomb, 1)
-    with pytest.raises(RemoteLogMetadataError, match="at most 10485760 bytes"):
-        decode_sizes(bomb, MAX_SIZE)
+    with pytest.raises(RemoteLogMetadataError, match="at most 4194313 bytes"):
+        decode_sizes(bomb, 1 << 20)
+
+
+@pytest.mark.fault("S19")
+def test_more_chunks_than_a_reader_takes_on_are_refused():
+    count = (1 << 20) + 1
+    sound = struct.pack(">iiB", count, 1, 1) + bytes(count - 1) + struct.pack(">i", 1)
+    for refused in (count, MAX_SIZE):
+        with pytest.raises(RemoteLogMetadataError, match=f"of {refused} chunks, more than 1048576"):
+            decode_sizes(framed(sound), refused)
+    most = struct.pack(">iiB", count - 1, 1, 1) + bytes(count - 2) + struct.pack(">i", 1)
+    assert len(decode_sizes(framed(most), count - 1)) == count - 1
 
 
 @pytest.mark.parametrize("text", ["", "!", "KLUv", "ä", "AAAA", VECTORS[10, 20, 30][0][:-4]])

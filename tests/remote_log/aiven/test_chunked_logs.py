@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kafka_remote_client.errors import CorruptChunkError, DataKeyError, ObjectNotFoundError
@@ -52,6 +55,29 @@ def test_one_read_fetches_all_chunks_and_the_next_one_none(writer):
     assert logs.get(laid.key) == laid.data
 
 
+def test_a_read_of_other_chunks_does_not_wait_for_one_that_is_under_way():
+    laid = Laid(CHUNKED[0])
+    reads, entered, released = laid.store.get_range, threading.Event(), threading.Event()
+
+    def get_range(key, start, end):
+        if key == laid.key and not entered.is_set():
+            entered.set()
+            assert released.wait(60)
+        return reads(key, start, end)
+
+    laid.store.get_range = get_range
+    logs = laid.logs()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(logs.get_range, laid.key, 0, 10)
+        assert entered.wait(60)
+        second = pool.submit(logs.get_range, laid.key, 300, 310)
+        try:
+            assert second.result(20) == laid.data[300:310]
+        finally:
+            released.set()
+        assert first.result() == laid.data[:10]
+
+
 def test_chunks_that_are_not_kept_are_read_again():
     laid = Laid(CHUNKED[0])
     logs = laid.logs(max_bytes=1)
@@ -78,7 +104,7 @@ def test_a_log_that_is_cut_is_found_out(writer):
     laid.store.objects[laid.key] = laid.store.objects[laid.key][:-1]
     logs = laid.logs()
     assert logs.get_range(laid.key, 0, 100) == laid.data[:100]
-    with pytest.raises(CorruptChunkError, match="ends after"):
+    with pytest.raises(CorruptChunkError, match="the log has"):
         logs.get_range(laid.key, len(laid.data) - 1, len(laid.data))
 
 
@@ -89,7 +115,7 @@ def test_a_flipped_bit_is_found_out():
     laid.store.objects[laid.key] = bytes(damaged)
     logs = laid.logs()
     assert logs.get_range(laid.key, 0, 100) == laid.data[:100]
-    with pytest.raises(CorruptChunkError, match="tag"):
+    with pytest.raises(CorruptChunkError, match="fails authentication"):
         logs.get_range(laid.key, 0, 101)
 
 
@@ -101,3 +127,12 @@ def test_lists_as_the_store_does_and_leaves_it_open():
     assert not laid.store.closed
     with pytest.raises(ObjectNotFoundError):
         logs.size("p/other.log")
+
+
+def test_a_read_that_comes_just_after_another_one_takes_what_that_kept(monkeypatch):
+    laid = Laid(CHUNKED[0])
+    logs = laid.logs()
+    logs.get_range(laid.key, 150, 420)
+    monkeypatch.setattr(logs._restored, "get", lambda key: None)
+    assert logs.get_range(laid.key, 150, 420) == laid.data[150:420]
+    assert laid.store.reads(".log") == 1

@@ -79,7 +79,7 @@ def test_any_text_gives_a_key_or_none(text):
 def test_a_logs_key_gives_those_of_its_neighbours():
     assert with_suffix("p/a.b/c.log", MANIFEST) == "p/a.b/c.rsm-manifest"
     for key in ("log", "a.indexes", ""):
-        with pytest.raises(ValueError, match="not the key of a log"):
+        with pytest.raises(ValueError, match="not the key of a log object"):
             with_suffix(key, MANIFEST)
 
 

@@ -4,8 +4,8 @@ import json
 
 import attrs
 import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
-from fetchers.directory_store import DirectoryStore
 from kafka_remote_client.errors import (
     CorruptIndexError,
     DataKeyError,
@@ -24,6 +24,7 @@ from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, Resol
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
 from tests.support.golden import AIVEN_MODES, golden_aiven, read_jsonl
+from tests.support.questions import tier_question
 from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch, txn_entries
 
 INDEX_KINDS = [kind for kind in ObjectKind if kind is not ObjectKind.LOG]
@@ -135,7 +136,7 @@ def test_indexes_that_are_cut_are_found_out(writer):
 def test_a_flipped_tag_of_an_index_is_found_out():
     laid = Laid(AES)
     laid.damage(".indexes", lambda data: data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(CorruptIndexError, match=r"leader epoch checkpoint at .* tag"):
+    with pytest.raises(CorruptIndexError, match=r"leader epoch checkpoint at .* fails authentication"):
         laid.layout.read_index(laid.store, laid.segment, ObjectKind.LEADER_EPOCH)
     assert laid.layout.read_index(laid.store, laid.segment, ObjectKind.OFFSET_INDEX) == laid.original(ObjectKind.OFFSET_INDEX)
 
@@ -277,7 +278,9 @@ def test_the_resolver_gives_the_same_answers_as_for_the_other_layout(writer):
     for offset in (0, 5, 25, 49, 50, 99):
         for isolation in IsolationLevel:
             answers = [
-                resolver.resolve(laid.tier.cache, offset, isolation_level=isolation, max_bytes=300, range_bytes=100)
+                resolver.resolve(
+                    laid.tier.cache, tier_question(TIP, offset, isolation_level=isolation, max_bytes=300, range_bytes=100)
+                )
                 for resolver in (ours, theirs)
             ]
             assert isinstance(answers[0], ResolvedSegment)
@@ -295,8 +298,9 @@ def test_chunks_that_changed_places_are_found_by_the_batches_in_them():
 
     laid.damage(".log", swapped)
     resolver = RemoteSegmentResolver(laid.store, laid.layout)
+    asked = tier_question(TIP, 15, isolation_level=IsolationLevel.READ_UNCOMMITTED, max_bytes=100, range_bytes=100)
     with pytest.raises(CorruptIndexError):
-        resolver.resolve(laid.tier.cache, 15, isolation_level=IsolationLevel.READ_UNCOMMITTED, max_bytes=100, range_bytes=100)
+        resolver.resolve(laid.tier.cache, asked)
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
@@ -319,9 +323,7 @@ def test_what_the_plugin_wrote_is_found_by_metadata_and_by_listing_alike(mode):
         assert listing.unreadable(tip) == {}
         for offset in (found[0].start_offset, found[-1].start_offset + 1, found[-1].end_offset):
             answers = [
-                resolver.resolve(
-                    cache, offset, isolation_level=IsolationLevel.READ_COMMITTED, max_bytes=50_000, range_bytes=20_000
-                )
+                resolver.resolve(cache, tier_question(tip, offset, max_bytes=50_000, range_bytes=20_000))
                 for cache in (told, listed)
             ]
             assert isinstance(answers[0], ResolvedSegment)

@@ -104,7 +104,7 @@ def test_a_plain_segment_is_told_by_what_is_not_there():
         assert manifest.chunks.object_end == 2_500_000
 
 
-def test_an_encrypted_segment_may_be_uncompressed_and_a_compressed_one_in_the_clear():
+def test_segment_may_be_encrypted_or_compressed_alone():
     sizes = {**FIXED, "transformedChunkSize": 1_000_028, "finalTransformedChunkSize": 500_028}
     encrypted = parse({**MANIFEST, "chunkIndex": sizes, "compression": False})
     assert encrypted.form == ChunkForm(encrypted=True)
@@ -248,6 +248,7 @@ def test_a_manifest_that_does_not_say_how_is_refused(path, value):
         ("endOffset", 4999),
         ("maxTimestampMs", "soon"),
         ("brokerId", 2**31),
+        ("brokerId", -2),
         ("eventTimestampMs", None),
         ("segmentLeaderEpochs", {}),
         ("segmentLeaderEpochs", []),
@@ -302,7 +303,7 @@ def test_any_value_anywhere_gives_a_manifest_or_a_typed_error(path, value):
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_what_the_plugin_wrote_agrees_with_the_metadata_topic_and_the_objects(mode):
+def test_manifest_of_the_plugin_agrees_with_metadata_topic_and_objects(mode):
     root = golden_aiven(mode)
     serde = RemoteLogMetadataSerde()
     started = {}

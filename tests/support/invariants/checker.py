@@ -19,10 +19,11 @@ from typing import TypeAlias
 
 from tests.support.history import History
 from tests.support.invariants.content import different, uncommitted
+from tests.support.invariants.counters import miscounted
 from tests.support.invariants.delivery import duplicated, lost, out_of_order, skipped, unasked
 from tests.support.invariants.offsets import ahead, untold
 from tests.support.invariants.oracle import Oracle
-from tests.support.invariants.resources import PATIENCE_SECONDS, leaked, miscounted, stalled
+from tests.support.invariants.resources import PATIENCE_SECONDS, leaked, stalled
 from tests.support.invariants.violation import Violation
 
 __all__ = ["INVARIANTS", "Invariant", "check", "violations"]

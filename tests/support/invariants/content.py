@@ -69,11 +69,10 @@ def uncommitted(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def _is_gone(moves: list[Moved], key: Key, event: Event, offset: int) -> bool:
-    """Whether the log lost the record after it was delivered."""
+    """Whether the log lost the record: cut off after it was delivered, or deleted, also before, when it was read ahead."""
     return any(
         moved.key == key
-        and moved.number > event.number
-        and (offset < moved.log_start or (moved.end is not None and offset >= moved.end))
+        and (offset < moved.log_start or (moved.end is not None and offset >= moved.end and moved.number > event.number))
         for moved in moves
     )
 

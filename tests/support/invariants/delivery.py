@@ -5,7 +5,8 @@ The names in brackets are those of Jepsen's Kafka checker. See ``docs/testing.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.support.history import Event, History, Key, Opened, Outcome, Produced
@@ -21,7 +22,7 @@ _COMMITTED = {Outcome.PLAIN, Outcome.COMMITTED}
 def lost(history: History, oracle: Oracle) -> list[Violation]:
     """I1 [lost-write, unseen]: every committed record between a span's start and its position was delivered in it.
 
-    Committed is what was acknowledged, where the history says so (:class:`Produced`), and what the oracle got else.
+    Committed is what was acknowledged, where the history says so (:class:`Produced`), and what the oracle got.
     """
     uncommitted = {event.consumer for event in history.of(Opened) if event.isolation == "read_uncommitted"}
     acknowledged: dict[Key, list[Produced]] = {}
@@ -32,18 +33,16 @@ def lost(history: History, oracle: Oracle) -> list[Violation]:
         start, stop = span.first_wanted, span.position
         if start is None or stop is None:
             continue
-        if span.key in acknowledged:
-            everything = span.consumer in uncommitted
-            wanted: Iterable[int] = sorted(
-                event.offset
-                for event in acknowledged[span.key]
-                if start <= event.offset < stop
-                and (event.outcome in _COMMITTED or (everything and event.outcome is not Outcome.UNKNOWN))
-            )
-        else:
-            wanted = oracle.offsets(span.key, start, stop)
-        came = {delivery.record.offset for delivery in span.deliveries}
-        missing = [offset for offset in wanted if offset not in came]
+        stop = stop if span.cut is None else min(stop, span.cut)
+        everything = span.consumer in uncommitted
+        wanted = set(oracle.offsets(span.key, start, stop))
+        wanted.update(
+            event.offset
+            for event in acknowledged.get(span.key, ())
+            if start <= event.offset < stop
+            and (event.outcome in _COMMITTED or (everything and event.outcome is not Outcome.UNKNOWN))
+        )
+        missing = sorted(wanted.difference(delivery.record.offset for delivery in span.deliveries))
         if missing:
             text = f"{len(missing)} committed records never came, though the position is {stop}"
             found.append(violation("I1", text, span.began, span.ended, key=span.key, offsets=missing))
@@ -93,20 +92,20 @@ def skipped(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def _skipped(span: Span, oracle: Oracle) -> Iterator[Violation]:
-    at = span.first_wanted
+    at, cut = span.first_wanted, sys.maxsize if span.cut is None else span.cut
     if at is None:
         return
     before: Event = span.began
     for delivery in span.deliveries:
         offset = delivery.record.offset
-        missing = oracle.offsets(span.key, max(at, span.floor), offset)
+        missing = oracle.offsets(span.key, max(at, span.floor), min(offset, cut))
         if missing:
             text = f"{len(missing)} records were skipped on the way to {offset}"
             yield violation("I4", text, before, delivery.event, key=span.key, offsets=missing)
         at, before = max(at, offset + 1), delivery.event
     for event, end, count in span.ends:
         start = span.first_wanted if count == 0 else span.deliveries[count - 1].record.offset + 1
-        missing = [] if start is None else oracle.offsets(span.key, start, end)
+        missing = [] if start is None else oracle.offsets(span.key, start, min(end, cut))
         if missing:
             text = f"the end {end} was told before {len(missing)} records had come"
             yield violation("I4", text, event, key=span.key, offsets=missing)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.support.history import History, Key, Polled, Record
+from tests.support.history import History, Key, Moved, Polled, Record
 
 __all__ = ["Oracle"]
 
@@ -31,11 +31,19 @@ class Oracle:
 
     @classmethod
     def of(cls, history: History, consumer: str | None = None) -> Oracle:
-        """What a recorded consumer (or all of a history together) got, and the ends that it was told."""
+        """What a recorded consumer (or all of a history together) got, and the ends that it was told.
+
+        Nothing of what the log lost when it was cut (:class:`Moved` with an end).
+        """
         records: dict[Key, list[Record]] = {}
         ends: dict[Key, int] = {}
         errors: dict[Key, list[int]] = {}
-        for event in history.of(Polled, consumer):
+        for event in history:
+            if isinstance(event, Moved) and event.end is not None:
+                records[event.key] = [one for one in records.get(event.key, []) if one.offset < event.end]
+                ends.pop(event.key, None)
+            if not isinstance(event, Polled) or consumer not in (None, event.consumer):
+                continue
             for record in event.records:
                 records.setdefault(record.place, []).append(record)
             for failure in event.errors:

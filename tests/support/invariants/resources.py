@@ -1,37 +1,19 @@
-"""What it takes and what is counted: I9 (progress), I11 (nothing is kept), I12 (fallbacks and records are counted)."""
+"""What it takes: I9 (progress), I11 (nothing is kept)."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from kafka_remote_client.consumer.routing import TURNED_OFF
-from tests.support.history import (
-    Assigned,
-    Closed,
-    Counted,
-    Event,
-    FellBack,
-    History,
-    Key,
-    Measured,
-    Moved,
-    Opened,
-    Outage,
-    Paused,
-    Polled,
-    Produced,
-    Resumed,
-    Revoked,
-    Sought,
-)
+from tests.support.history import Closed, Event, History, Key, Measured, Opened, Outage, Paused, Polled, Produced, Resumed
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, walk
 from tests.support.invariants.violation import Violation, violation
 
-__all__ = ["PATIENCE_SECONDS", "Wait", "leaked", "miscounted", "stalled", "waits"]
+__all__ = ["PATIENCE_SECONDS", "Wait", "leaked", "stalled", "waits"]
 
 PATIENCE_SECONDS = 60.0
 
@@ -53,30 +35,41 @@ def waits(history: History, oracle: Oracle) -> list[Wait]:
 
     Counted from the first call that could have given it. Nothing is counted while the partition is paused or the broker is out.
     """
-    return [wait for span in walk(history).spans for wait in _waits(history, span, oracle)]
+    produced: dict[Key, dict[int, int]] = {}
+    for event in history.of(Produced):
+        produced.setdefault((event.topic, event.partition), {})[event.offset] = event.number
+    concern: dict[str, list[Event]] = {name: [] for name in history.consumers()}
+    for event in history:
+        for events in concern.values() if isinstance(event, Outage) else [concern[event.consumer]] if event.consumer else []:
+            events.append(event)
+    return [
+        wait
+        for span in walk(history).spans
+        for wait in _waits(history, concern[span.consumer], span, oracle, made=produced.get(span.key, {}))
+    ]
 
 
-def _waits(history: History, span: Span, oracle: Oracle) -> Iterator[Wait]:
-    made = {event.offset: event.number for event in history.of(Produced) if (event.topic, event.partition) == span.key}
+def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracle, made: Mapping[int, int]) -> Iterator[Wait]:
+    """``concern``: the events of the consumer, and outages. ``made``: those that tell of the partition's records, by offset."""
     announces = any(event.announces_ends for event in history.of(Opened, span.consumer))
     at, told = span.start, False
     since: Event | None = None
     began = 0.0
-    paused = out = False
-    last: Event = span.began
-    for event in history.events[span.began.number + 1 : None if span.ended is None else span.ended.number + 1]:
-        last = event
+    first = bisect_right(concern, span.began.number, key=lambda event: event.number)
+    stop = None if span.ended is None else bisect_right(concern, span.ended.number, key=lambda event: event.number)
+    before = concern[:first]
+    out = next((not event.over for event in reversed(before) if isinstance(event, Outage)), False)
+    paused = _paused(before, span)
+    for event in concern[first:stop]:
         if isinstance(event, Outage):
             out, since = not event.over, None
-        elif event.consumer != span.consumer:
-            continue
         elif isinstance(event, Paused | Resumed) and span.key in event.keys:
             paused, since = isinstance(event, Paused), None
         elif isinstance(event, Polled):
             came = [record.offset for record in event.records if record.place == span.key]
             ended = any(failure.is_end and failure.key == span.key for failure in event.errors)
             wanted = _wanted(oracle, span.key, at, told=told or not announces)
-            due = wanted is not None and not paused and not out and made.get(wanted, -1) < event.number
+            due = wanted is not None and not paused and not out and _written(made, wanted) < event.number
             if due and wanted is not None and at is not None:
                 if since is None:
                     since, began = event, event.began
@@ -86,8 +79,26 @@ def _waits(history: History, span: Span, oracle: Oracle) -> Iterator[Wait]:
                 since = None
             at = came[-1] + 1 if came else at
             told = ended or (told and not came)
+    last = history.events[-1] if span.ended is None else span.ended
     if since is not None and at is not None:
         yield Wait(span.consumer, span.key, at, last.at - began, since, last)
+
+
+def _paused(before: Sequence[Event], span: Span) -> bool:
+    """Whether a pause of the partition holds from before the span, through seeks and assignments."""
+    for event in reversed(before):
+        if isinstance(event, Closed):
+            return False
+        if isinstance(event, Paused | Resumed) and span.key in event.keys:
+            return isinstance(event, Paused)
+    return False
+
+
+def _written(made: Mapping[int, int], offset: int) -> int:
+    """The event that tells of the record at ``offset``, or of a later one: by then it was written."""
+    if offset in made or not made:
+        return made.get(offset, -1)
+    return min((number for later, number in made.items() if later > offset), default=-1)
 
 
 def _wanted(oracle: Oracle, key: Key, at: int | None, *, told: bool) -> int | None:
@@ -136,40 +147,3 @@ def leaked(history: History, oracle: Oracle) -> list[Violation]:
         if before and 0 <= before[-1].sockets < event.sockets:
             found.append(violation("I11", f"{event.sockets - before[-1].sockets} sockets are left", before[-1], event))
     return found
-
-
-def miscounted(history: History, oracle: Oracle) -> list[Violation]:
-    """I12: each fallback is counted once under its cause, and records from store and broker add up to those delivered.
-
-    Where partitions were taken back on the way (seek, pause, revocation) or not read to their ends, records may have been
-    gathered and never handed out: then no fewer are counted than came.
-    """
-    found = []
-    for event in history.of(Counted):
-        earlier = [e for e in history.events[: event.number] if e.consumer == event.consumer]
-        seen = Counter(e.cause for e in earlier if isinstance(e, FellBack))
-        if seen != Counter(event.fallbacks):
-            found.append(violation("I12", f"fallbacks are counted as {dict(event.fallbacks)} and were {dict(seen)}", event))
-        came = sum(len(e.records) for e in earlier if isinstance(e, Polled))
-        counted = event.from_store + event.from_broker
-        if counted < came or (counted > came and _read_straight(history, oracle, event)):
-            text = f"{event.from_store} of the store and {event.from_broker} of the broker are counted, {came} came"
-            found.append(violation("I12", text, event))
-    return found
-
-
-def _is_turned_off(event: Event) -> bool:
-    """Whether the application left the store: what waits of it is taken back then."""
-    return isinstance(event, FellBack) and event.cause == TURNED_OFF
-
-
-def _read_straight(history: History, oracle: Oracle, counted: Counted) -> bool:
-    """Whether everything that was gathered was handed out too: one assignment, read to its ends without a turn.
-
-    An end behind which more was produced is none: what has come since may have been gathered.
-    """
-    own = [e for e in history.events[: counted.number] if e.consumer == counted.consumer]
-    turned = any(isinstance(e, Sought | Paused | Revoked | Closed | Moved) or _is_turned_off(e) for e in own)
-    spans = [s for s in walk(history).spans if s.consumer == counted.consumer]
-    ended = all(s.end is not None and oracle.next_offset(s.key, s.end) is None for s in spans)
-    return not turned and sum(isinstance(e, Assigned) for e in own) == 1 and ended

@@ -6,13 +6,16 @@
          │  start ──► delivery, delivery, (paused) ... delivery, end  │
          └──────────────────────────── a span ────────────────────────┘
 
+A log that is cut below what a span has reached ends it too, and reading goes on from the cut. Of spans from before a cut only
+what lies below it can be compared.
+
 A record that comes outside of every span, or while its partition is paused, is a stray. Nothing is judged here.
 """
 
 from __future__ import annotations
 
 import attrs
-from confluent_kafka import OFFSET_BEGINNING
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID
 
 from tests.support.history import (
     Assigned,
@@ -21,6 +24,7 @@ from tests.support.history import (
     History,
     Key,
     Moved,
+    Opened,
     Paused,
     Polled,
     Record,
@@ -53,8 +57,9 @@ class Stray:
 class Span:
     """``start``: the first offset wanted, None where it is not known. ``end``: where the partition's end was told.
 
-    ``opened`` "assign" or "seek", ``before`` the span that a seek ended, ``floor`` where the log began when it was read last,
-    ``ends`` each word of the partition's end: its event, its offset, and how many records had been delivered by then.
+    ``opened`` "assign", "seek" or "cut", ``before`` the span that a seek or a cut ended, ``floor`` where the log began when it
+    was read last, ``cut`` the lowest offset to which the log was cut since, ``ends`` each word of the partition's end: its
+    event, its offset, and how many records had been delivered by then.
     """
 
     consumer: str
@@ -68,6 +73,7 @@ class Span:
     end: int | None = None
     ends: list[tuple[Event, int, int]] = attrs.field(factory=list)
     floor: int = 0
+    cut: int | None = None
     deliveries: list[Delivery] = attrs.field(factory=list)
 
     @property
@@ -102,25 +108,39 @@ class _Walker:
         self.gone: dict[tuple[str, Key], str] = {}
         self.paused: set[tuple[str, Key]] = set()
         self.floors: dict[Key, int] = {}
+        self.resets: dict[str, str] = {}
 
-    def begin(self, event: Event, key: Key, offset: int, opened: str, *, from_commit: bool = False) -> None:
-        before = self.open.get((event.consumer, key))
-        self.end(event, key, opened)
+    def begin(
+        self, event: Event, key: Key, offset: int, opened: str, *, from_commit: bool = False, consumer: str | None = None
+    ) -> None:
+        owner = event.consumer if consumer is None else consumer
+        before = self.open.get((owner, key))
+        self.end(event, key, opened, owner)
         start = offset if offset >= 0 else self.floors.get(key, 0) if offset == OFFSET_BEGINNING else None
-        span = Span(event.consumer, key, start, opened, event, from_commit, before, floor=self.floors.get(key, 0))
-        self.open[event.consumer, key] = span
+        span = Span(owner, key, start, opened, event, from_commit, before, floor=self.floors.get(key, 0))
+        self.open[owner, key] = span
         self.walk.spans.append(span)
 
-    def end(self, event: Event, key: Key, why: str) -> None:
-        span = self.open.pop((event.consumer, key), None)
+    def end(self, event: Event, key: Key, why: str, consumer: str | None = None) -> None:
+        owner = event.consumer if consumer is None else consumer
+        span = self.open.pop((owner, key), None)
         if span is not None:
             span.ended = event
-            self.gone[event.consumer, key] = f"after {why}"
+            self.gone[owner, key] = f"after {why}"
 
     def end_all(self, event: Event, why: str) -> None:
         for consumer, key in list(self.open):
             if consumer == event.consumer:
                 self.end(event, key, why)
+
+    def cut(self, event: Moved, end: int) -> None:
+        for span in [span for span in self.walk.spans if span.key == event.key]:
+            span.cut = end if span.cut is None else min(span.cut, end)
+        for (consumer, key), span in list(self.open.items()):
+            if key == event.key and (span.position or 0) > end:
+                # rd_kafka_toppar_handle_OffsetForLeaderEpoch() seeks there, unless the policy for resets is "error".
+                anew = OFFSET_INVALID if self.resets.get(consumer) == "error" else end
+                self.begin(event, key, anew, "cut", consumer=consumer)
 
     def see(self, event: Event) -> None:
         match event:
@@ -137,6 +157,10 @@ class _Walker:
                 for (_, key), span in self.open.items():
                     if key == event.key:
                         span.floor = self.floors[key]
+                if event.end is not None:
+                    self.cut(event, event.end)
+            case Opened():
+                self.resets[event.consumer] = event.reset
             case _:
                 pass
 

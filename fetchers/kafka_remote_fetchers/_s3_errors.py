@@ -1,0 +1,84 @@
+"""What boto3 raises, as our kinds, with no text of its own: those repeat URLs, and S3 repeats signatures.
+
+::
+
+    boto3                                                 | error
+    an answer of the store (ClientError)                  | by status and code, as every store's (kafka_remote_fetchers._http)
+    no credentials, or none that can be had               | RemoteStorageAccessError
+    connecting or reading takes too long                  | RemoteStorageTimeoutError
+    connection refused, cut, short                        | RemoteStorageUnavailableError
+    certificate refused                                   | RemoteStorageError
+    anything else                                         | RemoteStorageError
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from botocore import exceptions as boto
+from urllib3.exceptions import HTTPError
+
+from kafka_remote_client.errors import (
+    RemoteStorageAccessError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_fetchers._http import ErrorDocument, classify
+
+__all__ = ["s3_error", "s3_guarded"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_NO_CREDENTIALS = (
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.CredentialRetrievalError,
+    boto.TokenRetrievalError,
+    boto.SSOError,
+    boto.NoAuthTokenError,
+    boto.MetadataRetrievalError,
+)
+_TIMEOUTS = (boto.ConnectTimeoutError, boto.ReadTimeoutError)
+_CUT = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError, boto.ResponseStreamingError, HTTPError, OSError)
+
+
+def s3_guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The call's result; what boto3 raises becomes a RemoteStorageError that names ``host``.
+
+    Raised outside of the handler, so that not even ``__context__`` leads to boto3's text.
+    """
+    try:
+        return call(*args, **kwargs)
+    except (boto.BotoCoreError, boto.ClientError, HTTPError, OSError) as error:
+        failure = s3_error(error, host)
+    raise failure
+
+
+def s3_error(error: Exception, host: str) -> RemoteStorageError:
+    """The table above."""
+    if isinstance(error, boto.ClientError):
+        return _answered(error, host)
+    if isinstance(error, _NO_CREDENTIALS):
+        return RemoteStorageAccessError(
+            f"no usable credentials for {host} ({type(error).__name__}); set them in the environment, a profile or a role"
+        )
+    if isinstance(error, _TIMEOUTS):
+        return RemoteStorageTimeoutError(f"{host} timed out")
+    if isinstance(error, boto.SSLError):
+        return RemoteStorageError(
+            f"cannot verify the certificate of {host}; remote.storage.fetcher.ssl.ca.location must name the CA that signed it"
+        )
+    if isinstance(error, _CUT):
+        return RemoteStorageUnavailableError(f"cannot reach {host}, or it closed the connection ({type(error).__name__})")
+    return RemoteStorageError(f"the request to {host} failed ({type(error).__name__})")
+
+
+def _answered(error: boto.ClientError, host: str) -> RemoteStorageError:
+    told = error.response.get("Error", {})
+    answer = error.response.get("ResponseMetadata", {})
+    document = ErrorDocument.parse(f"<Code>{told.get('Code', '')}</Code>{told.get('Message', '')}".encode())
+    headers = {"Retry-After": str(answer.get("HTTPHeaders", {}).get("retry-after", ""))}
+    return classify(int(answer.get("HTTPStatusCode", 0)) or 500, headers, document, host)

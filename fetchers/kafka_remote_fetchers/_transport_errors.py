@@ -1,0 +1,68 @@
+"""What goes wrong below HTTP, as RemoteStorageError kinds, with nothing of the request left in them.
+
+::
+
+    cause                                        | error
+    a time-out anywhere, DNS and TLS included    | RemoteStorageTimeoutError
+    no address; refused, reset, short; the       | RemoteStorageUnavailableError
+    connection ends in the head or in the body   |
+    certificate refused, TLS fails otherwise     | RemoteStorageError: the broker's turn, never a downgrade
+    not HTTP                                     | InvalidStorageResponseError
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from kafka_remote_client.errors import (
+    InvalidStorageResponseError,
+    RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+
+__all__ = ["NameNotResolvedError", "guarded", "transport_error"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NameNotResolvedError(OSError):
+    """A host's name has no address. Carries no text: the resolver's own is of no use to the caller."""
+
+
+def guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The call's result; its transport errors become RemoteStorageErrors that name ``host``.
+
+    They are raised outside of the handler, so that not even ``__context__`` leads to a text with the URL in it.
+    """
+    try:
+        return call(*args, **kwargs)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        failure = transport_error(error, host)
+    raise failure
+
+
+def transport_error(error: Exception, host: str) -> RemoteStorageError:
+    """The table above."""
+    if isinstance(error, TimeoutError):
+        return RemoteStorageTimeoutError(f"{host} timed out")
+    if isinstance(error, NameNotResolvedError):
+        return RemoteStorageUnavailableError(f"cannot resolve the host name of {host}; check the store's host and the DNS")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return RemoteStorageError(
+            f"cannot verify the certificate of {host} ({error.verify_message}); "
+            "remote.storage.fetcher.ssl.ca.location must name the CA that signed it"
+        )
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return RemoteStorageError(f"the TLS handshake with {host} failed: {error.reason}")
+    if isinstance(error, http.client.IncompleteRead | ConnectionResetError | BrokenPipeError | ssl.SSLError):
+        return RemoteStorageUnavailableError(f"{host} closed the connection before the end of its answer")
+    if isinstance(error, OSError):
+        why = "the connection was cut" if error.errno is None else os.strerror(error.errno).lower()
+        return RemoteStorageUnavailableError(f"cannot connect to {host}: {why}")
+    return InvalidStorageResponseError(f"{host} did not answer with HTTP")

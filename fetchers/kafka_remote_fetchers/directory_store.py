@@ -1,0 +1,131 @@
+"""An object store that is a directory: ``file:///DIR``, confined to it.
+
+A key is a relative path with ``/`` between its parts. Whatever a key says, only regular files below the root are opened
+(``kafka_remote_client.safe_open``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    DirectFetchError,
+    ForbiddenLocationError,
+    RemoteStorageAccessError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.safe_open import check_object_key, safe_open
+
+__all__ = ["DirectoryStore", "directory_of"]
+
+_T = TypeVar("_T")
+_DENIED = frozenset({errno.EACCES, errno.EPERM})
+
+
+class DirectoryStore:
+    """A RemoteObjectStore over the files of one directory. Thread safe: it holds nothing open."""
+
+    settings: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, url: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> None:
+        """``url``: ``file:///DIR`` or a path. Raises ConfigurationError for another URL, or when no directory is there."""
+        self._root = directory_of(url)
+
+    def get(self, key: str) -> bytes:
+        return self._read(key, 0, None)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        if not 0 <= start <= end:
+            raise ValueError(f"not a byte range: [{start}, {end})")
+        return self._read(key, start, end - start)
+
+    def size(self, key: str) -> int:
+        return self._with_file(key, lambda fd: os.fstat(fd).st_size)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        # The prefix need not end at a "/": only its whole directories are walked, its last part is compared.
+        directory, _, _ = prefix.rpartition("/")
+        if directory:
+            _check_directory(directory)
+        found = [info for info in self._walk(directory) if info.key.startswith(prefix)]
+        return iter(sorted(found, key=lambda info: info.key))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _read(self, key: str, start: int, size: int | None) -> bytes:
+        def read(fd: int) -> bytes:
+            available = max(0, os.fstat(fd).st_size - start)
+            wanted = available if size is None else min(size, available)
+            pieces = []
+            at = start
+            while wanted > 0 and (piece := os.pread(fd, wanted, at)):
+                pieces.append(piece)
+                at += len(piece)
+                wanted -= len(piece)
+            return b"".join(pieces)
+
+        return self._with_file(key, read)
+
+    def _with_file(self, key: str, action: Callable[[int], _T]) -> _T:
+        fd = safe_open(self._root, key)
+        try:
+            return action(fd)
+        except OSError as error:
+            raise _translated(error, key) from None
+        finally:
+            os.close(fd)
+
+    def _walk(self, directory: str) -> Iterator[ObjectInfo]:
+        try:
+            with os.scandir(self._root / directory) as entries:
+                children = list(entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # never there, or gone since its parent was read
+        except OSError as error:
+            raise _translated(error, directory) from None
+        for entry in children:
+            key = f"{directory}/{entry.name}" if directory else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._walk(key)
+            elif entry.is_file(follow_symlinks=False):
+                try:
+                    yield ObjectInfo(key, entry.stat(follow_symlinks=False).st_size)
+                except FileNotFoundError:
+                    continue  # removed since the directory was read
+
+
+def directory_of(url: str | os.PathLike[str]) -> Path:
+    """The directory that ``file:///DIR``, or a plain path, names. Raises ConfigurationError when there is none."""
+    text = os.fspath(url)
+    if "://" in text:
+        parts = urlsplit(text)
+        if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or parts.query or parts.fragment:
+            raise ConfigurationError(f"the store URL must be file:///DIR, not {text!r}")
+        text = unquote(parts.path)
+    if not text or "\0" in text:
+        raise ConfigurationError("the store URL file:// names no directory")
+    path = Path(text).absolute()
+    if not path.is_dir():
+        raise ConfigurationError(f"directory does not exist: {path}")
+    return path
+
+
+def _check_directory(directory: str) -> None:
+    try:
+        check_object_key(directory)
+    except ValueError as error:
+        raise ForbiddenLocationError(f"not a prefix below the store's root: {error}") from None
+
+
+def _translated(error: OSError, key: str) -> DirectFetchError:
+    if error.errno in _DENIED:
+        return RemoteStorageAccessError(f"not allowed to read {key!r}")
+    return RemoteStorageUnavailableError(f"cannot read {key!r}: {error.strerror}")

@@ -1,0 +1,145 @@
+"""The tier's other objects out of S3 with boto3: ``s3://BUCKET/PREFIX``. Options: :mod:`kafka_remote_fetchers._s3_client`.
+
+Permissions: s3:GetObject on the objects, s3:ListBucket on the bucket. Without the latter nothing can be listed, and S3 answers
+403 in place of 404 for an object that is not there; an optional index would then be an error and not an absence.
+
+::
+
+    get, get_range | GetObject
+    size, etag     | GetObject of one byte, because the answer to a HEAD cannot tell a missing object from a missing bucket
+    list           | ListObjectsV2, 1,000 keys a page
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
+from kafka_remote_client.errors import (
+    InvalidStorageResponseError,
+    LocationExpiredError,
+    ObjectNotFoundError,
+    RangeNotSatisfiableError,
+    RemoteStorageAccessError,
+    RemoteStorageTimeoutError,
+    SegmentNotFoundError,
+)
+from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_fetchers._byte_range import bytes_between
+from kafka_remote_fetchers._s3_client import S3_SETTINGS, S3Client, S3Clients, S3Settings
+from kafka_remote_fetchers._s3_errors import s3_guarded
+from kafka_remote_fetchers._store_url import StoreUrl
+
+__all__ = ["S3Store"]
+
+_T = TypeVar("_T")
+_READ_SECONDS = 60.0
+_PIECE = 256 * 1024
+_CONTENT_RANGE = re.compile(r"bytes 0-0/([0-9]{1,18})", re.ASCII)
+
+
+class S3Store:
+    """A RemoteObjectStore over one bucket. Thread safe. ``clock`` is for tests."""
+
+    settings: ClassVar[frozenset[str]] = S3_SETTINGS
+
+    def __init__(self, url: str, options: Mapping[str, object] | None = None, clock: Clock | None = None) -> None:
+        """Raises ConfigurationError for a URL or an option that cannot be. Asks nothing of the store yet."""
+        self._location = StoreUrl.parse(url, "s3")
+        self._clock = clock or SystemClock()
+        self._clients = S3Clients(S3Settings.parse(options or {}), self._clock)
+
+    def get(self, key: str) -> bytes:
+        return self._object(key, None)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return bytes_between(start, end, lambda: self._object(key, f"bytes={start}-{end - 1}"))
+
+    def size(self, key: str) -> int:
+        answer = self._first_byte(key)
+        if answer is None:
+            return 0
+        found = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
+        if found is None:
+            raise InvalidStorageResponseError("the store answered without a single Content-Range")
+        return int(found[1])
+
+    def etag(self, key: str) -> str | None:
+        answer = self._first_byte(key)
+        return None if answer is None else answer.get("ETag")
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        token: str | None = None
+        while True:
+            page = self._renewing(lambda client: self._page(client, prefix, token))  # noqa: B023 - called at once
+            for item in page.get("Contents", ()):
+                key = self._location.key(item["Key"])
+                if key is not None:
+                    yield ObjectInfo(key, int(item["Size"]))
+            token = page.get("NextContinuationToken")
+            if not page.get("IsTruncated") or token is None:
+                return
+
+    def close(self) -> None:
+        self._clients.current.boto.close()
+
+    def _first_byte(self, key: str) -> Any:
+        """The answer to a GET of it; None for an object without bytes."""
+        try:
+            answer = self._asked(key, lambda client, name: self._get(client, name, "bytes=0-0"))
+        except RangeNotSatisfiableError:
+            return None
+        answer["Body"].close()
+        return answer
+
+    def _object(self, key: str, byte_range: str | None) -> bytes:
+        deadline = Deadline(self._clock, _READ_SECONDS)
+
+        def read(client: S3Client, name: str) -> bytes:
+            body = self._get(client, name, byte_range)["Body"]
+            try:
+                return s3_guarded(client.host, _read_all, body, deadline)
+            finally:
+                body.close()
+
+        return self._asked(key, read)
+
+    def _asked(self, key: str, ask: Callable[[S3Client, str], _T]) -> _T:
+        name = self._location.name(key)
+        try:
+            return self._renewing(lambda client: ask(client, name))
+        except SegmentNotFoundError:
+            pass
+        raise ObjectNotFoundError(key)
+
+    def _renewing(self, ask: Callable[[S3Client], _T]) -> _T:
+        """Asks; once more with credentials read anew where the store refuses those that there are."""
+        client = self._clients.current
+        try:
+            return ask(client)
+        except (RemoteStorageAccessError, LocationExpiredError):
+            renewed = self._clients.renew(client)
+            if renewed is None:
+                raise
+        return ask(renewed)
+
+    def _get(self, client: S3Client, name: str, byte_range: str | None) -> Any:
+        wanted = {} if byte_range is None else {"Range": byte_range}
+        return s3_guarded(client.host, client.boto.get_object, Bucket=self._location.bucket, Key=name, **wanted)
+
+    def _page(self, client: S3Client, prefix: str, token: str | None) -> Any:
+        at = {} if token is None else {"ContinuationToken": token}
+        return s3_guarded(
+            client.host, client.boto.list_objects_v2, Bucket=self._location.bucket, Prefix=self._location.prefix + prefix, **at
+        )
+
+
+def _read_all(body: Any, deadline: Deadline) -> bytes:
+    pieces = []
+    while piece := body.read(_PIECE):
+        pieces.append(piece)
+        if deadline.expired():
+            raise RemoteStorageTimeoutError("timed out reading the object")
+    return b"".join(pieces)

@@ -1,0 +1,79 @@
+"""The class of a consumer is chosen in its constructor, and again in a forked child. Nothing else assigns ``__class__``.
+
+Why: with direct fetch off no method of ours may stand in the way of confluent_kafka's. Only the constructor knows whether it is
+off, because an application's subclass may take any arguments. A consumer cannot be a wrapper around another one either:
+applications check ``isinstance``, subclass it, and hand it to confluent_kafka's own classes.
+
+What is assumed: an object may change to a subclass that adds methods and no slots. That is tried at import, on an object of
+confluent_kafka's class (:data:`WORKS`). Where it fails, or where the environment has ``KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0``,
+direct fetch stays off, and the log says so.
+
+References: Python's data model, "__class__ assignment" (``object_set_class`` in typeobject.c).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import confluent_kafka
+
+from kafka_remote_client.arguments import switched_on
+from kafka_remote_client.config import RemoteFetchConfig
+
+__all__ = ["WORKS", "allowed", "become", "completed"]
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_classes: WeakKeyDictionary[type[Any], type[Any]] = WeakKeyDictionary()
+
+
+def become(one: Any, cls: type[_T]) -> _T:
+    """Makes ``one`` an object of ``cls``, which has to be a subclass of its class without slots of its own. Gives it back."""
+    one.__class__ = cls
+    return one  # type: ignore[no-any-return] # its class was changed a line before
+
+
+def completed(cls: type[Any], plain: type[Any], direct: type[Any]) -> type[Any]:
+    """``cls``, ``plain`` or a subclass of it, with ``direct`` between its own methods and those of ``plain``.
+
+    The same class each time. An application's subclass so reaches the methods of ``direct`` by ``super()``.
+    """
+    if issubclass(cls, direct):
+        return cls
+    if cls is plain:
+        return direct
+    if cls not in _classes:
+        namespace = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        _classes[cls] = type(cls.__name__, (cls, direct), namespace)
+    return _classes[cls]
+
+
+def _works() -> bool:
+    """Tries it, on an object that confluent_kafka's constructor has not seen."""
+
+    class Before(confluent_kafka.Consumer):
+        """As the constructor finds it."""
+
+    class After(Before):
+        """As it leaves it."""
+
+    try:
+        return type(become(Before.__new__(Before), After)) is After
+    except TypeError:
+        return False
+
+
+WORKS = _works()
+"""Whether an object can change to a subclass."""
+
+
+def allowed(remote: RemoteFetchConfig) -> bool:
+    """Whether a consumer's class may be chosen. Where it may not and direct fetch is to be on, the log says so."""
+    works = WORKS and switched_on("KAFKA_REMOTE_CLIENT_CLASS_CHOICE")
+    if remote.enabled and not works:
+        _log.warning("direct fetch is off: the class of a consumer cannot be chosen in its constructor, or may not be")
+    return works

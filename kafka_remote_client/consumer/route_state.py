@@ -1,0 +1,104 @@
+"""The route of one assigned partition, as a table: who delivers its next record, or what is asked to find out. Pure.
+
+Theory of operation. A partition that was just assigned or sought is STARTING: nobody has looked where its next offset lies.
+Where it begins at its committed offset, the coordinator is asked for that first; then, unless they are known, the bounds of the
+tiers are asked for. Both questions run in the background, and nothing is delivered meanwhile: the inner consumer's partition is
+paused and there is no reader. The answers, or the end of the location time-out, choose a tier.
+
+On the REMOTE route a reader delivers until the read ends, at the local log's start or at a failure, or until direct fetch is
+turned off, which any thread may do at any time. Then the broker goes on at the exact next offset. On the BROKER route the inner
+consumer delivers. A partition that falls behind the local log goes back to the tier, and no other does, so it does not flap
+where both tiers hold the data. A hand-over that a pause put off, or that librdkafka refused because it still applies the
+assignment, is made later: RESUMED. A seek may come at any time and starts over; only an assignment can begin at the committed
+offset.
+
+The table says who delivers. Where the partition stands (next offset, position, reader) is partition_flow.py, and what a change
+means to librdkafka and to the engine is routing.py.
+
+References: docs/design.md, "Where a read starts".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+
+__all__ = ["ROUTES", "IllegalRouteError", "Route", "RouteEvent", "next_route"]
+
+
+class Route(Enum):
+    """Who delivers a partition's next record, or what is asked to decide it."""
+
+    STARTING = auto()
+    """Assigned or sought a moment ago: within one call of the application."""
+    AWAITS_COMMITTED = auto()
+    """The partition begins at its committed offset, and the group's coordinator is asked for it."""
+    AWAITS_BOUNDS = auto()
+    """The next offset is known, and where the tiers begin and end is asked."""
+    BROKER = auto()
+    """The inner consumer delivers."""
+    REMOTE = auto()
+    """A reader delivers from the store."""
+
+    @property
+    def awaits(self) -> bool:
+        """Whether an answer is awaited that decides who delivers."""
+        return self in {Route.AWAITS_COMMITTED, Route.AWAITS_BOUNDS}
+
+
+class RouteEvent(Enum):
+    """What happens to a route."""
+
+    COMMITTED_ASKED = auto()
+    """The partition begins at its committed offset, which nobody knows yet."""
+    BOUNDS_ASKED = auto()
+    """The next offset may lie in the tier, and the bounds are not known."""
+    TIER_CHOSEN = auto()
+    """The next offset lies below the broker's local log, and may be read directly."""
+    BROKER_CHOSEN = auto()
+    """It does not, nobody could tell in time, or it may not be read directly: direct fetch may be turned off at any time."""
+    READ_ENDED = auto()
+    """The tier has no more, or cannot be read."""
+    RESUMED = auto()
+    """A hand-over that was put off is made now, to the same tier."""
+    SOUGHT = auto()
+    """The application moved the partition."""
+
+
+class IllegalRouteError(RuntimeError):
+    """An event that has no place in the partition's route: a defect of this package, not of its input."""
+
+
+ROUTES: Mapping[tuple[Route, RouteEvent], Route] = MappingProxyType(
+    {
+        (Route.STARTING, RouteEvent.COMMITTED_ASKED): Route.AWAITS_COMMITTED,
+        (Route.STARTING, RouteEvent.BOUNDS_ASKED): Route.AWAITS_BOUNDS,
+        (Route.STARTING, RouteEvent.TIER_CHOSEN): Route.REMOTE,
+        (Route.STARTING, RouteEvent.BROKER_CHOSEN): Route.BROKER,
+        (Route.AWAITS_COMMITTED, RouteEvent.BOUNDS_ASKED): Route.AWAITS_BOUNDS,
+        (Route.AWAITS_COMMITTED, RouteEvent.TIER_CHOSEN): Route.REMOTE,
+        (Route.AWAITS_COMMITTED, RouteEvent.BROKER_CHOSEN): Route.BROKER,
+        (Route.AWAITS_COMMITTED, RouteEvent.SOUGHT): Route.STARTING,
+        (Route.AWAITS_BOUNDS, RouteEvent.TIER_CHOSEN): Route.REMOTE,
+        (Route.AWAITS_BOUNDS, RouteEvent.BROKER_CHOSEN): Route.BROKER,
+        (Route.AWAITS_BOUNDS, RouteEvent.SOUGHT): Route.STARTING,
+        (Route.BROKER, RouteEvent.TIER_CHOSEN): Route.REMOTE,
+        (Route.BROKER, RouteEvent.BROKER_CHOSEN): Route.BROKER,
+        (Route.BROKER, RouteEvent.RESUMED): Route.BROKER,
+        (Route.BROKER, RouteEvent.SOUGHT): Route.STARTING,
+        (Route.REMOTE, RouteEvent.BROKER_CHOSEN): Route.BROKER,
+        (Route.REMOTE, RouteEvent.READ_ENDED): Route.BROKER,
+        (Route.REMOTE, RouteEvent.RESUMED): Route.REMOTE,
+        (Route.REMOTE, RouteEvent.SOUGHT): Route.STARTING,
+    }
+)
+"""The route after each event."""
+
+
+def next_route(route: Route, event: RouteEvent) -> Route:
+    """The route after ``event``. Raises IllegalRouteError for a pair that is not in the table."""
+    try:
+        return ROUTES[route, event]
+    except KeyError:
+        raise IllegalRouteError(f"{event.name} in {route.name}") from None

@@ -1,0 +1,247 @@
+"""A cluster in this process: librdkafka's mock broker, an archiver, and the shim with its object origin. No Java, no Docker.
+
+::
+
+    clients ─► Shim (EmbeddedBroker) ─► mock broker ◄─ Archiver ─► directory ◄─ ObjectOrigin ◄─ signed URLs
+                        └──────────── reads as a broker reads its tier ──┘
+
+The mock keeps 5 MiB, as compressed, or 100,000 batches of each partition and drops what is older. So: produce, flush, archive,
+and again. What was dropped without having been archived is lost, and the next :meth:`EmbeddedCluster.archive` says so.
+
+References: librdkafka's ``test.mock.num.brokers``; KIP-405.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from confluent_kafka import KafkaException, Message, Producer
+
+from kafka_remote_client import arguments
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.embedded.archiver import Archiver
+from kafka_remote_client.embedded.broker import EmbeddedBroker
+from kafka_remote_client.embedded.log import EmbeddedLogs
+from kafka_remote_client.errors import ConfigurationError, LocationError
+from kafka_remote_client.plugin import ObjectSigner
+from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.prefetch import store_read_executor
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.origin import ObjectOrigin, OriginFaults
+from kafka_remote_client.shim.resolving_tier import ResolvingTier
+from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.shim.settings import shim_default
+from kafka_remote_client.shim.tier import origin_metrics
+
+__all__ = ["EmbeddedCluster", "EmbeddedRecord", "Faults"]
+
+EmbeddedRecord: TypeAlias = tuple[bytes | None, bytes | None]
+"""Key and value."""
+
+_MOCK_PARTITIONS = 4
+_MAX_SEGMENT_BYTES = 2 << 20
+_SECRET_BYTES = 32
+_FLUSH_SECONDS = 60.0
+_QUIET = {"log_level": 4}
+
+
+class Faults:
+    """What can be done to a running cluster's object store. The broker's own reads are never touched."""
+
+    def __init__(self, origin: OriginFaults) -> None:
+        self._origin = origin
+
+    def store_down(self) -> None:
+        """Cuts every connection to the store, also in the middle of a body, and every new one."""
+        self._origin.down = True
+
+    def slow_store(self, seconds: float) -> None:
+        """Lets each answer of the store begin so many seconds late."""
+        self._origin.delay = arguments.duration(seconds, "seconds")
+
+    def expired_urls(self) -> None:
+        """Makes every signed URL, old and new, count as expired."""
+        self._origin.expire_everything = True
+
+    def clear(self) -> None:
+        """Everything works again."""
+        self._origin.down = False
+        self._origin.delay = 0.0
+        self._origin.expire_everything = False
+
+
+class EmbeddedCluster:
+    """Starts with :meth:`start` (or ``with``), ends with :meth:`close`. ``directory`` becomes the tier; it is not removed.
+
+    A topic has four partitions, as the mock makes them; ``partitions`` says how many of them :meth:`produce` and the demo use.
+    ``segment_bytes``, ``range_bytes``, ``max_grant_bytes`` and ``url_ttl`` (seconds) are those of a tier and a shim.
+    ``expire_local``: archived records leave the broker at once, and not when the mock drops them, so that little data will do.
+    ``signer``: makes the URLs in place of the cluster's own object origin, which then nobody asks.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        partitions: int = _MOCK_PARTITIONS,
+        segment_bytes: int = 1 << 20,
+        range_bytes: int = shim_default("range_bytes"),
+        max_grant_bytes: int = shim_default("max_grant_bytes"),
+        url_ttl: float = shim_default("url_ttl"),
+        expire_local: bool = False,
+        signer: ObjectSigner | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not 1 <= partitions <= _MOCK_PARTITIONS:
+            raise ConfigurationError(f"the mock broker's topics have {_MOCK_PARTITIONS} partitions")
+        if not 1 <= segment_bytes <= _MAX_SEGMENT_BYTES:
+            # What is gathered for a segment is in no tier yet, so the mock must still have it when the segment is full.
+            raise ConfigurationError(f"segment_bytes must be at most {_MAX_SEGMENT_BYTES}: the mock broker keeps 5 MiB")
+        self.directory = Path(directory)
+        self.partitions = partitions
+        self._limits = GrantLimits(range_bytes, max_grant_bytes, url_ttl)
+        self._segment_bytes = segment_bytes
+        self._expire_local = expire_local
+        self._signer = signer
+        self._clock = clock or SystemClock()
+        self._counters = Counters()
+        self._faults = OriginFaults()
+        self._mock: Producer | None = None
+        self._producers: dict[str, Producer] = {}
+        self._archiver: Archiver | None = None
+        self._origin: ObjectOrigin | None = None
+        self._workers: ThreadPoolExecutor | None = None
+        self._reads: ThreadPoolExecutor | None = None
+        self._broker: EmbeddedBroker | None = None
+        self._shim: Shim | None = None
+        self.mock_bootstrap_servers = ""
+        self.faults = Faults(self._faults)
+
+    def start(self) -> Self:
+        """Starts everything. Raises ConfigurationError or OSError when the directory or an address cannot be had."""
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._mock = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, **_QUIET})
+        (broker,) = self._mock.list_topics(timeout=10).brokers.values()
+        self.mock_bootstrap_servers = f"{broker.host}:{broker.port}"
+        store, logs, layout = RemoteLogMetadataStore(), EmbeddedLogs(), LocalTieredStorageLayout()
+        objects = load_store(self.directory.resolve().as_uri())
+        self._archiver = Archiver(
+            (broker.host, broker.port), self.directory, layout, store, logs, self._clock, segment_bytes=self._segment_bytes
+        )
+        self._origin = ObjectOrigin(self.directory, secrets.token_bytes(_SECRET_BYTES), clock=self._clock, faults=self._faults)
+        self._origin.start()
+        self._workers = ThreadPoolExecutor(shim_default("lookup_concurrency"), thread_name_prefix="kafka-remote-embedded")
+        self._reads = store_read_executor("kafka-remote-embedded-index")
+        tier = ResolvingTier(
+            store,
+            objects,
+            layout,
+            self._signer or self._origin.signer,
+            url_ttl=self._limits.url_ttl,
+            ready=lambda _tip: True,
+            executor=self._reads,
+        )
+        granting = GrantingBroker(tier, self._limits, self._counters, self._workers)
+        self._broker = EmbeddedBroker(granting, logs, self._counters, self._workers, expire_local=self._expire_local)
+        config = ShimConfig(self.mock_bootstrap_servers)
+        self._shim = Shim(config, strategy=self._broker, counters=self._counters, clock=self._clock).start()
+
+    def close(self) -> None:
+        """Stops everything. May be called twice."""
+        for part in (self._shim, self._origin):
+            if part is not None:
+                part.stop()
+        for workers in (self._workers, self._reads):
+            if workers is not None:
+                workers.shutdown(cancel_futures=True)
+        if self._archiver is not None:
+            self._archiver.close()
+        self._producers.clear()
+        self._mock = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """For clients: the shim. Raises RuntimeError before :meth:`start`."""
+        if self._shim is None:
+            raise RuntimeError("the cluster is not started")
+        return self._shim.bootstrap_servers
+
+    @property
+    def origin_url(self) -> str:
+        """Scheme, host and port of the object store. Raises RuntimeError before :meth:`start`."""
+        if self._origin is None:
+            raise RuntimeError("the cluster is not started")
+        return self._origin.url
+
+    def producer(self, **config: object) -> Producer:
+        """A new librdkafka producer that talks to the mock broker directly; ``_`` in a setting's name stands for ``.``."""
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        return Producer({"bootstrap.servers": self.mock_bootstrap_servers, **_QUIET, **settings})
+
+    def produce(
+        self,
+        topic: str,
+        records: Sequence[EmbeddedRecord] | Iterable[EmbeddedRecord],
+        *,
+        partition: int = 0,
+        codec: str = "none",
+    ) -> list[int]:
+        """Produces keys and values to one partition and waits for them; their offsets. Raises KafkaException, LocationError."""
+        producer = self._producers.get(codec)
+        if producer is None:
+            producer = self._producers[codec] = self.producer(compression_type=codec, linger_ms=5)
+        offsets: list[int] = []
+
+        def delivered(error: object, message: Message) -> None:
+            if error is not None:
+                raise KafkaException(error)
+            offset = message.offset()
+            assert offset is not None
+            offsets.append(offset)
+
+        for key, value in records:
+            producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered)
+        if producer.flush(_FLUSH_SECONDS):
+            raise LocationError("the mock broker does not take the records")
+        return offsets
+
+    def archive(self, *, keep_open: bool = True) -> int:
+        """Copies full segments to the tier, with ``keep_open=False`` also those that are not full; how many were copied.
+
+        Raises LocationError when the mock broker has dropped records before they were copied.
+        """
+        if self._archiver is None:
+            raise RuntimeError("the cluster is not started")
+        return self._archiver.step(keep_open=keep_open)
+
+    def metrics(self) -> dict[str, int]:
+        """The shim's counters, what the object store has served, and the broker's own reads from the tier."""
+        origin = {} if self._origin is None else origin_metrics(self._origin)
+        return self._counters.snapshot() | origin
+
+    def clients(self) -> list[str]:
+        """Address, port and client id of each connection that ever came to the shim and asked for its versions, as it came."""
+        return [] if self._broker is None else list(self._broker.clients)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,25 @@
+"""The commands for workers, which take long. Deliver and End take no time: whoever tells an event carries them out."""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
+
+__all__ = ["LocationBatch", "Work", "reads_of"]
+
+
+@attrs.frozen(eq=False)
+class LocationBatch:
+    """Ask for these locations at once."""
+
+    locates: tuple[Locate, ...]
+
+
+Work = LocationBatch | Fetch | Decode
+"""The commands for workers."""
+
+
+def reads_of(command: Work) -> list[PartitionRead]:
+    """Whose reads the command is for."""
+    return [locate.read for locate in command.locates] if isinstance(command, LocationBatch) else [command.read]

@@ -1,0 +1,83 @@
+"""Whether one more range may be asked of the store now, and how large ranges and windows are to be. Pure (no I/O).
+
+A range needs a free place among those in flight, memory, and its share of the client's own rate limits. Where a limit is
+smaller than a range, ranges are as small as the limit, so that none costs more than about a second of it. The memory is what
+the range and its records will need together, as far as the last ones tell: columns, and what was compressed.
+"""
+
+from __future__ import annotations
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.grant_read import RangeRead
+from kafka_remote_client.fetch.memory import MemoryBudget
+from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
+from kafka_remote_client.fetch.rate_limit import RateLimits
+
+__all__ = ["FetchBudget"]
+
+_FADE = 0.9
+_IN_FLIGHT_SHARE = 0.5  # of the memory: the other half is for records that wait
+
+
+class FetchBudget:
+    """What all ranges of one engine share. Not thread-safe: the engine's lock guards it."""
+
+    def __init__(self, config: RemoteFetchConfig) -> None:
+        self.memory = MemoryBudget(config.buffer_memory)
+        self.read_ahead = ReadAhead(config.max_in_flight)
+        limit = config.max_bytes_per_second
+        largest = config.range_bytes if limit is None else min(config.range_bytes, limit)
+        self.sizer = RangeSizer(largest, config.read_timeout_ms / 1000, config.buffer_memory // config.max_in_flight)
+        self._limits = RateLimits(limit, config.max_requests_per_second)
+        self._range_bytes = self._held_bytes = 0.0
+        self.readers = 0
+        """How many partitions are read, which share the memory."""
+
+    @property
+    def most_in_flight(self) -> int:
+        """How many ranges may fly at once, as far as the last ones tell."""
+        return self.read_ahead.in_flight(self.sizer.range_bytes)
+
+    def has_for(self, needs: int, in_flight: int, now: float) -> bool:
+        """Whether a range that needs so many bytes of memory may be asked for while ``in_flight`` others are."""
+        if in_flight >= self.most_in_flight or not self.memory.fits(needs):
+            return False
+        return self._limits.delay(now) == 0
+
+    def take(self, read: RangeRead, now: float) -> int:
+        """The range is asked for. The milliseconds for which the rate limits held it back."""
+        read.needs = self.needs(read)
+        self.memory.force(read.needs)
+        return round(1000 * self._limits.take(read.size, now))
+
+    def needs(self, read: RangeRead) -> int:
+        """The memory to take for a range and for the records in it."""
+        return read.needs or round(read.size * self._growth)
+
+    def landed(self, size: int, seconds: float) -> None:
+        """A range of ``size`` bytes came after ``seconds``. The next ones may have another size."""
+        self.sizer.succeeded(size, seconds)
+        self.read_ahead.landed(size, seconds)
+        wanted = self.read_ahead.wanted_bytes(self.sizer.range_bytes)
+        if wanted is not None and self.sizer.balance(wanted * self._growth, self.memory.limit * _IN_FLIGHT_SHARE):
+            self.read_ahead.resized()
+
+    def decoded(self, size: int, held: int, begun: float, ended: float) -> None:
+        """A range of ``size`` bytes was decoded from ``begun`` to ``ended``; its records hold ``held`` bytes."""
+        self.read_ahead.decoded(size, begun, ended)
+        self._range_bytes = self._range_bytes * _FADE + size
+        self._held_bytes = self._held_bytes * _FADE + held
+
+    @property
+    def _growth(self) -> float:
+        """The memory that a range and its records take, by the bytes of the range: 1 or more, as far as the last ones tell."""
+        return self._held_bytes / self._range_bytes if self._held_bytes > self._range_bytes else 1.0
+
+    def patience(self, now: float, longest: float) -> float:
+        """Seconds after which there may be room by time alone, at most ``longest``."""
+        return min(self._limits.left(now) or longest, longest)
+
+    def window(self, *, chunked: bool) -> tuple[int, int]:
+        """The window that each partition asks for, and the size of its ranges."""
+        size = self.sizer.range_bytes
+        return window_bytes(size, in_flight=self.most_in_flight, readers=self.readers, chunked=chunked), size

@@ -1,0 +1,415 @@
+"""What is to be done next, for all partitions of one engine: events go in, commands come out. Pure (no I/O).
+
+Theory of operation. The scheduler owns the reads of partitions, with their grants and ranges, the budget that they share, the
+ranges in flight and the queue of those whose turn it is. It has no thread and no clock: each event says what time it is.
+
+=============  ===========================================  ==========================================================
+event          comes from                                   what follows
+=============  ===========================================  ==========================================================
+opened         the owner                                    LocationBatch
+located        whoever carried out LocationBatch            Fetch, LocationBatch once a pause is over, or End
+landed         whoever carried out Fetch                    Decode, and Fetch in the free place
+failed         the same, or a Fetch that is overdue         Decode, in its turn: what landed before it is delivered first
+decoded        whoever carried out Decode                   Deliver, Decode, Fetch again, LocationBatch or End
+taken          the owner                                    Fetch for whoever waited for the memory
+stopped        the owner                                    the same; what is in flight is dropped as it lands
+broke          whoever met an exception of no known kind    End
+time           any of the above, as ``now``                 Fetch of what had to wait, ``failed`` of what is overdue
+=============  ===========================================  ==========================================================
+
+LocationBatch, Fetch and Decode take long. A worker that has nothing to do takes *one* from :meth:`Scheduler.next_command`, so
+none waits between its decision and its start, and what is decided is decided on the last state of all. All reads that want a
+location at that moment are in one LocationBatch. Decode comes first: the
+worker that read a range finds its bytes in its processor's cache. Deliver and End take no time; whoever told the event takes
+them from :meth:`Scheduler.notices`.
+
+A read is looked at when something happened to it (:mod:`~kafka_remote_client.fetch.ready_queue`), so a step costs the same with
+a thousand partitions as with one. A Fetch needs, in this order: a place among those in flight, memory and its share of the rate
+limits (:mod:`~kafka_remote_client.fetch.fetch_budget`); a URL that is young enough; a store that may be asked
+(:mod:`~kafka_remote_client.fetch.admission`). A read that waits for the first of these keeps its place before all others, and
+from then on nobody else is given room in the same step.
+
+An exception of no known kind is a defect. It costs one read its store, never records, a thread or another partition:
+:class:`ReadDefectError` says whose it is, and the engine ends that read by :meth:`Scheduler.broke`.
+
+References: docs/design.md, "Windows, ranges, grants".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import attrs
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
+from kafka_remote_client.fetch import policy
+from kafka_remote_client.fetch.admission import Admission
+from kafka_remote_client.fetch.commands import LocationBatch, Work
+from kafka_remote_client.fetch.fetch_budget import FetchBudget
+from kafka_remote_client.fetch.flights import Flights
+from kafka_remote_client.fetch.memory import Lease
+from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
+from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.ready_queue import ReadyQueue
+from kafka_remote_client.fetch.shared import Counters, Shared
+from kafka_remote_client.model import LocationAnswer, LocationPending, PartitionOffsets
+from kafka_remote_client.plugin import WritableBuffer
+from kafka_remote_client.records import RecordBlock
+
+__all__ = ["LOCATION_BATCHES", "ReadDefectError", "Scheduler"]
+
+LOCATION_BATCHES = 2
+"""Under way at once: one may wait for a peer that is slow, or gone. To one peer they go one after the other."""
+_MOST_LOCATIONS = 128
+_FEWEST_LOCATIONS = 8
+"""In a batch. A peer that leaves most of a batch pending has too much to do: the next one asks for half as many."""
+
+
+class ReadDefectError(Exception):
+    """An exception of no known kind while it was decided what to do for ``read``; ``command`` is what was about to be done."""
+
+    def __init__(self, read: PartitionRead, command: Work | None) -> None:
+        super().__init__(read.name)
+        self.read = read
+        self.command = command
+
+
+@attrs.define
+class _Asked:
+    """A batch of locations: which are still under way, of how many, and how many of the others are pending."""
+
+    left: set[Locate]
+    count: int
+    pending: int = 0
+
+
+class Scheduler:
+    """See the module. Not thread-safe: the engine's lock guards it. ``now`` is always monotonic seconds.
+
+    ``recycle`` takes the buffer of a range that nobody refers to any more.
+    """
+
+    def __init__(
+        self, config: RemoteFetchConfig, budget: FetchBudget, counters: Counters, recycle: Callable[[WritableBuffer], None]
+    ) -> None:
+        self.budget = budget
+        self.admission = Admission(config, budget)
+        self.shared = Shared(config, budget, self.admission, counters)
+        self._counters = counters
+        self._recycle = recycle
+        self._reads: dict[PartitionRead, None] = {}
+        self._queue: ReadyQueue[PartitionRead] = ReadyQueue()
+        self._to_decode: dict[PartitionRead, None] = {}
+        self._to_locate: dict[PartitionRead, None] = {}
+        self._locating: list[_Asked] = []
+        self._locations_at_once = _MOST_LOCATIONS
+        self._flying = Flights(config)
+        self._ready: set[PartitionRead] = set()
+        self._notices: list[Deliver | End] = []
+
+    # -- what there is to do ---------------------------------------------------------------------------------------------
+
+    def next_command(self, now: float) -> Work | None:
+        """One command for one worker that has nothing to do; ``None`` when all has to wait.
+
+        Raises ReadDefectError; the next call goes on with the other reads.
+        """
+        self._give_up_overdue(now)
+        self._queue.wake(now)
+        return self._next_decode() or self._next_fetch(now) or self._next_locations(now)
+
+    def notices(self) -> list[Deliver | End]:
+        """What owners are to be told since the last call."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def patience(self, now: float, longest: float) -> float | None:
+        """Seconds after which there may be something to do by time alone, at most ``longest``; ``None``: never."""
+        return self._queue.patience(now, self.budget.patience(now, longest)) if self._reads else None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether :meth:`next_command` is worth a call before time has passed or something has happened."""
+        return bool(self._to_decode or self._queue or self._may_locate)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether some owner has something to take."""
+        return bool(self._ready)
+
+    @property
+    def in_flight(self) -> int:
+        """How many ranges are in flight."""
+        return len(self._flying)
+
+    @property
+    def stuck(self) -> int:
+        """How many workers hang in a Fetch that was given up, and are lost to all others until it returns."""
+        return self._flying.stuck
+
+    @property
+    def reads(self) -> Collection[PartitionRead]:
+        """Those that were opened and not stopped."""
+        return self._reads.keys()
+
+    # -- events ----------------------------------------------------------------------------------------------------------
+
+    def opened(self, read: PartitionRead) -> None:
+        """A partition is to be read. ``read`` was made with :attr:`shared`."""
+        self._reads[read] = None
+        self.budget.readers = len(self._reads)
+        self._queue.add(read)
+
+    def located(
+        self,
+        command: Locate,
+        answer: LocationAnswer,
+        offset: int,
+        offsets: PartitionOffsets,
+        now: float,
+    ) -> None:
+        """The answer for the numeric ``offset``, and what was learnt of the partition's tiers."""
+        read = command.read
+        self._forget(command, pending=isinstance(answer, LocationPending))
+        read.offsets = offsets
+        if isinstance(answer, LocationPending):
+            refusal = read.pending(now)
+            if refusal is None:
+                self._queue.add_later(read, now + policy.PENDING_PAUSE_SECONDS)
+                return
+            answer = refusal
+        pause = 0.0 if command.ahead else policy.location_pause(answer)
+        if pause:
+            read.postponed(now + pause)
+            self._queue.add_later(read, now + pause)
+            return
+        if isinstance(answer, DirectFetchError):
+            self._counters.error(answer.cause)
+        read.located(command, answer, offset, now)
+        if command.renews is not None:
+            self._counters.add("remote-fetch-location-refresh-total")
+        self._happened(read)
+
+    def landed(self, command: Fetch, seconds: float, now: float) -> None:
+        """All bytes of the range are in its buffer, ``seconds`` after they were asked for."""
+        if not self._flying.end(command):
+            self._counters.over_read(command.range.size)
+            return
+        read, came = command.read, command.range
+        self.admission.succeeded(came, seconds)
+        if read.stop_at_local and read.owns(command.grant):
+            key, segment = (read.topic, read.partition), command.grant.location.metadata
+            in_flight = self.in_flight + 1
+            self.admission.preference.landed(key, segment, came.size, seconds, in_flight=in_flight, now=now)
+        self._returned(command, came.size, None)
+
+    def failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
+        """The range did not come; ``received`` of its bytes did."""
+        if not self._flying.end(command):
+            self._counters.over_read(received)
+            return
+        self._failed(command, received, error, now)
+
+    def decoded(
+        self,
+        command: Decode,
+        blocks: list[RecordBlock],
+        error: DirectFetchError | None,
+        *,
+        began: float,
+        now: float,
+        jitter: float,
+    ) -> None:
+        """The range gave ``blocks``, and then perhaps damage. ``jitter``: a random number in [0, 1)."""
+        self.budget.decoded(command.range.size, sum(block.nbytes for block in blocks), began, now)
+        retry_at = command.read.decoded(command, blocks, error, now, jitter)
+        if retry_at is not None:
+            self._queue.add_later(command.read, retry_at)
+        self._to_decode[command.read] = None
+        self._happened(command.read)
+
+    def taken(self, read: PartitionRead, now: float) -> RecordBlock | ReadEnd | None:
+        """The owner wants the next block or the end, and is done with the block before: what it gets."""
+        begun = read.begun
+        item = read.take(now)
+        if read.begun and not begun:
+            self._queue.add(read)  # it may want more than its first window
+        self._tell(read)
+        return item
+
+    def released(self, read: PartitionRead, now: float) -> None:
+        """The owner is done with the block taken last."""
+        read.release(now)
+
+    def stopped(self, read: PartitionRead, now: float) -> None:
+        """The owner wants nothing more. What was asked for and has not come yet is dropped as it comes."""
+        read.stop(now)
+        self._tell(read)
+        self._reads.pop(read, None)
+        self.budget.readers = len(self._reads)
+        self._to_decode.pop(read, None)
+        self._to_locate.pop(read, None)
+        self._queue.discard(read)
+
+    def refused(self, read: PartitionRead, reason: str) -> None:
+        """Nobody can carry out commands: the broker goes on."""
+        read.refuse(reason)
+        self._tell(read)
+
+    def abandoned(self, command: Work | None) -> None:
+        """The command met an exception of no known kind: what it holds is given back."""
+        if isinstance(command, Fetch):
+            self._flying.discard(command)
+            command.range.drop()
+        elif isinstance(command, LocationBatch):
+            for locate in command.locates:
+                self._forget(locate)
+
+    def broke(self, read: PartitionRead, defect: BaseException | None) -> None:
+        """Reading met an exception of no known kind: the broker goes on."""
+        kind = type(defect).__name__
+        error = DirectFetchError(f"reading {read.name} failed with {kind}; see the traceback in the log")
+        error.__cause__ = defect
+        read.fail(error.with_context(topic=read.topic, partition=read.partition, offset=read.next_offset))
+        self._tell(read)
+
+    # -- how it is decided -----------------------------------------------------------------------------------------------
+
+    def _next_decode(self) -> Decode | None:
+        while self._to_decode:
+            read = next(iter(self._to_decode))
+            del self._to_decode[read]
+            try:
+                command = read.next_decode()
+            except Exception as error:
+                raise ReadDefectError(read, None) from error
+            if command is not None:
+                return command
+        return None
+
+    def _next_fetch(self, now: float) -> Fetch | None:
+        """The next range that may be asked for, reads in turn. Reads that want a location are noted."""
+        room = True
+        while (read := self._queue.take(room=room)) is not None:
+            command: Locate | Fetch | None = None
+            try:
+                command = read.next_command(now)
+                if isinstance(command, Fetch):
+                    if not self.budget.has_for(self.budget.needs(command.range), self.in_flight, now):
+                        self._queue.hold(read, first=room)
+                        room = False
+                        continue
+                    command = read.with_fresh_url(command, now)
+                if isinstance(command, Locate):
+                    self._to_locate[read] = None
+                elif command is not None and self._admits(command, now):
+                    read.issued(command)
+                    self._queue.add(read)
+                    return command
+            except Exception as error:
+                raise ReadDefectError(read, command if isinstance(command, Fetch) else None) from error
+        return None
+
+    @property
+    def _may_locate(self) -> bool:
+        return bool(self._to_locate) and len(self._locating) < LOCATION_BATCHES
+
+    def _next_locations(self, now: float) -> LocationBatch | None:
+        """One batch for the reads that want a location. It is limited to as many as the peer decides at once."""
+        locates: list[Locate] = []
+        while self._may_locate and len(locates) < self._locations_at_once:
+            read = next(iter(self._to_locate))
+            try:
+                command = read.next_command(now)
+                if isinstance(command, Fetch):
+                    command = read.with_fresh_url(command, now)
+                if isinstance(command, Locate) and self._admits(command, now):
+                    read.issued(command)
+                    locates.append(command)
+                self._queue.add(read)
+            except Exception as error:
+                if locates:
+                    break  # these are asked for first
+                del self._to_locate[read]
+                raise ReadDefectError(read, None) from error
+            del self._to_locate[read]
+        if not locates:
+            return None
+        self._locating.append(_Asked(set(locates), len(locates)))
+        return LocationBatch(tuple(locates))
+
+    def _forget(self, command: Locate, *, pending: bool = False) -> None:
+        """The location is not under way any more. ``pending``: it has to be asked for again."""
+        for batch in self._locating:
+            if command in batch.left:
+                batch.left.remove(command)
+                batch.pending += pending
+                if not batch.left:
+                    self._locating.remove(batch)
+                    fewer, more = self._locations_at_once // 2, self._locations_at_once * 2
+                    much = 2 * batch.pending > batch.count
+                    self._locations_at_once = max(_FEWEST_LOCATIONS, fewer) if much else min(_MOST_LOCATIONS, more)
+                return
+
+    def _admits(self, command: Locate | Fetch, now: float) -> bool:
+        read = command.read
+        if isinstance(command, Locate):
+            refusal = self.admission.refuses_location(now)
+        else:
+            key = (read.topic, read.partition) if read.stop_at_local else None
+            refusal = self.admission.refuses_range(command.range, key, now)
+        if refusal is not None:
+            if refusal == SLOWER_THAN_BROKER:
+                read.leave(refusal)
+            else:
+                read.refuse(refusal, self.admission.last_failure)
+            self._tell(read)
+            return False
+        if isinstance(command, Fetch):
+            self._counters.add("remote-fetch-rate-limit-time-total", self.budget.take(command.range, now))
+            command.range.lease = Lease(command.range.needs, self._release)
+            self._flying.begin(command, now)
+        return True
+
+    def _give_up_overdue(self, now: float) -> None:
+        """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
+        while (overdue := self._flying.give_up(now)) is not None:
+            command, error = overdue
+            try:
+                self._counters.error(error.cause)
+                self._failed(command, 0, error, now)
+            except Exception as defect:
+                raise ReadDefectError(command.read, command) from defect
+
+    def _failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
+        self.admission.failed(command.range, error, now)
+        self._returned(command, received, error)
+
+    def _returned(self, command: Fetch, received: int, error: RemoteStorageError | None) -> None:
+        read = command.read
+        read.landed(command, received, error)
+        if not read.owns(command.grant):
+            self._counters.over_read(command.range.abandon())
+        self._to_decode[read] = None
+        self._queue.add(read)
+
+    def _happened(self, read: PartitionRead) -> None:
+        """Something happened to the read: it gets a turn, and its owner is told."""
+        self._queue.add(read)
+        self._tell(read)
+
+    def _tell(self, read: PartitionRead) -> None:
+        """Notes whether the owner has something to take; that there is something is told once, until all of it is taken."""
+        ready = read.ready
+        if ready is None:
+            self._ready.discard(read)
+        elif read not in self._ready:
+            self._ready.add(read)
+            self._notices.append(ready)
+
+    def _release(self, lease: Lease) -> None:
+        self.budget.memory.give_back(lease.size)
+        if lease.buffer is not None:
+            self._recycle(lease.buffer)

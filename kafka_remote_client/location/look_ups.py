@@ -1,0 +1,105 @@
+"""Answers questions side by side for a source that reads the store itself: who takes long is pending and keeps nobody waiting.
+
+::
+
+    asked                      | becomes
+    a question that is new     | a look-up in a thread of its own, up to ``concurrency`` at once
+    one whose look-up goes on  | the same look-up: nothing is read twice
+    answered within 0.1 s      | the answer
+    not answered by then       | LocationPending; the look-up goes on
+
+An answer that nobody has asked for again within a few seconds is forgotten: what it says of the log's end is old by then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, SegmentLocation
+
+__all__ = ["DEFAULT_CONCURRENCY", "LookUps"]
+
+DEFAULT_CONCURRENCY = 128
+
+_WAIT_SECONDS = 0.1
+_KEPT_SECONDS = 5.0
+
+_Answer = Callable[[LocationQuestion, Deadline], SegmentLocation | NotRemote]
+
+
+class LookUps:
+    """See the module. Thread safe. ``answer`` gets a question and its deadline, and may raise DirectFetchError kinds."""
+
+    def __init__(self, answer: _Answer, clock: Clock, *, concurrency: int = DEFAULT_CONCURRENCY) -> None:
+        self._answer = answer
+        self._clock = clock
+        self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-look-up")
+        self._lock = threading.Lock()
+        self._going: dict[LocationQuestion, _LookUp] = {}
+        self._closed = False
+
+    def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
+        """As LocationSource. ``deadline`` bounds each look-up from its start."""
+        seconds = deadline.remaining()
+        with self._lock:
+            if self._closed:
+                raise LocationError("the location source is closed")
+            self._forget()
+            going = {question: self._begun(question, seconds) for question in questions}
+        wait([look_up.future for look_up in going.values()], min(_WAIT_SECONDS, seconds))
+        answers = {question: look_up.answer for question, look_up in going.items()}
+        with self._lock:
+            for question, answer in answers.items():
+                if not isinstance(answer, LocationPending):
+                    self._going.pop(question, None)
+        return answers
+
+    def close(self) -> None:
+        """Starts nothing more. Look-ups that go on end by themselves. May be called twice."""
+        with self._lock:
+            self._closed = True
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _begun(self, question: LocationQuestion, seconds: float) -> _LookUp:
+        if question not in self._going:
+            self._going[question] = _LookUp(self._workers.submit(self._look_up, question, seconds))
+        return self._going[question]
+
+    def _look_up(self, question: LocationQuestion, seconds: float) -> tuple[LocationAnswer, float]:
+        """The answer, and when it came."""
+        try:
+            answer: LocationAnswer = self._answer(question, Deadline(self._clock, seconds))
+        except DirectFetchError as error:
+            answer = error
+        return answer, self._clock.monotonic()
+
+    def _forget(self) -> None:
+        """Drops what was answered long ago."""
+        now = self._clock.monotonic()
+        self._going = {question: one for question, one in self._going.items() if not one.ended_before(now - _KEPT_SECONDS)}
+
+
+class _LookUp:
+    """One look-up, under way or over."""
+
+    def __init__(self, future: Future[tuple[LocationAnswer, float]]) -> None:
+        self.future = future
+
+    @property
+    def answer(self) -> LocationAnswer:
+        """Raises what is no DirectFetchError, which is a defect."""
+        if self.future.cancelled():
+            return LocationError("the location source is closed")
+        return self.future.result()[0] if self.future.done() else LocationPending()
+
+    def ended_before(self, moment: float) -> bool:
+        """Whether it is over since ``moment`` at least."""
+        future = self.future
+        if not future.done():
+            return False
+        return future.cancelled() or future.exception() is not None or future.result()[1] < moment

@@ -1,0 +1,84 @@
+"""Reads of small objects that begin before anybody asks for their values, so that what a location needs is read at once.
+
+Theory of operation. Whoever resolves an offset does one step after the other, and each step may need a read. Before a step, the
+reads that the next steps will need are offered to a pool; the steps then find them done or under way. Steps never depend on it:
+a read that the pool has not begun, or that failed there, is done by the step itself, with the same outcome as without a pool.
+
+What is kept is not offered, so a look-up that needs no read does not touch the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+
+from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
+
+__all__ = ["STORE_READ_THREADS", "Prefetch", "store_read_executor"]
+
+STORE_READ_THREADS = 128
+"""The most threads that one process uses to read small objects of a tier. A thread begins when all others are busy."""
+
+_MAX_GROUP = 32
+_TRANSACTIONS = (ObjectKind.TRANSACTION_INDEX, ObjectKind.PRODUCER_SNAPSHOT)
+
+
+def store_read_executor(name: str = "kafka-remote-index") -> ThreadPoolExecutor:
+    """The pool for a :class:`Prefetch`, whose threads have names that begin with ``name``. Its owner shuts it down."""
+    return ThreadPoolExecutor(STORE_READ_THREADS, thread_name_prefix=name)
+
+
+class Prefetch:
+    """Begins reads of ``indexes`` on the threads of ``executor``; without one it does nothing. Thread safe, never raises."""
+
+    def __init__(self, indexes: RemoteIndexCache, executor: Executor | None = None) -> None:
+        self._indexes = indexes
+        self._executor = executor
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is ever read."""
+        return self._executor is not None
+
+    def leader_epochs(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Reads a segment's checkpoint."""
+        self._begin(self._indexes.offer_objects(metadata, [ObjectKind.LEADER_EPOCH]))
+
+    def segment(self, metadata: RemoteLogSegmentMetadata, *, transactions: bool) -> None:
+        """Reads what a window of the segment needs; ``transactions``: what its aborted transactions need, too."""
+        kinds = (ObjectKind.OFFSET_INDEX, *(_TRANSACTIONS if transactions else ()))
+        self._begin(self._indexes.offer_objects(metadata, kinds))
+        self._begin(self._indexes.offer_etag(metadata))
+
+    def batch_headers(self, metadata: RemoteLogSegmentMetadata, positions: Iterable[int]) -> bool:
+        """Reads the headers of the batches that begin at ``positions``; False = all are kept or being read."""
+        return self._begin(begin for position in positions for begin in self._indexes.offer_batch_header(metadata, position))
+
+    def transactions(self, segments: Iterable[TieredSegment]) -> None:
+        """Reads what tells of the transactions of segments."""
+        for segment in segments:
+            self._begin(self._indexes.offer_objects(segment.metadata, _TRANSACTIONS if segment.is_whole else _TRANSACTIONS[:1]))
+
+    def of_transactions(self, segments: Iterator[TieredSegment]) -> Iterator[TieredSegment]:
+        """The same segments, whose transactions are read in groups of 1, 2, 4, … before the first of a group is given."""
+        size = 1 if self.is_on else 0
+        while group := tuple(islice(segments, size)):
+            self.transactions(group)
+            yield from group
+            size = min(2 * size, _MAX_GROUP)
+        yield from segments
+
+    def _begin(self, offers: Iterator[Callable[[], None]]) -> bool:
+        begun = False
+        if self._executor is not None:
+            # The step that needs the value meets the same error, or reads by itself where the pool is shut down.
+            with suppress(Exception):
+                for begin in offers:
+                    self._executor.submit(begin)
+                    begun = True
+        return begun

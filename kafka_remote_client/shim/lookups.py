@@ -1,0 +1,88 @@
+"""Look-ups of the tier in worker threads, each with a deadline. A thread cannot be ended, so what runs is known and joined.
+
+::
+
+    a client asks                        | what happens
+    a question that nobody looks up      | a worker thread looks it up
+    the same, while the look-up runs     | it waits for that look-up, and has its answer
+    the same offset with other bounds    | it waits for that look-up to end, and is looked up then, with what is cached
+    any of these, past the deadline      | NotGrantedError at once, also while the thread hangs on
+
+So a client has at most one thread for each offset that it asks for, however often it asks again. An answer is shared only
+between equal questions of one connection, bounds of the log included: each request is bounded by the broker's word to itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+from kafka_remote_client.location.probes import NotGrantedError
+from kafka_remote_client.location_question import LocationQuestion
+
+__all__ = ["Lookups"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Lookups(Generic[_T]):
+    """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included."""
+
+    def __init__(self, workers: Executor, look_up: Callable[[LocationQuestion], _T], timeout: float) -> None:
+        self._workers = workers
+        self._look_up = look_up
+        self._timeout = timeout
+        self._running: dict[Hashable, tuple[LocationQuestion, _Work[_T]]] = {}
+
+    async def answer(self, connection: str, question: LocationQuestion) -> _T:
+        """What the look-up returns. Raises what it raises, and NotGrantedError past the deadline.
+
+        Cancelling this leaves the look-up running. ``connection``: names the client's connection.
+        """
+        key = connection, question.topic_id_partition, question.offset, question.isolation_level
+        while True:
+            asked, work = self._running.get(key) or self._begin(key, question)
+            await work.end()
+            if asked == question:
+                return work.result()
+
+    async def run(self, call: Callable[[], _R]) -> _R:
+        """Other work for the tier, with the same deadline."""
+        work = _Work(self._workers, call, self._timeout)
+        await work.end()
+        return work.result()
+
+    def _begin(self, key: Hashable, question: LocationQuestion) -> tuple[LocationQuestion, _Work[_T]]:
+        work = _Work(self._workers, lambda: self._look_up(question), self._timeout)
+        work.when_ended(lambda: self._running.pop(key))
+        self._running[key] = question, work
+        return question, work
+
+
+class _Work(Generic[_R]):
+    """A call in a worker thread."""
+
+    def __init__(self, workers: Executor, call: Callable[[], _R], timeout: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + timeout
+        self._job = workers.submit(call)
+        self._ended = asyncio.wrap_future(self._job)
+        self.when_ended(lambda: self._ended.cancelled() or self._ended.exception())  # nobody may ask for it any more
+
+    def when_ended(self, tell: Callable[[], object]) -> None:
+        self._ended.add_done_callback(lambda _ended: tell())
+
+    async def end(self) -> None:
+        """Waits for the end. Raises NotGrantedError past the deadline."""
+        await asyncio.wait({self._ended}, timeout=max(self._deadline - self._loop.time(), 0))
+        if not self._ended.done():
+            self._job.cancel()  # one that still waits for a thread is not begun
+        if not self._ended.done() or self._ended.cancelled():
+            raise NotGrantedError("lookup-timeout")
+
+    def result(self) -> _R:
+        """What the call returned; raises what it raised."""
+        return self._ended.result()

@@ -1,0 +1,333 @@
+"""Which answer belongs to which request, on one client's connection and the broker's connection that goes with it.
+
+Theory of operation. A broker answers the requests of a connection one at a time and in order, so the requests under way are
+a queue, and each frame from the broker belongs to the head of it. Three kinds of answers are expected::
+
+    reply   | the frame is                        | used for
+    PASS    | streamed to the client              | nearly everything
+    REWRITE | collected, changed, then sent       | answers that name brokers, ApiVersions
+    OURS    | collected and given to who asked    | requests that the shim sends for itself
+
+A request that the strategy claims is answered by it. Up to 8 claimed requests are answered side by side, so that none waits for
+the work of another one; their answers go out in the order of the requests, as Kafka's clients expect. While any is open, the
+client's other requests wait, as they would in a broker: their answers could be of any size and come before those to the shim's
+own requests, without which the claimed ones are not answered. ::
+
+    the next request | no claimed request is open | some are        | 8 are
+    claimed          | answered by the strategy   | the same        | waits until one is answered
+    any other        | sent to the broker         | waits until none is open
+
+The shim's own requests stand in the queue like the client's, so their answers come behind those of all earlier requests. An
+answer of the strategy is held until those to all earlier requests of the client are out. A claimed request that the strategy
+leaves to the broker is sent there when those claimed before it are answered.
+
+No sockets here: bytes come in by ``from_client`` and ``from_broker``, and leave by two callables.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+
+import attrs
+
+from kafka_remote_client.errors import ProtocolError
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+    frame,
+)
+from kafka_remote_client.shim.api_versions import announce, check_version
+from kafka_remote_client.shim.broker import BrokerStrategy, ClientRequest
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.frames import FrameScanner, RequestHead, Route
+from kafka_remote_client.shim.rewrite import Advertise, names_brokers, rewrite_addresses
+from kafka_remote_client.wire import Buffer, Reader
+
+__all__ = ["Claim", "Hold", "RequestPipeline"]
+
+_MAX_ANSWER = (1 << 31) - 1
+_MAX_COLLECTED_ANSWER = 100 << 20
+_CORRELATION = 4
+_FIRST_OWN_CORRELATION_ID = -(1 << 31)
+_MAX_CLAIMS = 8
+
+Sink = Callable[[Buffer], None]
+
+
+class Hold(Enum):
+    """Why a client's requests wait."""
+
+    CONNECTING = "connecting"
+    ANSWERING = "answering"
+    CROWDED = "crowded"
+
+
+class _Reply(Enum):
+    PASS = "pass"  # noqa: S105 - no password
+    REWRITE = "rewrite"
+    OURS = "ours"
+
+
+@attrs.frozen
+class _Expected:
+    head: RequestHead
+    reply: _Reply
+    deliver: Callable[[memoryview], None] | None = None
+
+
+@attrs.define(eq=False)
+class Claim:
+    """A request that the strategy answers; ``whole``: all of it behind the length field, to be sent on if it does not."""
+
+    request: ClientRequest
+    whole: bytes = attrs.field(repr=False)
+    is_answered: bool = False
+    result: bytes | None = attrs.field(default=None, repr=False)
+
+
+class RequestPipeline:
+    """The state of one pair of connections.
+
+    ``to_client``, ``to_broker`` take bytes for the two sides. ``claimed`` is called with a request that the strategy wants to
+    answer; the caller lets the strategy work and brings the result to :meth:`answered`. Each feeding call raises
+    ProtocolError, after which both connections have to be closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: BrokerStrategy,
+        advertise: Advertise,
+        counters: Counters,
+        to_client: Sink,
+        to_broker: Sink,
+        claimed: Callable[[Claim], None],
+        max_request_bytes: int,
+        max_in_flight: int,
+    ) -> None:
+        self._strategy = strategy
+        self._advertise = advertise
+        self._counters = counters
+        self._to_client = to_client
+        self._to_broker = to_broker
+        self._claimed = claimed
+        self._max_in_flight = max_in_flight
+        self._expected: deque[_Expected] = deque()
+        self._holds: set[Hold] = set()
+        self._requests = FrameScanner(_Requests(self), min_length=RequestHead.SIZE, max_length=max_request_bytes)
+        self._answers = FrameScanner(_Answers(self), min_length=_CORRELATION, max_length=_MAX_ANSWER)
+        self._collecting: RequestHead | None = None
+        self._answering: _Expected | None = None
+        self._unanswered = 0  # requests of the client's that the broker is to answer
+        self._passing = False  # whether the frame that comes, or came last, from the broker is for the client
+        self._claims: deque[Claim] = deque()
+        self._unclaimed: tuple[RequestHead, bytes] | None = None  # an ordinary request that waits
+        self._own_correlation_id = _FIRST_OWN_CORRELATION_ID
+        self.anything_asked = False
+
+    @property
+    def holds(self) -> frozenset[Hold]:
+        """Why the client's requests wait at this moment, if they do."""
+        return frozenset(self._holds)
+
+    @property
+    def kept_back(self) -> int:
+        """Bytes of the client's that wait; while there are many, reading more of them is not worth while."""
+        return self._requests.kept_back
+
+    def from_client(self, data: bytes) -> None:
+        """Takes bytes that the client sent."""
+        self._requests.feed(data)
+
+    def from_broker(self, data: bytes) -> None:
+        """Takes bytes that the broker sent."""
+        self._answers.feed(data)
+        self._deliver_results()
+
+    def hold(self, why: Hold) -> None:
+        """Lets the client's further requests wait."""
+        self._requests.pause()
+        self._holds.add(why)
+
+    def release(self, why: Hold) -> None:
+        """Takes back a :meth:`hold`. When it was the last one, the requests that waited are handled now."""
+        if why in self._holds:
+            self._holds.remove(why)
+            if not self._holds:
+                self._requests.resume()
+
+    def ask(self, claim: Claim, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None]) -> None:
+        """Sends the broker a request of ours, in the name of the client whose request is being answered."""
+        self._own_correlation_id += 1
+        header = RequestHeader(api_key, version, self._own_correlation_id, claim.request.header.client_id)
+        head = RequestHead(api_key, version, header.correlation_id)
+        self._expected.append(_Expected(head, _Reply.OURS, deliver))
+        self._to_broker(frame(encode_request_header(header), body))
+
+    def answered(self, claim: Claim, result: bytes | None) -> None:
+        """The strategy's answer to the claimed request, or ``None`` to let the broker answer it."""
+        claim.is_answered, claim.result = True, result
+        self._deliver_results()
+
+    def _deliver_results(self) -> None:
+        """Lets out what is answered of the claimed requests, in their order."""
+        delivered = False
+        while self._claims and self._claims[0].is_answered:
+            result = self._claims[0].result
+            if result is not None and self._owes_answers():
+                break
+            header, whole = self._claims[0].request.header, self._claims.popleft().whole
+            delivered = True
+            if result is None:
+                self._pass_on(RequestHead(header.api_key, header.api_version, header.correlation_id), whole)
+            else:
+                head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+                self._to_client(frame(head, result))
+        if delivered and not (self._claims and self._unclaimed):
+            unclaimed, self._unclaimed = self._unclaimed, None
+            if unclaimed is not None:
+                self._pass_on(*unclaimed)
+            self.release(Hold.ANSWERING)
+
+    def _owes_answers(self) -> bool:
+        """Whether the client gets more from the broker before the first claimed request's answer."""
+        return self._unanswered > 0 or (self._passing and not self._answers.idle)
+
+    # The client's side.
+
+    def route_request(self, front: memoryview, length: int) -> Route:
+        head = RequestHead.parse(front)
+        collected = self._strategy.collects(head, length)
+        if self._claims and not collected:
+            self.hold(Hold.ANSWERING)
+            return Route.WAIT
+        if head.api_key == ApiKey.PRODUCE:
+            acks = _produce_acks(head, front)
+            if acks is None:
+                return Route.MORE
+            self._begin(head)
+            if acks:
+                self._expect(head)
+            return Route.STREAM
+        self._begin(head)
+        if collected:
+            self._collecting = head
+            return Route.COLLECT
+        self._expect(head)
+        return Route.STREAM
+
+    def request_piece(self, data: memoryview) -> None:
+        self._to_broker(data)
+
+    def request(self, body: bytes) -> None:
+        head = self._collecting
+        assert head is not None
+        if self._strategy.claims(head, body):
+            header, rest = decode_request_header(body)
+            claim = Claim(ClientRequest(header, rest), body)
+            self._claims.append(claim)
+            if len(self._claims) >= _MAX_CLAIMS:
+                self.hold(Hold.ANSWERING)
+            self._claimed(claim)
+        elif self._claims:
+            self._unclaimed = head, body
+            self.hold(Hold.ANSWERING)
+        else:
+            self._pass_on(head, body)
+
+    def _begin(self, head: RequestHead) -> None:
+        check_version(head)
+        self.anything_asked = True
+        self._counters.add("requests")
+
+    def _expect(self, head: RequestHead) -> None:
+        changed = head.api_key == ApiKey.API_VERSIONS or names_brokers(head.api_key, head.api_version)
+        self._expected.append(_Expected(head, _Reply.REWRITE if changed else _Reply.PASS))
+        self._unanswered += 1
+        if self._unanswered >= self._max_in_flight:
+            self.hold(Hold.CROWDED)
+
+    def _pass_on(self, head: RequestHead, body: bytes) -> None:
+        self._expect(head)
+        self._to_broker(frame(b"", body))
+
+    # The broker's side.
+
+    def route_answer(self, front: memoryview, length: int) -> Route:
+        (correlation_id,) = (Reader(front).int32(),)
+        if not self._expected:
+            raise ProtocolError("the broker sent an answer without a matching request")
+        expected = self._expected.popleft()
+        if expected.head.correlation_id != correlation_id:
+            raise ProtocolError("the broker's answers are out of order")
+        self._passing = expected.reply is not _Reply.OURS
+        if self._passing:
+            self._unanswered -= 1
+        if expected.reply is _Reply.PASS:
+            self._make_room()
+            return Route.STREAM
+        if length > _MAX_COLLECTED_ANSWER:
+            raise ProtocolError(f"an answer of {length} bytes exceeds the limit")
+        self._answering = expected
+        return Route.COLLECT
+
+    def answer_piece(self, data: memoryview) -> None:
+        self._to_client(data)
+
+    def answer(self, body: bytes) -> None:
+        expected = self._answering
+        assert expected is not None
+        head = expected.head
+        _, rest = decode_response_header(head.api_key, head.api_version, body)
+        if expected.deliver is not None:
+            expected.deliver(rest)
+            return
+        if head.api_key == ApiKey.API_VERSIONS:
+            changed = announce(head.api_version, rest, self._strategy.api_versions)
+        else:
+            changed = rewrite_addresses(head.api_key, head.api_version, rest, self._advertise)
+        self._to_client(frame(body[: len(body) - len(rest)], changed))
+        self._make_room()
+
+    def _make_room(self) -> None:
+        if 2 * self._unanswered < self._max_in_flight:
+            self.release(Hold.CROWDED)
+
+
+class _Requests:
+    """The scanner's view of the client's side."""
+
+    def __init__(self, pipeline: RequestPipeline) -> None:
+        self.route = pipeline.route_request
+        self.stream = pipeline.request_piece
+        self.frame = pipeline.request
+
+
+class _Answers:
+    """The scanner's view of the broker's side."""
+
+    def __init__(self, pipeline: RequestPipeline) -> None:
+        self.route = pipeline.route_answer
+        self.stream = pipeline.answer_piece
+        self.frame = pipeline.answer
+
+
+def _produce_acks(head: RequestHead, front: memoryview) -> int | None:
+    """The ``acks`` of a Produce request, 0 = no answer will come; ``None`` when ``front`` ends before it."""
+    reader = Reader(front[RequestHead.SIZE :])
+    try:
+        reader.nullable_string()
+        if head.api_version >= 9:
+            reader.flexible = True
+            reader.tagged_fields()
+        if head.api_version >= 3:
+            reader.nullable_string()
+        return reader.int16()
+    except ProtocolError:
+        return None

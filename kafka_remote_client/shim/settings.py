@@ -1,0 +1,281 @@
+"""The table of the shim's settings: each declared once, with its flag, default, unit, bounds and cost.
+
+:class:`~kafka_remote_client.shim.config.ShimConfig` takes defaults and bounds from here, ``kafka-remote shim`` its flags and
+their help, docs/shim-settings.md its rows. A setting without a flag is one that only Python can give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
+from kafka_remote_client.settings import Setting, default_of
+
+__all__ = ["SHIM_SETTINGS", "ShimSetting", "shim_default", "shim_setting"]
+
+_ADDRESS = "HOST:PORT"
+_ADDRESSES = "HOST:PORT,…"
+_GIVEN = "KEY=VALUE|@FILE"
+_ANY_PORT = "127.0.0.1:0"
+
+
+@attrs.frozen
+class ShimSetting(Setting):
+    """A setting of the shim: ``name`` is that of its field in ShimConfig.
+
+    ``flag``: its option on the command line, None = none. A setting of type dict is an option that may be repeated.
+    ``required``: the command line has no default for it, whatever ShimConfig has.
+    """
+
+    flag: str | None = None
+    metavar: str | None = None
+    required: bool = False
+
+
+def _setting(
+    name: str,
+    kind: type,
+    default: object,
+    doc: str,
+    *,
+    unit: str = "",
+    bounds: tuple[float, float] | None = None,
+    flag: str | None = "",
+    metavar: str | None = None,
+    required: bool = False,
+) -> ShimSetting:
+    """``flag``: "" = the name with hyphens."""
+    low, high = bounds or (None, None)
+    given = f"--{name.replace('_', '-')}" if flag == "" else flag
+    return ShimSetting(name, kind, default, unit, doc, low, high, flag=given, metavar=metavar, required=required)
+
+
+_SETTINGS: tuple[ShimSetting, ...] = (
+    _setting("bootstrap_servers", str, None, "Bootstrap servers of the Kafka cluster.", metavar=_ADDRESSES, required=True),
+    _setting(
+        "listen",
+        str,
+        _ANY_PORT,
+        "Bootstrap address that clients connect to. Port 0 takes a free one.",
+        metavar=_ADDRESS,
+        required=True,
+    ),
+    _setting("advertised_host", str, None, "Host that clients are told in place of the listen host."),
+    _setting(
+        "node_port_base",
+        int,
+        None,
+        "The listener of a broker has this port plus its node id. Not set: the bootstrap port plus one; free ports where that "
+        "is 0.",
+        bounds=(1, 65_535),
+    ),
+    _setting(
+        "node_ids",
+        tuple,
+        (),
+        "Brokers to listen for from the start, so that clients which kept an address from before a restart are not refused. "
+        "Others become known by the answers that pass through.",
+        flag=None,
+    ),
+    _setting(
+        "store",
+        str,
+        None,
+        "URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://CONTAINER. Not set: nothing is granted.",
+        metavar="URL",
+        required=True,
+    ),
+    _setting(
+        "store_options",
+        dict,
+        {},
+        "How to reach the store, by the names of docs/stores.md.",
+        flag="--store-option",
+        metavar=_GIVEN,
+    ),
+    _setting(
+        "whole_object_urls",
+        bool,
+        False,
+        "Grant URLs that are not bound to a range (Azure has no others). Each opens all of its segment to whoever may read a "
+        "part.",
+    ),
+    _setting(
+        "layout",
+        str,
+        default_of("remote.storage.store.layout"),
+        "How the tier names and stores its objects.",
+        metavar="NAME",
+    ),
+    _setting(
+        "key_prefix",
+        str,
+        default_of("remote.storage.store.key.prefix"),
+        "Prefix of every object's name, as the brokers' plugin has it (aiven).",
+        metavar="PREFIX",
+    ),
+    _setting(
+        "encryption_keys",
+        dict,
+        {},
+        "RSA private keys of encrypted segments, files in PEM or DER by key id (aiven).",
+        flag="--encryption-key",
+        metavar="KEYID=PRIVATE_KEY_FILE",
+    ),
+    _setting(
+        "allow_plaintext_data_keys",
+        bool,
+        False,
+        "Give clients without TLS the keys of encrypted segments, too (aiven). Off: the broker serves them such segments.",
+    ),
+    _setting(
+        "origin_listen",
+        str,
+        _ANY_PORT,
+        "Address of the object origin, which serves the segments of a file: store.",
+        metavar=_ADDRESS,
+    ),
+    _setting("origin_public_url", str, None, "Public URL of the object origin. Not set: its address.", metavar="URL"),
+    _setting(
+        "url_ttl",
+        float,
+        120.0,
+        "Life of a signed URL. Longer survives slower readers; shorter closes a leaked one sooner, or one of a reader whose "
+        "rights are gone.",
+        unit="s",
+        bounds=(1, 900),
+    ),
+    _setting(
+        "signing_key",
+        bytes,
+        None,
+        "Key shared by shims whose URLs any of them should serve. Not set: drawn at start.",
+        flag=None,
+    ),
+    _setting(
+        "range_bytes",
+        int,
+        default_of("fetch.remote.range.bytes"),
+        "Size of one signed range at most. A client sizes its ranges by the window that it asks for: they are an eighth of it.",
+        unit="bytes",
+        bounds=(64 << 10, 256 << 20),
+    ),
+    _setting(
+        "max_grant_bytes",
+        int,
+        256 << 20,
+        "Size of all ranges of one grant at most. Higher means fewer location requests.",
+        unit="bytes",
+        bounds=(64 << 10, 1 << 30),
+    ),
+    _setting(
+        "lookup_concurrency",
+        int,
+        128,
+        "Look-ups in the tier at the same time; more wait. A look-up mostly waits for the store. Each takes a thread, which is "
+        "started when it is first needed.",
+        bounds=(1, 1_000),
+    ),
+    _setting(
+        "lookup_timeout",
+        float,
+        10.0,
+        "Time for one look-up in the tier, its wait for others included. After it the broker serves the records. Keep it below "
+        "the request timeout of the clients.",
+        unit="s",
+        bounds=(0.1, 600),
+    ),
+    _setting("metadata_topic", str, METADATA_TOPIC, "Name of the metadata topic.", metavar="TOPIC"),
+    _setting(
+        "metadata_consumer",
+        dict,
+        {},
+        "librdkafka setting of the consumer that follows the metadata topic: the shim's own principal, which needs to read "
+        "that topic and nothing else. Added to the broker settings.",
+        flag="--metadata-consumer",
+        metavar=_GIVEN,
+    ),
+    _setting("ssl_certificate", str, None, "Certificate of the listeners, which then accept TLS only.", metavar="PEM"),
+    _setting("ssl_key", str, None, "Private key of that certificate, if not in the same file.", metavar="PEM"),
+    _setting(
+        "ssl_key_password",
+        str,
+        None,
+        "Password of that key. The flag takes a file that holds it.",
+        flag="--ssl-key-password-file",
+        metavar="FILE",
+    ),
+    _setting(
+        "ssl_client_ca",
+        str,
+        None,
+        "Authority of the certificates that clients have to show. Not set: they need none.",
+        metavar="PEM",
+    ),
+    _setting("origin_https", bool, False, "Serve segments over TLS as well."),
+    _setting(
+        "broker_settings",
+        dict,
+        {},
+        "security.protocol and ssl.* of all connections to brokers, by librdkafka's names.",
+        flag="--broker-setting",
+        metavar=_GIVEN,
+    ),
+    _setting(
+        "allow_shared_identity",
+        bool,
+        False,
+        "Present the shim's certificate to brokers for every client: brokers then see one identity for all of them.",
+    ),
+    _setting("max_connections", int, 10_000, "Clients at the same time.", bounds=(1, 1_000_000)),
+    _setting("max_connections_per_ip", int, 2_000, "Clients at the same time from one address.", bounds=(1, 1_000_000)),
+    _setting(
+        "max_request_bytes",
+        int,
+        100 << 20,
+        "Length of one request, checked before anything is kept of it.",
+        unit="bytes",
+        bounds=(1024, (1 << 31) - 1),
+    ),
+    _setting(
+        "max_in_flight",
+        int,
+        1_000,
+        "Requests of one client without an answer; more wait. Higher takes more memory for a client that does not read.",
+        bounds=(1, 100_000),
+    ),
+    _setting("connect_timeout", float, 10.0, "Time to connect to one bootstrap server or broker.", unit="s", bounds=(0.1, 600)),
+    _setting("handshake_timeout", float, 5.0, "Time for a client's TLS handshake.", unit="s", bounds=(0.1, 600)),
+    _setting(
+        "first_request_timeout",
+        float,
+        10.0,
+        "Time until a client's first request, and until a client takes its last answer.",
+        unit="s",
+        bounds=(0.1, 600),
+    ),
+    _setting(
+        "idle_timeout",
+        float,
+        600.0,
+        "Time without a byte in either direction after which a client is disconnected.",
+        unit="s",
+        bounds=(1, 86_400),
+    ),
+)
+
+SHIM_SETTINGS: Mapping[str, ShimSetting] = {setting.name: setting for setting in _SETTINGS}
+"""By the name of the field in ShimConfig, in its order."""
+
+
+def shim_setting(name: str) -> ShimSetting:
+    """The declaration of a field of ShimConfig. Raises KeyError."""
+    return SHIM_SETTINGS[name]
+
+
+def shim_default(name: str) -> Any:
+    """Its default, for code that is used without a ShimConfig. Raises KeyError."""
+    return SHIM_SETTINGS[name].default

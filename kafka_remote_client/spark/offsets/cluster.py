@@ -1,0 +1,142 @@
+"""What the driver asks the cluster: which partitions there are, where their logs begin and end, which offset a time has.
+
+References: Spark's KafkaOffsetReaderAdmin.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol, TypeVar
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import BrokerResponseError, LocationError
+from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.options.source_options import SourceOptions, Subscription
+from kafka_remote_client.spark.options.trust_store import librdkafka_settings
+
+__all__ = ["AdminCluster", "Cluster"]
+
+_T = TypeVar("_T")
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # its annotations are unfinished
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # as above
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_CONSUMERS_ALONE = (
+    "allow.auto.create.topics",
+    "check.crcs",
+    "fetch.",
+    "group.id",
+    "isolation.level",
+    "max.partition.fetch.bytes",
+)
+
+
+class Cluster(Protocol):
+    """Answers about partitions. All raise LocationError when the cluster cannot say."""
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """The partitions that are subscribed, sorted. Raises BrokerResponseError for a topic or partition that is not there."""
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The first offset of each."""
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The offset after the last record of each that the isolation level shows."""
+
+    def at_times(self, timestamps: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The first offset whose record is as young as the timestamp (in milliseconds); -1 where there is none."""
+
+    def close(self) -> None:
+        """Releases connections."""
+
+
+class AdminCluster:
+    """A Cluster through librdkafka. Repeats what fails as ``fetchOffset.numRetries`` says."""
+
+    def __init__(
+        self, options: SourceOptions, clock: Clock, make_admin: Callable[[dict[str, Any]], AdminClient] = AdminClient
+    ) -> None:
+        """Raises KafkaException for settings that librdkafka refuses."""
+        self._seconds = options.client.api_timeout_ms / 1000
+        self._isolation = options.client.isolation_level
+        self._retries = options.offset_retries
+        self._pause = options.offset_retry_interval_ms / 1000
+        self._clock = clock
+        settings = {
+            name: value for name, value in librdkafka_settings(options.client).items() if not name.startswith(_CONSUMERS_ALONE)
+        }
+        self._admin = make_admin({**settings})
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        def ask() -> list[TopicPartition]:
+            known = self._admin.list_topics(timeout=self._seconds).topics
+            there = {
+                TopicPartition(name, number)
+                for name, topic in known.items()
+                if topic.error is None
+                for number in topic.partitions
+            }
+            return _chosen(subscription, there)
+
+        return self._repeated(ask)
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._offsets(dict.fromkeys(partitions, _EARLIEST))
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._offsets(dict.fromkeys(partitions, _LATEST))
+
+    def at_times(self, timestamps: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return self._offsets({partition: OffsetSpec.for_timestamp(time) for partition, time in timestamps.items()})
+
+    def close(self) -> None:
+        """librdkafka's admin client has no end of its own; it goes with the last reference."""
+        del self._admin
+
+    def _offsets(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> Mapping[TopicPartition, int]:
+        if not wanted:
+            return {}
+        committed = self._isolation is IsolationLevel.READ_COMMITTED
+        level = confluent_kafka.IsolationLevel.READ_COMMITTED if committed else confluent_kafka.IsolationLevel.READ_UNCOMMITTED
+
+        def ask() -> Mapping[TopicPartition, int]:
+            asked = {confluent_kafka.TopicPartition(*partition): spec for partition, spec in wanted.items()}
+            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._seconds)
+            return {TopicPartition(key.topic, key.partition): future.result().offset for key, future in futures.items()}
+
+        return self._repeated(ask)
+
+    def _repeated(self, ask: Callable[[], _T]) -> _T:
+        left = self._retries
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                failure = error.args[0]
+                if not left or failure.code() in _FINAL:
+                    raise LocationError(f"the cluster did not answer: {failure.str()}") from None
+            left -= 1
+            self._clock.wait(threading.Event(), self._pause)
+
+
+_FINAL = frozenset({int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)})
+
+
+def _chosen(subscription: Subscription, there: Collection[TopicPartition]) -> list[TopicPartition]:
+    pattern = subscription.pattern
+    if pattern is not None:
+        # As Spark's own source does: a part of the name is enough.
+        return sorted(found for found in there if found.topic not in _INTERNAL and pattern.search(found.topic))
+    missing = [str(wanted) for wanted in subscription.partitions if wanted not in there]
+    missing += sorted(set(subscription.topics) - {found.topic for found in there})
+    if missing:
+        told = f"unknown partitions: {', '.join(missing)}; check the topics of the query"
+        raise BrokerResponseError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told)
+    return sorted(subscription.partitions) or sorted(found for found in there if found.topic in subscription.topics)

@@ -1,0 +1,162 @@
+"""The plan of a batch query: bounds to offsets, offsets to splits; and what any plan asks of the tier.
+
+References: Spark's KafkaOffsetReaderAdmin (getOffsetRangesFromUnresolvedOffsets).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
+from kafka_remote_client.errors import DirectFetchError, LocationError, LocationNotGrantedError
+from kafka_remote_client.fetch.assemble import DirectFetchOffError
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.spark.offsets.bounds import BoundResolver
+from kafka_remote_client.spark.offsets.cluster import Cluster
+from kafka_remote_client.spark.offsets.data_loss import DataLoss
+from kafka_remote_client.spark.offsets.json_offsets import NoMatch, check_order
+from kafka_remote_client.spark.options.source_options import OnFallback, SourceOptions
+from kafka_remote_client.spark.planning.filters import ALL_ROWS, Narrowing
+from kafka_remote_client.spark.planning.preflight import TierUnavailableError, preflight, unanswered
+from kafka_remote_client.spark.planning.segment_probes import TierOffsets, with_segments
+from kafka_remote_client.spark.planning.splits import OffsetRange, Split, plan_splits
+from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
+from kafka_remote_client.spark.reading.task_engine import TaskEngines, worker_engines
+from kafka_remote_client.spark.reading.tier_health import TierHealth, worker_tier_health
+
+__all__ = ["batch_ranges", "learn_segments", "plan_batch", "splits_as_asked"]
+
+_log = logging.getLogger(__name__)
+
+
+def plan_batch(
+    options: SourceOptions,
+    cluster: Cluster,
+    learn: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]],
+    narrowing: Narrowing = ALL_ROWS,
+) -> list[Split]:
+    """The splits of a batch query. ``learn`` adds the segments that are known to ranges. ``narrowing``: what filters leave.
+
+    Raises ConfigurationError for offsets or timestamps that do not fit the partitions, DataLossError, LocationError.
+    """
+    ranges = learn(_narrowed(batch_ranges(options, cluster), cluster, narrowing))
+    return splits_as_asked(options, narrowing.without_segments(ranges))
+
+
+def splits_as_asked(options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Split]:
+    """The ranges cut as the options say. Raises BrokerBytesError where more than ``remote.maxBrokerBytes`` is not tiered."""
+    splits = plan_splits(
+        ranges,
+        split_bytes=options.split_bytes,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records,
+    )
+    return with_broker_shares(splits, options.max_broker_bytes)
+
+
+def _narrowed(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: Narrowing) -> Sequence[OffsetRange]:
+    """The ranges that filters leave. Where logs end is known by now, so what is written from now on changes nothing."""
+    left = narrowing.ranges(ranges)
+    if narrowing.youngest is None or not left:
+        return left
+    return narrowing.from_times(left, cluster.at_times({found.topic_partition: narrowing.youngest for found in left}))
+
+
+def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
+    """What is to be read of each partition, all of it in the log. Raises as :func:`plan_batch`."""
+    partitions = cluster.partitions(options.subscription)
+    log_starts, log_ends = cluster.starts(partitions), cluster.ends(partitions)
+    resolver = BoundResolver(cluster, partitions, log_starts, log_ends)
+    starts = resolver.resolve(options.start_option, options.start, options.no_match)
+    ends = resolver.resolve(options.end_option, options.end, NoMatch.LATEST)
+    check_order(options.start_option, starts, options.end_option, ends)
+    loss = DataLoss(options.fail_on_data_loss)
+    return [
+        OffsetRange(
+            partition, *loss.bounded(partition, starts[partition], ends[partition], log_starts[partition], log_ends[partition])
+        )
+        for partition in partitions
+    ]
+
+
+def learn_segments(
+    options: SourceOptions,
+    ranges: Sequence[OffsetRange],
+    *,
+    split_bytes: int | None = None,
+    reads: bool = True,
+    again: bool = True,
+    engines: TaskEngines = worker_engines,
+    health: TierHealth = worker_tier_health,
+    clock: Clock | None = None,
+) -> Sequence[OffsetRange]:
+    """The ranges with the segments that the location source tells of; as they are where there is no direct fetch.
+
+    ``reads``: tasks will read them. Then the tier is tried first (:mod:`~kafka_remote_client.spark.planning.preflight`), unless
+    it worked lately and ``again`` is false. Where it fails, the ranges come back with the reason, and nothing more is asked.
+    ``split_bytes``: how far apart to ask, if not as the options say.
+
+    A failure is one WARNING. The next micro-batches of a stream (``again`` is false) repeat it as INFO until the tier is tried
+    again (:mod:`~kafka_remote_client.spark.reading.tier_health`).
+
+    Raises TierUnavailableError where the tier cannot be read and ``remote.onFallback`` is ``fail``.
+    """
+    if not options.remote.enabled or not any(found.start < found.end for found in ranges):
+        return ranges
+    fails = reads and options.on_fallback is OnFallback.FAIL
+    known = None if fails else health.failure(options)
+    if known is not None:
+        return _without_tier(ranges, LocationError(known), level=logging.WARNING if again else logging.INFO)
+    failure: DirectFetchError | None
+    try:
+        with engines.lend(options) as engine:
+            assert engine is not None  # fetch.remote.enabled is true
+            asked = _Asked(engine, options, clock or SystemClock())
+            offsets = asked.offsets(ranges)
+            failure = unanswered(offsets)
+            if failure is None and reads and (again or not health.worked_lately(options)):
+                failure = asked.failure(ranges, offsets)
+            refused = isinstance(failure, LocationNotGrantedError) and not fails  # tasks may be granted other segments
+            if failure is None or refused:
+                health.worked(options)
+                return asked.segments(ranges, offsets, split_bytes or options.split_bytes)
+    except DirectFetchOffError as error:
+        failure = error
+    health.failed(options, str(failure))
+    if fails:
+        raise TierUnavailableError(f"cannot read from the tier: {failure}; remote.onFallback=broker reads from the brokers")
+    return _without_tier(ranges, failure, level=logging.WARNING)
+
+
+@attrs.frozen
+class _Asked:
+    """The questions of a plan to one engine."""
+
+    engine: FetchEngine
+    options: SourceOptions
+    clock: Clock
+
+    @property
+    def _timeout(self) -> float:
+        return self.options.remote.location_timeout_ms / 1000
+
+    def offsets(self, ranges: Sequence[OffsetRange]) -> TierOffsets:
+        wanted = [found.topic_partition for found in ranges if found.start < found.end]
+        return self.engine.source.offsets_of(wanted, Deadline(self.clock, self._timeout))
+
+    def failure(self, ranges: Sequence[OffsetRange], offsets: TierOffsets) -> DirectFetchError | None:
+        return preflight(self.engine.source, self.engine.fetcher, ranges, offsets, clock=self.clock, timeout=self._timeout)
+
+    def segments(self, ranges: Sequence[OffsetRange], offsets: TierOffsets, split_bytes: int) -> Sequence[OffsetRange]:
+        return with_segments(
+            self.engine.source, ranges, split_bytes=split_bytes, clock=self.clock, timeout=self._timeout, offsets=offsets
+        )
+
+
+def _without_tier(ranges: Sequence[OffsetRange], failure: DirectFetchError, *, level: int) -> Sequence[OffsetRange]:
+    """Logs why the tier is not read, at ``level``; the ranges with the reason."""
+    _log.log(level, "the brokers serve tiered records of this query, because the tier cannot be read: %s", failure)
+    return [attrs.evolve(found, tier_failure=str(failure)) for found in ranges]

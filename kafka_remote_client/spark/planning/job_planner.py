@@ -1,0 +1,92 @@
+"""What a job will take, before it runs: asks the cluster and the location source as the source does when Spark plans a query.
+
+No Spark is needed for it, so it serves ``kafka-remote plan`` too.
+
+References: docs/spark.md.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import PeerUnreachableError
+from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
+from kafka_remote_client.spark.offsets.cluster import AdminCluster, Cluster
+from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
+from kafka_remote_client.spark.options.trust_store import librdkafka_settings
+from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_segments, splits_as_asked
+from kafka_remote_client.spark.planning.job_figures import Prices
+from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
+
+__all__ = ["plan"]
+
+_LONGEST_QUESTION_MS = 30_000
+"""As long as librdkafka takes to give up a connection that is accepted and says nothing."""
+
+_EACH_SEGMENT = 1
+"""Bytes of a split for which each segment is asked for, as long as the questions last."""
+
+
+def plan(
+    options: Mapping[str, str | bool | int] | None = None,
+    *,
+    cores: int | None = None,
+    latency_ms: float = 20.0,
+    megabytes_per_second: float = 100.0,
+    prices: Prices | None = None,
+    make_cluster: Callable[[SourceOptions, Clock], Cluster] | None = None,
+    **more: str | bool | int,
+) -> JobPlan:
+    """The segments, GETs, bytes, splits, dollars and seconds of a batch query. Nothing of the data is read.
+
+    ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
+    ``cores``: how many tasks run at once; those of this machine where not given. ``latency_ms``: of one GET.
+    ``megabytes_per_second``: what one core decodes and hands on, 10^6 bytes each.
+
+    Raises ConfigurationError, DataLossError, LocationError: what the query would raise when it is planned. A query repeats its
+    questions for minutes; a plan is asked for by somebody who waits, so it asks once. Raises PeerUnreachableError where no
+    bootstrap server accepts a connection within ``fetch.remote.connect.timeout.ms``.
+    """
+    parsed = parse_options(option_texts({**(options or {}), **more}))
+    cluster = (make_cluster or _reachable_cluster)(parsed, SystemClock())
+    try:
+        asked = batch_ranges(parsed, cluster)
+    finally:
+        cluster.close()
+    # As the query does it, for its splits; then with a question for each segment, to count them.
+    splits = splits_as_asked(parsed, learn_segments(parsed, asked, reads=False))
+    told = Assumptions(
+        cores=cores or os.cpu_count() or 1,
+        latency_ms=latency_ms,
+        bytes_per_second=megabytes_per_second * 1e6,
+        in_flight=parsed.remote.max_in_flight,
+        range_bytes=parsed.remote.range_bytes,
+    )
+    return estimate_job(
+        learn_segments(parsed, asked, split_bytes=_EACH_SEGMENT, reads=False), splits, assumptions=told, prices=prices
+    )
+
+
+def _reachable_cluster(options: SourceOptions, clock: Clock) -> Cluster:
+    """The cluster of a plan: it is there, and is asked each question once."""
+    _check_reachable(str(librdkafka_settings(options.client)["bootstrap.servers"]), options.remote.connect_timeout_ms / 1000)
+    client = attrs.evolve(options.client, api_timeout_ms=min(options.client.api_timeout_ms, _LONGEST_QUESTION_MS))
+    return AdminCluster(attrs.evolve(options, client=client, offset_retries=0), clock)
+
+
+def _check_reachable(servers: str, timeout: float) -> None:
+    """Connects to one server after the other, at most ``timeout`` seconds each. Raises PeerUnreachableError."""
+    failures = []
+    for host, port in parse_bootstrap_servers(servers):
+        try:
+            socket.create_connection((host, port), timeout).close()
+        except OSError as error:
+            failures.append(f"{host}:{port}: {error.strerror or 'no connection in time'}")
+        else:
+            return
+    raise PeerUnreachableError(f"no server of kafka.bootstrap.servers is reachable ({'; '.join(failures)})")

@@ -1,0 +1,124 @@
+"""What the driver tries before any task starts: one location and one byte, so that a mistake is found once and early.
+
+::
+
+    asked                              | what a failure shows
+    where the tiers begin and end      | nobody listens, or answers, at fetch.remote.bootstrap.servers
+    one location of a tiered offset    | the peer is a broker, or a shim that grants nothing; no right to read the topic
+    the first byte that it names       | allowed.hosts or allow.http are wrong; the store is out of reach, or refuses
+
+What passes says nothing about other partitions, brokers and hosts, nor about the network of the executors.
+
+References: docs/spark.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import (
+    Action,
+    DirectFetchError,
+    InvalidStorageResponseError,
+    LocationNotGrantedError,
+    RemoteStorageError,
+)
+from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES
+from kafka_remote_client.fetch.range_place import located
+from kafka_remote_client.fetch.storage_formats import fetcher_for
+from kafka_remote_client.location.source import LocationSource, locate_one
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.plugin import RemoteStorageFetcher
+from kafka_remote_client.spark.planning.segment_probes import TierOffsets
+from kafka_remote_client.spark.planning.splits import OffsetRange
+
+__all__ = ["ATTEMPTS", "TierUnavailableError", "preflight", "unanswered"]
+
+ATTEMPTS = 3
+"""How often a byte is asked for, where the error says that another attempt may help."""
+_PAUSE_SECONDS = 0.2
+
+
+class TierUnavailableError(DirectFetchError):
+    """Tiered records cannot be read from the store, and ``remote.onFallback`` is ``fail``."""
+
+    action: ClassVar[Action] = Action.STOP
+    cause: ClassVar[str] = "tier-unavailable"
+
+
+def preflight(
+    source: LocationSource,
+    fetcher: RemoteStorageFetcher,
+    ranges: Sequence[OffsetRange],
+    offsets: TierOffsets,
+    *,
+    clock: Clock,
+    timeout: float,
+) -> DirectFetchError | None:
+    """Why the tier of ``ranges`` cannot be read; ``None`` where it can, or where nothing is known to be tiered.
+
+    ``offsets``: what the source said of their tiers. ``timeout``: of one location, in seconds.
+    """
+    tiered = next((found for found in ranges if _is_tiered(found, offsets[found.topic_partition])), None)
+    if tiered is None:
+        return None
+    topic, partition = tiered.topic_partition
+    question = LocationQuestion(
+        topic=topic,
+        partition=partition,
+        offset=tiered.start,
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        max_bytes=MIN_RANGE_BYTES,
+    )
+    left = ATTEMPTS
+    while True:
+        left -= 1
+        try:
+            location = locate_one(source, question, Deadline(clock, timeout))
+            if isinstance(location, NotRemote):
+                if location.reason == LocationNotGrantedError.cause:
+                    raise LocationNotGrantedError(*tiered.topic_partition, tiered.start)
+                return location.error
+            _read_a_byte(fetcher, location)
+        except DirectFetchError as error:
+            if not left or error.action not in {Action.RETRY, Action.RELOCATE}:
+                return error
+        else:
+            return None
+        clock.wait(threading.Event(), _PAUSE_SECONDS)
+
+
+def unanswered(offsets: TierOffsets) -> DirectFetchError | None:
+    """The error where the source could say nothing of any tier; else ``None``."""
+    errors = [error for error in offsets.values() if isinstance(error, DirectFetchError)]
+    return errors[0] if errors and len(errors) == len(offsets) else None
+
+
+def _is_tiered(found: OffsetRange, offsets: PartitionOffsets | DirectFetchError) -> bool:
+    """Whether the range begins in the tier; what is not known is not asked about."""
+    return found.start < found.end and isinstance(offsets, PartitionOffsets) and found.start <= offsets.latest_tiered
+
+
+def _read_a_byte(fetcher: RemoteStorageFetcher, location: SegmentLocation) -> None:
+    """Raises RemoteStorageError kinds, with the host."""
+    granted = location.ranges[0]
+    try:
+        reading = fetcher_for(fetcher, location)
+        stream = reading.fetch_log_segment(location.metadata_for(granted), granted.range.start, granted.range.end)
+        try:
+            if stream.readinto(bytearray(1)) != 1:
+                raise InvalidStorageResponseError(f"the store sent nothing of {granted.range}")
+        finally:
+            stream.close()
+    except RemoteStorageError as error:
+        located(error, location, granted)
+        raise
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its text may hold a URL
+        kind = type(error).__name__
+    else:
+        return
+    raise located(RemoteStorageError(f"the fetcher raised {kind} for bytes {granted.range}"), location, granted)

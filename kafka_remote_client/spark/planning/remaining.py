@@ -1,0 +1,61 @@
+"""What is still to be read when parts of it are done: splits without the offsets of finished ones. Pure.
+
+::
+
+    planned    [------a------)[------b------)[------c------)
+    finished   [------a------)    [--)
+    remaining                 [---)  [------)[------c------)
+
+Offsets are compared and not names, so that what was finished under another plan (the log grew, segments were merged, another
+``remote.splitBytes``) is not read again either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.planning.splits import Split
+
+__all__ = ["parse_split_id", "without"]
+
+_ID = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})-(\d{1,19})-(\d{1,19})", re.ASCII)
+
+
+def parse_split_id(text: str) -> Split:
+    """The split that has that id; its size is not known and 0. Raises ConfigurationError."""
+    found = _ID.fullmatch(text)
+    if found is None or int(found[3]) > int(found[4]):
+        raise ConfigurationError(f"not the id of a split: {text[:300]!r}")
+    return Split(TopicPartition(found[1], int(found[2])), int(found[3]), int(found[4]), 0)
+
+
+def without(splits: Iterable[Split], finished: Iterable[Split]) -> list[Split]:
+    """What is left of each split, in their order. Sizes of parts are in proportion to their offsets."""
+    done: defaultdict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
+    for split in finished:
+        done[split.topic_partition].append((split.start, split.end))
+    for spans in done.values():
+        spans.sort()
+    return [part for split in splits for part in _left(split, done.get(split.topic_partition, []))]
+
+
+def _left(split: Split, done: list[tuple[int, int]]) -> Iterator[Split]:
+    at = split.start
+    for start, end in done:
+        if start >= split.end:
+            break
+        if at < start:
+            yield _part(split, at, start)
+        at = max(at, end)
+    if at < split.end:
+        yield _part(split, at, split.end)
+
+
+def _part(split: Split, start: int, end: int) -> Split:
+    return attrs.evolve(split, start=start, end=end, size_in_bytes=split.size_in_bytes * (end - start) // split.offsets)

@@ -1,0 +1,242 @@
+"""Cuts offset ranges into splits, one task each: on segment bounds, sized by bytes, across both tiers. Pure.
+
+::
+
+    segments    |----s1----|--s2--|-----s3-----|--s4--|........ local tail
+    range            [-----------------------------------)
+    splits           [------------|------------|---------)      each about split_bytes, cut where a segment ends
+
+A segment is cut only where ``min_partitions`` or ``max_records`` ask for more splits than there are segments. Offsets that no
+segment is known for (the local tail, what lies between questions that are far apart) are cut by size alone. Their sizes are
+estimated from the segments next to them, because the sizes of records drift along a log.
+
+References: Spark's KafkaOffsetRangeCalculator (minPartitions, maxRecordsPerPartition).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+
+__all__ = ["DEFAULT_SPLIT_BYTES", "Gap", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized", "tiles", "total_bytes"]
+
+DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
+_ASSUMED_BYTES_PER_OFFSET = 1024.0
+
+
+@attrs.frozen
+class SegmentSpan:
+    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that need not be told apart.
+
+    ``max_timestamp``: no record in it is younger, in milliseconds; ``None`` = not known.
+    """
+
+    start: int
+    end: int
+    size_in_bytes: int
+    max_timestamp: int | None = None
+
+    @property
+    def density(self) -> float:
+        """Bytes per offset."""
+        return self.size_in_bytes / (self.end - self.start)
+
+
+@attrs.frozen
+class OffsetRange:
+    """The offsets ``[start, end)`` of a partition that are to be read, and the segments known in it, in order.
+
+    ``tiered_end``: the first offset that is not tiered; ``None`` = not known, or nothing is. ``range_bytes``: the size of the
+    ranges that are granted, ``None`` where that was not seen. ``tier_failure``: why the driver could not read the tier.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    segments: Sequence[SegmentSpan] = ()
+    tiered_end: int | None = None
+    range_bytes: int | None = None
+    tier_failure: str | None = None
+
+
+@attrs.frozen
+class Gap:
+    """Offsets ``[start, end)`` that no segment is known for, and the known segments on both sides; ``None`` = there is none."""
+
+    start: int
+    end: int
+    before: SegmentSpan | None
+    after: SegmentSpan | None
+
+    @property
+    def neighbours(self) -> tuple[SegmentSpan, ...]:
+        """One or two of them, or none."""
+        return tuple(span for span in (self.before, self.after) if span is not None)
+
+    @property
+    def density(self) -> float | None:
+        """Bytes per offset: the mean of the neighbours; ``None`` without any."""
+        found = self.neighbours
+        return sum(span.density for span in found) / len(found) if found else None
+
+
+@attrs.frozen
+class Split:
+    """What one task reads: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes.
+
+    ``tiered_end`` and ``tier_failure`` are those of its range. ``max_broker_bytes``: its share of ``remote.maxBrokerBytes``,
+    ``None`` = no limit. Two splits of the same offsets are equal whatever these say.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    size_in_bytes: int
+    tiered_end: int | None = attrs.field(default=None, eq=False)
+    tier_failure: str | None = attrs.field(default=None, eq=False)
+    max_broker_bytes: int | None = attrs.field(default=None, eq=False)
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it spans; there may be fewer records."""
+        return self.end - self.start
+
+    @property
+    def local_bytes(self) -> int:
+        """About how many of its bytes come through the broker: those that are not tiered, or all where the tier fails."""
+        if self.tiered_end is None or self.tier_failure is not None:
+            return self.size_in_bytes
+        local = max(0, self.end - max(self.start, self.tiered_end))
+        return self.size_in_bytes * local // max(1, self.offsets)
+
+    @property
+    def id(self) -> str:
+        """Names what is read, the same in every attempt and every job: ``topic-partition-start-end``. Fit for a file name."""
+        return f"{self.topic_partition.topic}-{self.topic_partition.partition}-{self.start}-{self.end}"
+
+
+def plan_splits(
+    ranges: Iterable[OffsetRange],
+    *,
+    split_bytes: int = DEFAULT_SPLIT_BYTES,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+) -> list[Split]:
+    """Splits that tile the ranges, in their order. An empty range gives none.
+
+    ``min_partitions`` is reached unless there are fewer offsets; no split spans more than ``max_records`` offsets.
+    """
+    cells = sized(ranges, split_bytes)
+    target = split_bytes if min_partitions is None else min(split_bytes, total_bytes(cells) // min_partitions + 1)
+    splits = [split for tiled in cells for split in _packed(tiled, target, max_records)]
+    parts = [1 if max_records is None else -(-split.offsets // max_records) for split in splits]
+    if min_partitions is not None:
+        parts = _more_parts(splits, parts, min_partitions)
+    return [
+        piece
+        for split, count in zip(splits, parts, strict=True)
+        for piece in ((split,) if count == 1 else _divided(split, count))
+    ]
+
+
+def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list[list[Split]]:
+    """Each range that is not empty, tiled with its parts of segments and what lies between, and the bytes of each.
+
+    What lies between is cut into pieces of about ``largest_gap`` bytes; ``None`` = not cut.
+    """
+    wanted = [found for found in ranges if found.start < found.end]
+    density = _density(span for found in wanted for span in found.segments)
+    return [list(_cells(found, density, largest_gap)) for found in wanted]
+
+
+def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
+    """The bytes of all parts that :func:`sized` made."""
+    return sum(part.size_in_bytes for parts in tiled for part in parts)
+
+
+def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tuple[int, int, SegmentSpan] | Gap]:
+    """Tiles ``[start, end)``: the part of each segment in it, as (start, end, segment), and the gaps between them."""
+    at, before = start, None
+    for span in segments:
+        first, last = max(at, span.start), min(span.end, end)
+        if at < min(first, end):
+            yield Gap(at, min(first, end), before, span)
+            at = min(first, end)
+        if first < last:
+            yield first, last, span
+            at = last
+        before = span
+    if at < end:
+        yield Gap(at, end, before, None)
+
+
+def _density(spans: Iterable[SegmentSpan]) -> float:
+    """Bytes per offset of all that is known."""
+    offsets = size = 0
+    for span in spans:
+        offsets += span.end - span.start
+        size += span.size_in_bytes
+    return size / offsets if offsets else _ASSUMED_BYTES_PER_OFFSET
+
+
+def _cells(found: OffsetRange, elsewhere: float, largest_gap: int | None) -> Iterator[Split]:
+    """Tiles a range with its segments, cut to it, and with what lies between and after them.
+
+    ``elsewhere``: bytes per offset where no segment of this partition is known.
+    """
+
+    def cell(start: int, end: int, size: int) -> Split:
+        return Split(found.topic_partition, start, end, size, found.tiered_end, found.tier_failure)
+
+    for tile in tiles(found.start, found.end, found.segments):
+        if isinstance(tile, Gap):
+            density = elsewhere if tile.density is None else tile.density
+            whole = cell(tile.start, tile.end, int((tile.end - tile.start) * density))
+            pieces = 1 if largest_gap is None else -(-whole.size_in_bytes // max(1, largest_gap))
+            yield from _divided(whole, max(1, min(pieces, whole.offsets)))
+        else:
+            start, end, span = tile
+            size = span.size_in_bytes * (end - start) // (span.end - span.start)
+            yield cell(start, end, size)
+
+
+def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Iterator[Split]:
+    """Joins neighbours as long as they stay within both bounds."""
+    joined = cells[0]
+    for cell in cells[1:]:
+        size = joined.size_in_bytes + cell.size_in_bytes
+        if size > target or (max_records is not None and cell.end - joined.start > max_records):
+            yield joined
+            joined = cell
+        else:
+            joined = attrs.evolve(joined, end=cell.end, size_in_bytes=size)
+    yield joined
+
+
+def _more_parts(splits: Sequence[Split], parts: Sequence[int], wanted: int) -> list[int]:
+    """Into how many parts to cut each split so that there are ``wanted``: always the one whose parts are the largest."""
+    counts = list(parts)
+    heap = [(-(split.size_in_bytes + 1) / counts[i], i) for i, split in enumerate(splits) if counts[i] < split.offsets]
+    heapq.heapify(heap)
+    missing = wanted - sum(counts)
+    while missing > 0 and heap:
+        _, index = heap[0]
+        counts[index] += 1
+        missing -= 1
+        if counts[index] < splits[index].offsets:
+            heapq.heapreplace(heap, (-(splits[index].size_in_bytes + 1) / counts[index], index))
+        else:
+            heapq.heappop(heap)
+    return counts
+
+
+def _divided(split: Split, count: int) -> Iterator[Split]:
+    """``count`` parts with the same number of offsets, give or take one."""
+    bounds = [split.start + split.offsets * n // count for n in range(count + 1)]
+    sizes = [split.size_in_bytes * n // count for n in range(count + 1)]
+    for n in range(count):
+        yield attrs.evolve(split, start=bounds[n], end=bounds[n + 1], size_in_bytes=sizes[n + 1] - sizes[n])

@@ -1,0 +1,118 @@
+"""The columns of the source: Spark's own schema, and record batches of it from both paths.
+
+::
+
+    column         | type                                      | there
+    key            | binary                                    | unless remote.includeKey=false
+    value          | binary                                    | unless remote.includeValue=false
+    topic          | string                                    | unless remote.includeTopic=false
+    partition      | int                                       | unless remote.includePartition=false
+    offset         | bigint                                    | unless remote.includeOffset=false
+    timestamp      | timestamp                                 | unless remote.includeTimestamp=false
+    timestampType  | int: -1 none, 0 CreateTime, 1 LogAppend   | unless remote.includeTimestampType=false
+    headers        | array<struct<key string, value binary>>,  | if includeHeaders=true
+                   | null where a record has none              |
+
+References: Spark's KafkaRecordToRowConverter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Message
+
+from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.options.source_options import ColumnChoice
+
+__all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages"]
+
+BATCH_ROWS = 10_000
+"""Rows of one record batch: larger ones are slower in the JVM."""
+
+_MOST_MS = (2**63 - 1) // 1000
+
+_TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+
+
+def column_names(choice: ColumnChoice) -> tuple[str, ...]:
+    """The columns, in their order."""
+    return tuple(name for name, is_there in zip(_TYPES, attrs.astuple(choice), strict=True) if is_there)
+
+
+def ddl(choice: ColumnChoice) -> str:
+    """The schema in Spark's words. All columns may be null, as in Spark's own source."""
+    return ", ".join(f"{name} {_TYPES[name]}" for name in column_names(choice))
+
+
+def batches(records: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Cuts a batch of all columns to those of ``names``, and to batches of at most BATCH_ROWS rows, without copying."""
+    if "headers" in names:
+        records = _without_empty_headers(records)
+    chosen = records.select(list(names))
+    for start in range(0, len(chosen), BATCH_ROWS):
+        yield chosen.slice(start, BATCH_ROWS)
+
+
+def _without_empty_headers(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Null for an empty list: the lists get the validity that their lengths give."""
+    index = records.schema.get_field_index("headers")
+    lists = records.column(index)
+    filled = pc.greater(pc.list_value_length(lists), 0)
+    if pc.all(filled, min_count=0).as_py():
+        return records
+    if lists.offset or not pc.any(filled).as_py():
+        headers = pc.if_else(filled, lists, pa.scalar(None, lists.type))
+    else:
+        headers = pa.Array.from_buffers(
+            lists.type, len(lists), [filled.buffers()[1], lists.buffers()[1]], children=[lists.values]
+        )
+    return records.set_column(index, records.schema.field(index), headers)
+
+
+def from_messages(messages: Sequence[Message], topic_partition: TopicPartition) -> pa.RecordBatch:
+    """All columns of what the broker path gave: an object per record, as librdkafka hands them out.
+
+    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits.
+    """
+    times = [message.timestamp() for message in messages]
+    # The timestamp of one without a kind is made up below.
+    strange = next((n for n, (kind, time) in enumerate(times) if kind and not -_MOST_MS <= time <= _MOST_MS), None)
+    if strange is not None:
+        raise UnsupportedFormatError(
+            f"{topic_partition} at offset {messages[strange].offset()}: the timestamp {times[strange][1]} is too large for"
+            " microseconds"
+        )
+    columns = [
+        [message.key() for message in messages],
+        [message.value() for message in messages],
+        [topic_partition.topic] * len(messages),
+        [topic_partition.partition] * len(messages),
+        [message.offset() for message in messages],
+        # librdkafka counts the kinds from 0 = none, Java from -1; both count milliseconds, Arrow microseconds.
+        [time * 1000 if kind else -1000 for kind, time in times],
+        [kind - 1 for kind, _ in times],
+        [_headers(message.headers()) for message in messages],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SPARK_KAFKA_SCHEMA, strict=True)]
+    return pa.record_batch(arrays, schema=SPARK_KAFKA_SCHEMA)
+
+
+def _headers(headers: Any) -> list[dict[str, object]]:
+    """``headers``: pairs, or None where there are none."""
+    return [{"key": name, "value": value} for name, value in headers or ()]

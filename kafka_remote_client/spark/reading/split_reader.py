@@ -1,0 +1,233 @@
+"""What a task does: reads a split from the tier as far as it goes, and the rest from the broker, from the exact next offset.
+
+A split holds no URL: each task asks for its own locations, through the engine of its Python worker
+(:mod:`~kafka_remote_client.spark.reading.task_engine`), and so does a repeated or speculative one.
+
+::
+
+    the tier's part ends because    | remote.onFallback=broker                      | remote.onFallback=fail
+    it was read                     | the broker goes on                            | the broker goes on
+    nothing was granted or found    | a WARNING, then the broker goes on            | TierUnavailableError
+    there, though the plan says     |                                               |
+    tiered                          |                                               |
+    something failed                | a WARNING, then the broker goes on            | TierUnavailableError
+    the driver found a failure      | the broker reads all; the driver warned       | no task starts
+    more than the split's share of remote.maxBrokerBytes comes from the broker: BrokerBytesError
+
+References: docs/design.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+
+import pyarrow as pa
+from confluent_kafka import Message
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import (
+    DirectFetchError,
+    LocationError,
+    LocationNotGrantedError,
+    NoSegmentsError,
+    RemoteStorageTimeoutError,
+)
+from kafka_remote_client.fallback import Fallback, FallbackLog
+from kafka_remote_client.fetch.assemble import DirectFetchOffError
+from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.spark.offsets.data_loss import DataLoss
+from kafka_remote_client.spark.options.source_options import OnFallback, SourceOptions
+from kafka_remote_client.spark.planning.preflight import TierUnavailableError
+from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.spark.reading.broker_limit import OPTION, BrokerBytesError
+from kafka_remote_client.spark.reading.broker_read import consumer_settings, read_from_broker
+from kafka_remote_client.spark.reading.columns import batches, column_names, from_messages
+from kafka_remote_client.spark.reading.counters import Counters, added, counted
+from kafka_remote_client.spark.reading.task_counters import write_counters
+from kafka_remote_client.spark.reading.task_engine import TaskEngines, worker_engines
+from kafka_remote_client.spark.reading.tier_health import TierHealth, worker_tier_health
+from kafka_remote_client.spark.reading.worker_memory import worker_memory
+
+__all__ = ["SplitReader"]
+
+_log = logging.getLogger(__name__)
+
+_NOT_TIERED = frozenset({LocationNotGrantedError.cause, NoSegmentsError.cause})
+_EXPECTED = frozenset({"end", "local"}) | _NOT_TIERED
+"""Why the tier's part of a split may end without anything being wrong; see ``_is_missing`` about two of them."""
+_NO_ANSWER = LocationError.cause
+
+_worker_fallbacks = FallbackLog(_log, SystemClock())
+"""That of this process: tasks that run one after the other warn once."""
+
+
+class SplitReader:
+    """Reads one split after the other."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        *,
+        clock: Clock | None = None,
+        engines: TaskEngines = worker_engines,
+        health: TierHealth = worker_tier_health,
+        fallbacks: FallbackLog = _worker_fallbacks,
+    ) -> None:
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._engines = engines
+        self._health = health
+        self._fallbacks = fallbacks
+        self._fails = options.on_fallback is OnFallback.FAIL
+        self._broker_bytes: Counter[str] = Counter()
+        self._names = column_names(options.columns)
+        self._timeout = options.poll_timeout_ms / 1000
+        self._next = 0
+        self._metrics = FetchMetrics(self._clock)
+        """What was delivered; what that took is in the engine's."""
+        self._engine_counters: Counters = {}
+
+    @property
+    def counters(self) -> Counters:
+        """What was read since this reader was made, from both tiers."""
+        return added([self._engine_counters, counted({}, self._metrics.snapshot())])
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """The split's records, in the order of their offsets.
+
+        Raises DataLossError, BrokerReadError, TierUnavailableError, BrokerBytesError, ConfigurationError, KafkaException;
+        UnsupportedFormatError for a timestamp that no column of Spark's can hold.
+        """
+        topic_partition = split.topic_partition
+        with closing(self._pieces(split)) as pieces:
+            for piece in pieces:
+                whole = (
+                    piece.to_arrow(*topic_partition)
+                    if isinstance(piece, RecordBlock)
+                    else from_messages(piece, topic_partition)
+                )
+                yield from batches(whole, self._names)
+
+    def messages(self, split: Split) -> Iterator[Message]:
+        """The same records as a consumer gives them. Raises as :meth:`read`, but for timestamps."""
+        with closing(self._pieces(split)) as pieces:
+            for piece in pieces:
+                yield from piece.messages(*split.topic_partition) if isinstance(piece, RecordBlock) else piece
+
+    def _pieces(self, split: Split) -> Generator[RecordBlock | list[Message], None, None]:
+        """Each of the two paths gives records as they come; both forms that callers want are made of these."""
+        worker_memory.settle()
+        self._next = split.start
+        with self._counted(split):
+            yield from self._from_both(split)
+
+    @contextmanager
+    def _counted(self, split: Split) -> Iterator[None]:
+        """Leaves behind what was counted in this context, if that is wanted."""
+        directory = self._options.counters_directory
+        before, started_ms = self.counters, self._clock.time_ms()
+        try:
+            yield
+        finally:
+            if directory is not None:
+                write_counters(directory, split.id, started_ms, counted(before, self.counters), self._clock)
+
+    def _from_both(self, split: Split) -> Iterator[RecordBlock | list[Message]]:
+        known = None if self._fails else self._health.failure(self._options, split.tier_failure)
+        try:
+            if known is not None:
+                self._taken_over(split, TierUnavailableError(known), warned=split.tier_failure is not None)
+            else:
+                with self._engines.lend(self._options) as engine:
+                    if engine is not None:
+                        yield from self._from_tier(engine, split)
+        except (DirectFetchOffError, RemoteStorageTimeoutError) as error:
+            self._taken_over(split, error)
+        if self._next < split.end:
+            yield from self._from_broker(split)
+
+    def _from_tier(self, engine: FetchEngine, split: Split) -> Iterator[RecordBlock]:
+        before = engine.metrics.snapshot()
+        reader = engine.reader(
+            *split.topic_partition,
+            split.start,
+            end_offset=split.end,
+            isolation_level=self._options.client.isolation_level,
+            borrow=True,  # a block is turned into a batch or into messages, which copy, before the next one is taken
+        )
+        try:
+            with closing(reader.blocks(self._timeout)) as items:
+                for item in items:
+                    if isinstance(item, ReadEnd):
+                        self._next = item.next_offset
+                        self._tier_ended(split, item)
+                    else:
+                        self._metrics.add("remote-fetch-records-total", len(item))
+                        self._metrics.add("remote-fetch-record-bytes-total", item.nbytes)
+                        yield item
+                        self._next = item.next_offset
+        finally:
+            self._engine_counters = added([self._engine_counters, counted(before, engine.metrics.snapshot())])
+
+    def _tier_ended(self, split: Split, end: ReadEnd) -> None:
+        if end.reason == _NO_ANSWER:
+            self._health.failed(self._options, str(end.error or end.reason))
+        else:
+            self._health.worked(self._options)
+        if end.reason not in _EXPECTED or _is_missing(split, end):
+            self._fell_back(end.fallback(*split.topic_partition))
+        elif self._next < split.end:
+            self._metrics.add("remote-fetch-handovers-total")
+
+    def _taken_over(self, split: Split, error: DirectFetchError, *, warned: bool = False) -> None:
+        self._fell_back(Fallback(error.cause, error, *split.topic_partition, self._next), warned=warned)
+
+    def _fell_back(self, fallback: Fallback, *, warned: bool = False) -> None:
+        """``warned``: the driver wrote the WARNING for all tasks."""
+        self._metrics.fallback(fallback.cause)
+        if not self._fails:
+            self._fallbacks.write(fallback, warned=warned)
+            return
+        place = f"{fallback.topic}-{fallback.partition} at offset {fallback.offset}"
+        raise TierUnavailableError(
+            f"cannot read {place} from the tier: {fallback.text} ({fallback.cause}); "
+            "remote.onFallback=broker reads from the brokers"
+        ) from fallback.error
+
+    def _from_broker(self, split: Split) -> Iterator[list[Message]]:
+        found = read_from_broker(
+            consumer_settings(self._options),
+            split.topic_partition,
+            self._next,
+            split.end,
+            loss=DataLoss(self._options.fail_on_data_loss),
+            timeout=self._timeout,
+            clock=self._clock,
+        )
+        for messages in found:
+            self._count_bytes(split, messages)
+            self._metrics.add("broker-fetch-records-total", len(messages))
+            yield messages
+
+    def _count_bytes(self, split: Split, messages: list[Message]) -> None:
+        """Raises BrokerBytesError where the split's share of ``remote.maxBrokerBytes`` is used up."""
+        if split.max_broker_bytes is None:
+            return
+        size = sum(len(message.key() or b"") + len(message.value() or b"") for message in messages)
+        self._broker_bytes[split.id] += size
+        if self._broker_bytes[split.id] > split.max_broker_bytes:
+            raise BrokerBytesError(
+                f"{split.topic_partition} before offset {split.end}: more than {split.max_broker_bytes} bytes came from the "
+                f"broker, which is the share of this split in {OPTION}={self._options.max_broker_bytes}"
+            )
+
+
+def _is_missing(split: Split, end: ReadEnd) -> bool:
+    """Whether an offset is not found that was tiered when the driver planned. Beyond the tier's end that is normal."""
+    return end.reason in _NOT_TIERED and split.tiered_end is not None and end.next_offset < split.tiered_end

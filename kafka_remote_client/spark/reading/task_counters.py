@@ -1,0 +1,109 @@
+"""What each split took, left behind by its task in a directory: ``remote.countersDirectory``.
+
+Spark's Python sources can report no metrics of their own, and Spark Connect has no accumulators. So a task writes a small
+file for each split that it read, also where it ended early or failed; a task that was killed writes none. A split that was read
+twice has two files, because both readings cost. Files are written whole under another name and then renamed.
+
+::
+
+    <split>-<random>.json   {"split": "orders-0-0-1000", "started_ms": …, "ended_ms": …, "counters": {…}}
+
+References: docs/spark.md; names of counters in docs/metrics.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.reading.counters import Counters, added
+
+__all__ = ["CountedJob", "load_counters", "write_counters"]
+
+_log = logging.getLogger(__name__)
+_MAX_FILE_BYTES = 1 << 20
+
+
+@attrs.frozen
+class CountedJob:
+    """Counters of all tasks, added up. ``seconds``: from the first task's start to the last one's end, by their own clocks.
+
+    ``splits`` and ``seconds`` are ``None`` where the counters do not say.
+    """
+
+    counters: Counters
+    splits: int | None = None
+    seconds: float | None = None
+
+
+def write_counters(
+    directory: str, split_id: str, started_ms: int, counters: Mapping[str, Any], clock: Clock | None = None
+) -> None:
+    """Leaves the counters of a split in a directory, which is made if need be. Says so in the log where that cannot be done."""
+    told = {
+        "split": split_id,
+        "started_ms": started_ms,
+        "ended_ms": (clock or SystemClock()).time_ms(),
+        "counters": counters,
+    }
+    name = f"{split_id}-{uuid.uuid4().hex}"
+    try:
+        home = Path(directory)
+        home.mkdir(parents=True, exist_ok=True)
+        unfinished = home / f".{name}.tmp"
+        unfinished.write_text(json.dumps(told))
+        unfinished.replace(home / f"{name}.json")
+    except OSError as error:
+        _log.warning("the counters of %s cannot be written: %s", split_id, error.strerror)
+
+
+def load_counters(path: str) -> CountedJob:
+    """Counters from a directory of :func:`write_counters`, from a file of it, or from a file with counters as JSON.
+
+    Raises ConfigurationError for a path that holds none.
+    """
+    place = Path(path)
+    try:
+        files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+        found = [_read(file) for file in files]
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+    if not found:
+        raise ConfigurationError(f"{path} holds no counters")
+    if not place.is_dir() and "counters" not in found[0]:
+        return CountedJob(added(found))
+    return _job(path, found)
+
+
+def _job(path: str, found: Iterable[Mapping[str, Any]]) -> CountedJob:
+    splits, starts, ends, counters = set[str](), list[int](), list[int](), list[Counters]()
+    for told in found:
+        match told:
+            case {"split": str(split), "started_ms": int(started), "ended_ms": int(ended), "counters": dict(counted)}:
+                splits.add(split)
+                starts.append(started)
+                ends.append(ended)
+                counters.append(counted)
+            case _:
+                raise ConfigurationError(f"{path} holds JSON that is no counters of a split")
+    return CountedJob(added(counters), len(splits), max(0, max(ends) - min(starts)) / 1000)
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    with file.open("rb") as opened:
+        text = opened.read(_MAX_FILE_BYTES + 1)
+    try:
+        told = json.loads(text) if len(text) <= _MAX_FILE_BYTES else None
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise ConfigurationError(f"{file} holds no JSON object with counters")
+    return told

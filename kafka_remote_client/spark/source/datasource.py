@@ -1,0 +1,120 @@
+"""``format("kafka-remote")`` for PySpark: what Spark calls, on the driver and in tasks.
+
+::
+
+    driver   KafkaRemoteDataSource ─► KafkaRemoteReader.partitions(): plan ─► KafkaRemotePartition …
+                                              │ pickled, with the options and nothing else
+    task                              KafkaRemoteReader.read(partition): engine, location source, broker path
+
+References: PySpark's Python Data Source API.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.options.source_options import SourceOptions, parse_columns, parse_options
+from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
+from kafka_remote_client.spark.planning.filters import ALL_ROWS, narrowing_of
+from kafka_remote_client.spark.reading.columns import column_names, ddl
+from kafka_remote_client.spark.reading.split_reader import SplitReader
+from kafka_remote_client.spark.source import pyspark_api
+from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.pyspark_api import DataSource, DataSourceReader, InputPartition
+from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, stream_reader
+
+__all__ = ["NAME", "FilteringReader", "KafkaRemoteDataSource", "KafkaRemoteReader"]
+
+_log = logging.getLogger(__name__)
+
+NAME = "kafka-remote"
+
+
+class KafkaRemoteDataSource(DataSource):
+    """Records of Kafka topics, with the schema and the options of Spark's own source; the tiered part comes from the store."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in ``spark.read.format(...)``."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns that the options ask for."""
+        return ddl(parse_columns(self.options))
+
+    def reader(self, schema: Any) -> KafkaRemoteReader:
+        """The batch reader. ``schema`` is what :meth:`schema` said; another one is refused, as Spark's own source does."""
+        options = parse_options(self.options)
+        _check(schema, options)
+        if not options.push_filters:
+            return KafkaRemoteReader(dict(self.options))
+        if not pyspark_api.KNOWS_FILTERS:
+            raise ConfigurationError("PySpark 4.1 is the oldest version that supports remote.pushFilters")
+        return FilteringReader(dict(self.options))
+
+    def streamReader(self, schema: Any) -> KafkaRemoteStreamReader:  # noqa: N802 - PySpark's name
+        """The stream reader; ``schema`` as in :meth:`reader`."""
+        _check(schema, parse_options(self.options, streaming=True))
+        return stream_reader(dict(self.options))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class KafkaRemoteReader(DataSourceReader):
+    """Plans a batch query on the driver, and reads its splits in tasks. Pickled with the options as the user gave them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+        self._narrowing = ALL_ROWS
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def partitions(self) -> Sequence[KafkaRemotePartition]:
+        """The splits. Raises as ``plan_batch``."""
+        options = parse_options(self._options)
+        for warning in options.warnings:
+            _log.warning("%s: %s", NAME, warning)
+        clock = SystemClock()
+        cluster = AdminCluster(options, clock)
+        try:
+            splits = plan_batch(options, cluster, partial(learn_segments, options), self._narrowing)
+            return [KafkaRemotePartition(split) for split in splits]
+        finally:
+            cluster.close()
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The records of one split. Where there is nothing to read, Spark asks all the same, without a split of ours."""
+        if not isinstance(partition, KafkaRemotePartition):
+            return iter(())
+        return SplitReader(parse_options(self._options)).read(partition.split)
+
+
+class FilteringReader(KafkaRemoteReader):
+    """The same with the hook for filters, for ``remote.pushFilters``: a reader that has it fails where Spark's setting is off.
+
+    Tasks get it without the filters, of which their splits are what is left.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._options,)
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+        """Takes what can be taken of the filters into the plan, and gives those back that Spark has to evaluate."""
+        self._narrowing, kept = narrowing_of(filters)
+        return kept
+
+
+def _check(schema: Any, options: SourceOptions) -> None:
+    wanted = list(column_names(options.columns))
+    if list(getattr(schema, "names", wanted)) != wanted:
+        raise ConfigurationError(f"{NAME} has a fixed schema: {', '.join(wanted)}")

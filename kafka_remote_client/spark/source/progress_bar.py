@@ -1,0 +1,156 @@
+"""A bar for people who wait for a backfill: tasks done, of all tasks of the jobs that a block of code starts.
+
+It is shown where somebody looks: in a terminal, or in a notebook. In a job, with standard error going to a file, nothing is
+printed; nor is there anything without ``rich`` (the extra ``cli``), or on Spark Connect, which has no status tracker.
+
+::
+
+    the block's thread   local property spark.jobGroup.id ──► its jobs
+    the bar's thread     every half second: status tracker ──► jobs of the group ──► stages ──► tasks
+
+References: PySpark's StatusTracker.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafka_remote_client.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["TaskBar", "show_progress", "tasks_of_group"]
+
+_log = logging.getLogger(__name__)
+
+_GROUP = "spark.jobGroup.id"
+_SECONDS = 0.5
+_LAST_LOOKS, _LAST_SECONDS = 5, 0.1
+
+
+class TaskBar(Protocol):
+    """What is shown."""
+
+    def update(self, done: int, total: int) -> None:
+        """So many tasks of so many that are known by now."""
+
+    def close(self) -> None:
+        """It stays as it is."""
+
+
+@contextmanager
+def show_progress(
+    spark: SparkSession,
+    description: str = "splits",
+    *,
+    make_bar: Callable[[str], TaskBar | None] | None = None,
+    clock: Clock | None = None,
+) -> Iterator[None]:
+    """Shows how far the jobs are that this thread starts in the ``with`` block, if there is anybody to see it.
+
+    The jobs belong to a job group of their own, unless the thread has one. ``make_bar`` gives another bar, or none.
+    """
+    context = _spark_context(spark)
+    bar = None if context is None else (make_bar or _rich_bar)(description)
+    if context is None or bar is None:
+        yield
+        return
+    before = context.getLocalProperty(_GROUP)
+    group = before or f"kafka-remote-{uuid.uuid4()}"
+    context.setLocalProperty(_GROUP, group)
+    over = threading.Event()
+    watcher = threading.Thread(
+        target=_watch, args=(context.statusTracker(), group, bar, over, clock or SystemClock()), name="kafka-remote-progress"
+    )
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        context.setLocalProperty(_GROUP, before)
+
+
+def tasks_of_group(tracker: Any, group: str) -> tuple[int, int]:
+    """Tasks done, and tasks in all, of the jobs of a group.
+
+    Stages that have not begun, or are forgotten, count nothing: a stage that a job skips, as its result is there, never begins.
+    """
+    done = total = 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in () if info is None else info.stageIds:
+            found = tracker.getStageInfo(stage)
+            if found is not None and (found.numActiveTasks or found.numCompletedTasks or found.numFailedTasks):
+                done += found.numCompletedTasks
+                total += found.numTasks
+    return done, total
+
+
+def _watch(tracker: Any, group: str, bar: TaskBar, over: threading.Event, clock: Clock) -> None:
+    """Spark's tracker learns of a task's end a little later, so there are some looks when all is over.
+
+    Where Spark does not answer any more, the bar stays as it is.
+    """
+    never, looks_left = threading.Event(), _LAST_LOOKS
+    try:
+        while looks_left:
+            if over.is_set():
+                clock.wait(never, _LAST_SECONDS)
+            else:
+                clock.wait(over, _SECONDS)
+            done, total = tasks_of_group(tracker, group)
+            bar.update(done, total)
+            if over.is_set():
+                looks_left = 0 if done >= total else looks_left - 1
+    except Exception as error:  # noqa: BLE001 - a bar must not disturb the job, whatever py4j has to say
+        _log.info("stopped showing progress: %s", type(error).__name__)
+    finally:
+        bar.close()
+
+
+def _spark_context(spark: Any) -> Any:
+    """``None`` on Spark Connect, whose sessions refuse to have one."""
+    try:
+        return spark.sparkContext
+    except Exception:  # noqa: BLE001 - PySpark's own kind, of a module that this one does without
+        return None
+
+
+def _rich_bar(description: str) -> TaskBar | None:
+    try:
+        from rich.console import Console  # noqa: PLC0415 - an extra
+        from rich.progress import (  # noqa: PLC0415 - an extra
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    if not (sys.stderr.isatty() or console.is_jupyter):
+        return None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return _RichBar(Progress(*columns, console=console), description)
+
+
+class _RichBar:
+    def __init__(self, progress: Any, description: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(description, total=None)
+        progress.start()
+
+    def update(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total or None)
+
+    def close(self) -> None:
+        self._progress.stop()

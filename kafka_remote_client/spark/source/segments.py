@@ -1,0 +1,154 @@
+"""``read_segments``: splits of topics for pipelines that want Python objects or Arrow batches of each, not a DataFrame.
+
+::
+
+    session   │ planned          │ foreachPartition     │ mapInArrow, to_dataframe   │ counters of these
+    classic   │ by the driver    │ an RDD, task = split │ mapInArrow, task = split   │ an accumulator
+    Connect   │ by a task        │ mapInArrow           │ mapInArrow                 │ none: Connect has no accumulators
+
+A classic session needs pandas for mapInArrow, because PySpark itself asks for it; foreachPartition does without.
+
+References: PySpark's RDD, DataFrame.mapInArrow; docs/spark.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from kafka_remote_client.spark.options.source_options import parse_options
+from kafka_remote_client.spark.planning.remaining import parse_split_id, without
+from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
+from kafka_remote_client.spark.reading.columns import ddl
+from kafka_remote_client.spark.reading.counters import Counters, added
+from kafka_remote_client.spark.reading.segment_tasks import (
+    DONE_SCHEMA,
+    SPLIT_SCHEMA,
+    CountersParam,
+    ForEachSplit,
+    MapSplits,
+    PlanSplits,
+    split_of_row,
+)
+from kafka_remote_client.spark.reading.split_records import SplitRecords
+from kafka_remote_client.spark.source.datasource import KafkaRemoteReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Segments", "plan_splits_of"]
+
+
+def plan_splits_of(options: Mapping[str, str]) -> list[Split]:
+    """The splits that a batch query with these options has. Raises as ``plan_batch``."""
+    return [partition.split for partition in KafkaRemoteReader(options).partitions()]
+
+
+class Segments:
+    """Splits of topics, planned when they are first asked for: from then on their offsets are fixed.
+
+    Made by ``read_segments``. Raises ConfigurationError for options that ``format("kafka-remote")`` refuses.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        splits: Sequence[Split] | None = None,
+        *,
+        plan: Callable[[Mapping[str, str]], Sequence[Split]] = plan_splits_of,
+    ) -> None:
+        self._spark = spark
+        self._options = dict(options)
+        parsed = parse_options(options)
+        self._columns = parsed.columns
+        self._max_broker_bytes = parsed.max_broker_bytes
+        self._splits = None if splits is None else list(splits)
+        self._plan = plan
+        self._on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+        self._counted: list[Counters] = []
+        self._accumulator: Any = None
+
+    def __repr__(self) -> str:
+        planned = "not planned yet" if self._splits is None else f"{len(self._splits)} splits"
+        return f"{type(self).__name__}({planned})"
+
+    @property
+    def splits(self) -> list[Split]:
+        """What is read, one task each, by partition and offset. Raises what planning raises (``plan_batch``)."""
+        if self._splits is None:
+            self._splits = self._planned()
+        return list(self._splits)
+
+    def only(self, splits: Iterable[Split]) -> Self:
+        """The same with other splits: some of :attr:`splits`, or those that were planned before and kept."""
+        return type(self)(self._spark, self._options, list(splits), plan=self._plan)
+
+    def without(self, finished: Iterable[Split | str]) -> Self:
+        """What is left when these are done, given as splits or their ids; raises ConfigurationError for what is no id.
+
+        Offsets are compared and not names: where the plan changed in the meantime, a split is cut to what is left of it.
+        """
+        done = [split if isinstance(split, Split) else parse_split_id(split) for split in finished]
+        return self.only(without(self.splits, done))
+
+    def foreachPartition(self, handle: Callable[[SplitRecords], object]) -> None:  # noqa: N802 - as PySpark names it
+        """Calls ``handle`` for each split, in a task of its own. What it raises fails the task, which Spark may repeat.
+
+        A split whose task failed, or ran twice, is handled again, as a whole and under the same id.
+        """
+        splits = self._shared()
+        if not splits:
+            return
+        if self._on_connect:
+            task = ForEachSplit(self._options, handle, splits)
+            done = self._numbers(splits).mapInArrow(task.batches, DONE_SCHEMA).collect()
+        else:
+            run = ForEachSplit(self._options, handle).rows
+            done = self._spark.sparkContext.parallelize(splits, len(splits)).mapPartitions(run).collect()
+        self._counted += [json.loads(counters) for _, counters in done]
+
+    def mapInArrow(  # noqa: N802 - as PySpark names it
+        self, function: Callable[[SplitRecords], Iterable[pa.RecordBatch]], schema: Any
+    ) -> DataFrame:
+        """A DataFrame of the record batches that ``function`` makes of each split, in a task of its own.
+
+        ``schema``: theirs, in Spark's words or as a StructType. Each action on the DataFrame reads anew.
+        """
+        task = MapSplits(self._options, function, self._shared(), None if self._on_connect else self._tally().add)
+        return self._numbers(self.splits).mapInArrow(task.batches, schema)
+
+    def to_dataframe(self) -> DataFrame:
+        """The records of the splits, with the columns of ``format("kafka-remote")``."""
+        return self.mapInArrow(SplitRecords.batches, ddl(self._columns))
+
+    def counters(self) -> Counters:
+        """What was read so far, under the names of docs/metrics.md, by tasks of :meth:`foreachPartition` whose job ended well.
+
+        In a classic session also by DataFrames made here; a task that was repeated may count twice there.
+        """
+        tally = [] if self._accumulator is None else [self._accumulator.value]
+        return added([*self._counted, *tally])
+
+    def _shared(self) -> list[Split]:
+        """The splits of a job, each with its share of ``remote.maxBrokerBytes``. Raises BrokerBytesError."""
+        return with_broker_shares(self.splits, self._max_broker_bytes)
+
+    def _planned(self) -> list[Split]:
+        if not self._on_connect:
+            return list(self._plan(self._options))
+        task = PlanSplits(self._options, self._plan)
+        return [split_of_row(row) for row in self._numbers([None]).mapInArrow(task.batches, SPLIT_SCHEMA).collect()]
+
+    def _numbers(self, splits: Sequence[object]) -> DataFrame:
+        """One row for each split, its number, each in a partition of its own."""
+        return self._spark.range(0, len(splits), 1, max(1, len(splits)))
+
+    def _tally(self) -> Any:
+        if self._accumulator is None:
+            self._accumulator = self._spark.sparkContext.accumulator({}, CountersParam())
+        return self._accumulator

@@ -1,0 +1,37 @@
+"""How much is gathered and what is counted; what comes of it is in test_direct_consumer, on the embedded cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kafka_remote_client.consumer.deliveries import Deliveries
+
+
+@pytest.mark.parametrize(("size", "ahead"), [(10, 500), (1 << 20, 3), (8 << 20, 1)])
+def test_poll_gathers_fewer_large_messages_ahead(size: int, ahead: int) -> None:
+    handed_out = SimpleNamespace(hand_out=lambda messages, of_one_partition: messages[0])
+    tiers = SimpleNamespace(unplaced=set())
+    state: Any = SimpleNamespace(gathered=[bytes(size)], _tiers=tiers, _ahead=400, queue=handed_out, _flows=[])
+    state._of_one_partition = True
+    assert Deliveries._begin_slice(state) == bytes(size)
+    assert state._ahead == ahead
+
+
+def test_the_ends_of_partitions_are_no_records_of_the_broker() -> None:
+    state: Any = SimpleNamespace(_behaviour=SimpleNamespace(announces_ends=True), broker_records=0)
+    record, end = SimpleNamespace(error=lambda: None), SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF))
+    arrived: Any = [end, record]
+    Deliveries._count(state, arrived)
+    assert state.broker_records == 1
+
+
+def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
+    wanted: list[int] = []
+    state: Any = SimpleNamespace(_broker_turn=False, gathered=[b""] * 5)
+    state._gather_broker = lambda count, seconds: wanted.append(count) or 0
+    Deliveries._gather_both(state, 5)
+    assert wanted == [6]

@@ -1,0 +1,109 @@
+"""Cold partitions with default settings, where each request to the store takes a while: the shim's own reads as well."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from kafka_remote_fetchers.directory_store import DirectoryStore
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.settings import default_of
+from tests.support.embedded_topics import direct_settings, fallbacks, fill_topic, from_broker, from_store, small_cluster, take
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
+
+TOPICS = tuple(f"cold-{number}" for number in range(6))
+PARTITIONS = [(topic, number) for topic in TOPICS for number in range(4)]
+COUNT = 60
+
+
+class StoreTimes:
+    """How long each request to the store takes, in seconds. ``hangs``: what is in the keys of requests that never end."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.hangs: str | None = None
+        self.released = threading.Event()
+        self._never = threading.Event()
+
+    def late(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        """The same request, answered so late."""
+
+        def asked(store: DirectoryStore, key: str, *arguments: int) -> Any:
+            if self.hangs is not None and self.hangs in key:
+                self.released.wait(120)
+            self._never.wait(self.seconds)
+            return ask(store, key, *arguments)
+
+        return asked
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreTimes]:
+    times = StoreTimes()
+    for ask in (DirectoryStore.get, DirectoryStore.get_range, DirectoryStore.size):
+        monkeypatch.setattr(DirectoryStore, ask.__name__, times.late(ask))
+    yield times
+    times.released.set()
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory, store: StoreTimes) -> Iterator[EmbeddedCluster]:
+    """One that has looked nothing up yet."""
+    with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=500) as made:
+        for topic in TOPICS:
+            fill_topic(made, topic, COUNT, partitions=range(4))
+        made.archive(keep_open=False)
+        yield made
+        store.released.set()
+
+
+def with_defaults(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
+    """What a consumer needs, and nothing else."""
+    settings = direct_settings(cluster)
+    for name in list(settings):
+        if name.startswith("fetch.remote."):
+            with suppress(KeyError):
+                settings[name] = default_of(name)
+    return {**settings, "fetch.remote.enabled": True, **{name.replace("_", "."): value for name, value in more.items()}}
+
+
+@pytest.mark.parametrize("milliseconds", [20, 50])
+def test_cold_partitions_are_read_from_the_store_however_late_it_answers(
+    cluster: EmbeddedCluster, store: StoreTimes, milliseconds: int
+) -> None:
+    store.seconds = milliseconds / 1000
+    cluster.faults.slow_store(store.seconds)
+    with Consumer(with_defaults(cluster)) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for topic, number in PARTITIONS])
+        messages = take(consumer, COUNT * len(PARTITIONS))
+        assert fallbacks(consumer) == {}
+        assert (from_store(consumer), from_broker(consumer)) == (len(messages), 0)
+    by_partition: dict[tuple[str, int], list[int]] = {}
+    for message in messages:
+        by_partition.setdefault((message[0], message[1]), []).append(message[2])
+    assert by_partition == {key: list(range(COUNT)) for key in PARTITIONS}
+
+
+def test_a_look_up_that_hangs_keeps_no_other_partition_waiting(cluster: EmbeddedCluster, store: StoreTimes) -> None:
+    store.hangs = f"/{TOPICS[0]}-"
+    hanging = {(TOPICS[0], number) for number in range(4)}
+    with Consumer(with_defaults(cluster, fetch_remote_pending_timeout_ms=2_000)) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for topic, number in PARTITIONS])
+        seen: set[tuple[str, int]] = set()
+
+        def others_have_come() -> bool:
+            seen.update((one.topic(), one.partition()) for one in consumer.consume(500, 0.05))
+            return seen >= set(PARTITIONS) - hanging
+
+        wait_until(others_have_come, "records of the other partitions", pause=0)
+        assert set(fallbacks(consumer)) <= {"location-pending"}
+        wait_until(lambda: others_have_come() and seen >= hanging, "the broker's records", pause=0)
+        assert fallbacks(consumer) == {"location-pending": 4}

@@ -1,0 +1,127 @@
+"""The tables of campaigns' figures: which runs they have, and how a run that is older than the code is marked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from docs.campaigns import filled, table
+from tests.support.ledger import RunEntry, digest, entries
+
+_CODE = "package"
+
+
+def _root(directory: Path) -> Path:
+    (directory / _CODE).mkdir()
+    (directory / _CODE / "code.py").write_text("one = 1\n")
+    return directory
+
+
+def _run(campaign: str, day: int, marked: str | None, seconds: float = 60, **counts: object) -> RunEntry:
+    return RunEntry(campaign, f"2026-11-{day:02d}T00:00:00Z", "0123abc", (_CODE,), counts, marked, seed=day, seconds=seconds)
+
+
+def test_marks_figures_that_are_older_than_the_code(tmp_path: Path) -> None:
+    root = _root(tmp_path)
+    current = digest([_CODE], root)
+    runs = [_run("chaos", 1, None), _run("chaos", 2, "of other code"), _run("chaos", 3, current, records=1234)]
+    *_, first, second, third = table(["chaos"], runs, root).splitlines()
+    assert first.endswith("| unknown |")
+    assert second.endswith("| **older than the code** |")
+    assert third == "| chaos | 2026-11-03 | `0123abc` | 3 | 1.0 | records 1,234 | same |"
+
+
+def test_has_the_last_runs_of_each_campaign(tmp_path: Path) -> None:
+    runs = [_run("chaos", day, None) for day in (4, 2, 5, 3, 1)] + [_run("torture", 1, None)]
+    rows = table(["torture", "chaos"], runs, _root(tmp_path)).splitlines()[2:]
+    assert [row.split(" | ")[:2] for row in rows] == [
+        ["| torture", "2026-11-01"],
+        ["| chaos", "2026-11-03"],
+        ["| chaos", "2026-11-04"],
+        ["| chaos", "2026-11-05"],
+    ]
+
+
+def test_adds_up_runs_of_a_fuzz_target_on_the_same_code(tmp_path: Path) -> None:
+    root = _root(tmp_path)
+    current = digest([_CODE], root)
+    told = {"target": "lz4", "build": "plain"}
+    runs = [
+        _run("fuzz", 1, "of other code", 60, **told, inputs=7, findings=1),
+        _run("fuzz", 2, current, 90, **told, inputs=1000, findings=0),
+        _run("fuzz", 3, current, 30, **told, inputs=234, findings=0),
+        _run("fuzz", 3, "of other code", 30, target="lz4", build="sanitized", inputs=5, findings=0),
+    ]
+    assert table(["fuzz"], runs, root).splitlines()[2:] == [
+        "| `lz4` | plain | 1,234 | 2.0 | 0 | 2026-11-03 | `0123abc` | 3 | same |",
+        "| `lz4` | sanitized | 5 | 0.5 | 0 | 2026-11-03 | `0123abc` | 3 | **older than the code** |",
+    ]
+
+
+def test_adds_up_runs_of_a_suite_under_load_on_the_same_code(tmp_path: Path) -> None:
+    root = _root(tmp_path)
+    current = digest([_CODE], root)
+    told = {"suite": "shim", "load": 4}
+    runs = [
+        _run("under-load", 1, "of other code", **told, load_average=9, passed=1, failed=1),
+        _run("under-load", 2, current, **told, load_average=31, passed=723, failed=1),
+        _run("under-load", 3, current, **told, load_average=6, passed=724, failed=0),
+        _run("under-load", 3, "of other code", suite="faults", load=4, load_average=8, passed=5, failed=0),
+    ]
+    assert table(["under-load"], runs, root).splitlines()[2:] == [
+        "| `faults` | 4 | 1 | 5 | 0 | 1.0 | 8 to 8 | 2026-11-03 | `0123abc` | **older than the code** |",
+        "| `shim` | 4 | 2 | 1,447 | 1 | 2.0 | 6 to 31 | 2026-11-03 | `0123abc` | same |",
+    ]
+
+
+def test_page_keeps_its_text_around_the_tables(tmp_path: Path) -> None:
+    page = "before\n\n<!-- campaigns: chaos -->\nold\n<!-- /campaigns -->\n\nafter\n"
+    made = filled(page, [_run("chaos", 1, None)], _root(tmp_path))
+    assert made.startswith("before\n\n<!-- campaigns: chaos -->\n| campaign | run |")
+    assert made.endswith("| unknown |\n<!-- /campaigns -->\n\nafter\n")
+    assert filled(made, [_run("chaos", 1, None)], tmp_path) == made
+
+
+def test_refuses_a_campaign_without_a_run() -> None:
+    with pytest.raises(ValueError, match="no run of chaos"):
+        table(["chaos"], [])
+
+
+def test_every_entry_of_the_ledger_can_be_judged() -> None:
+    runs = entries()
+    assert runs
+    for run in runs:
+        assert run.is_current() in {True, False}, run
+
+
+def test_mutants_have_a_row_for_each_kind_and_package(tmp_path: Path) -> None:
+    told = {"bugs": "library", "package": "fetch", "planted": 50}
+    runs = [
+        _run("mutants", 1, None, **told, killed=40, survived=10, equivalent=0, broken=0),
+        _run("mutants", 2, None, **told, killed=47, survived=1, equivalent=1, broken=1),
+        _run("mutants", 2, None, bugs="hand", package="shim", planted=10, killed=10, survived=0, equivalent=0, broken=0),
+    ]
+    assert table(["mutants"], runs, _root(tmp_path)).splitlines()[2:] == [
+        "| hand | `shim` | 10 | 10 | 0 | 0 | 100 % | 2026-11-02 | `0123abc` | 2 | unknown |",
+        "| library | `fetch` | 50 | 47 | 1 | 2 | 96 % | 2026-11-02 | `0123abc` | 2 | unknown |",
+    ]
+
+
+def test_tells_what_the_tests_did_with_a_seed_when_it_was_new_to_them(tmp_path: Path) -> None:
+    def ran(day: int, package: str, killed: int, *, unseen: bool, equivalent: int = 0) -> RunEntry:
+        told = {"bugs": "library", "package": package, "planted": 10, "killed": killed, "equivalent": equivalent}
+        return attrs.evolve(_run("mutants", day, None, **told, unseen=unseen), seed=7)
+
+    runs = [
+        ran(1, "verify", 6, unseen=True),
+        ran(1, "records", 9, unseen=True, equivalent=1),
+        ran(1, "shim", 10, unseen=True),
+        ran(2, "verify", 8, unseen=False, equivalent=1),
+        ran(2, "fetch", 3, unseen=False),
+    ]
+    assert table(["mutants-first"], runs, _root(tmp_path)).splitlines()[2:] == [
+        "| 7 | pure, aim 97 % | 20 | 15 | 78.9 % | `verify` 4 | 1 | 2026-11-01 | `0123abc` |",
+        "| 7 | others, aim 92 % | 10 | 10 | 100.0 % | none | 0 | 2026-11-01 | `0123abc` |",
+    ]

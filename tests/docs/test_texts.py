@@ -1,0 +1,66 @@
+"""The words of what users read: errors, log lines, help, settings and documents."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.texts import extracted, texts
+from tests.docs.documents import documents
+from tests.packaging.tree import ROOT
+
+_RIDDLES = (
+    r"by the word of",
+    r"(?:is|are) wanted\b",
+    r"cannot be shown by",
+    r"was to come\b",
+    r"in the brokers' eyes",
+    r"is no (?:setting|regular expression|unencrypted|number|text)\b",
+    r"half a pair",
+    r"(?:is|was|were|are) not to be had",
+    r"takes other arguments",
+    r"left to the broker\b",
+    r"The cluster behind\.",
+    r"Where clients see that",
+    r"\bIts name\.",
+    r"Below this pace",
+    r"opened to nobody",
+    r"who came in by then",
+    r"(?:skipped|left out) unsaid",
+    r"who is held back",
+    r"is read anew",
+    r"left alone after failures",
+)
+"""Inversions and figures of speech that stood in texts. A user has to guess what they say."""
+_RIDDLE = re.compile("|".join(_RIDDLES))
+
+SOURCE = '''
+"""A docstring of several words."""
+def run(name):
+    """Another one here."""
+    _log.warning("cannot read %s: " + "try again", name)
+    help = Option(help="Names of topics.")
+    text = f"the topic {name!r} has no partitions"
+    raise ConfigurationError(f"{name} must be set") from None
+'''
+
+
+def test_texts_are_found_with_their_kind() -> None:
+    assert list(texts(SOURCE)) == [
+        ("log", "cannot read %s: try again"),
+        ("help", "Names of topics."),
+        ("text", "the topic {name} has no partitions"),
+        ("error", "{name} must be set"),
+    ]
+
+
+def test_no_text_of_the_code_is_a_riddle() -> None:
+    assert [line for line in extracted().splitlines() if _RIDDLE.search(line)] == []
+
+
+@pytest.mark.parametrize("document", documents(), ids=str)
+def test_no_document_is_a_riddle(document: Path) -> None:
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if _RIDDLE.search(line)] == []

@@ -1,0 +1,48 @@
+"""What a fault that happens once is spent on: an answer that it changes, whichever range is asked for first."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.shim.http_server import HttpRequest
+from kafka_remote_client.testing import Answer, Ending, error
+from tests.faults.bench import changed_by
+
+DATA = bytes(range(256)) * 8
+TRUTH = {"a=b.log": DATA}
+
+
+def asks(start: int, size: int) -> HttpRequest:
+    return HttpRequest("GET", "/a%3Db.log?X-Amz-Signature=x", {"range": f"bytes={start}-{start + size - 1}"})
+
+
+@pytest.mark.parametrize("ending", [Ending.CUT, Ending.RESET, Ending.STALL])
+def test_a_cut_is_spent_on_no_answer_that_ends_before_it(ending: Ending) -> None:
+    matches = changed_by(Answer(ending=ending, at=700), TRUTH)
+    assert [matches(asks(100, size)) for size in (522, 700, 701)] == [False, False, True]
+
+
+def test_answers_that_stay_true_are_not_among_those_let_through() -> None:
+    matches = changed_by(Answer(ending=Ending.RESET, at=700), TRUTH, after=2)
+    assert [matches(asks(0, size)) for size in (1000, 522, 1000, 522, 1000)] == [False, False, False, False, True]
+
+
+def test_bytes_from_elsewhere_are_spent_on_no_place_that_has_the_same() -> None:
+    matches = changed_by(Answer(transform=lambda data: DATA[: len(data)]), TRUTH)
+    assert [matches(asks(start, 100)) for start in (0, 256, 300)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(503),
+        Answer(status=200, transform=bytes),
+        Answer(ending=Ending.CUT, chunked=True),
+        Answer(silent=True),
+        Answer(raw=b""),
+        Answer(ending=Ending.STALL, at=0),
+    ],
+    ids=lambda answer: f"{answer.status}-{answer.ending.value}-{answer.at}",
+)
+def test_what_spoils_every_answer_is_spent_on_the_next(answer: Answer) -> None:
+    assert changed_by(answer, TRUTH)(asks(0, 1))

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.fetch_budget import FetchBudget
+from kafka_remote_client.fetch.grant_read import RangeRead
+from kafka_remote_client.model import ByteRange, GrantedRange
+
+MIB = 1 << 20
+
+
+def range_of(size: int) -> RangeRead:
+    return RangeRead(GrantedRange(ByteRange(0, size), b""))
+
+
+def test_a_range_needs_a_place_memory_and_its_share_of_the_limits() -> None:
+    room = FetchBudget(RemoteFetchConfig(max_in_flight=2, buffer_memory=4 * MIB, max_requests_per_second=2))
+    assert room.has_for(MIB, 1, 0.0)
+    assert not room.has_for(MIB, 2, 0.0)
+    assert room.take(range_of(3 * MIB), 0.0) == 0
+    assert not room.has_for(2 * MIB, 1, 0.0)
+    assert room.take(range_of(MIB), 0.0) == 0
+    room.memory.give_back(4 * MIB)
+    assert not room.has_for(MIB, 0, 0.0)
+    assert 0 < room.patience(0.0, 0.25) < 0.25
+    assert room.has_for(MIB, 0, 0.5)
+    assert room.patience(0.5, 0.25) == 0.25
+    assert room.take(range_of(MIB), 0.75) == 750
+
+
+def test_ranges_are_as_small_as_a_limit_and_windows_follow() -> None:
+    assert FetchBudget(RemoteFetchConfig()).sizer.maximum == 8 * MIB
+    room = FetchBudget(RemoteFetchConfig(max_bytes_per_second=MIB))
+    assert (room.sizer.maximum, room.sizer.range_bytes) == (MIB, MIB)
+    assert room.window(chunked=False) == (128 * MIB, MIB)
+    small = FetchBudget(RemoteFetchConfig(buffer_memory=32 * MIB, max_in_flight=8))
+    small.readers = 4
+    assert small.window(chunked=False) == (32 * MIB, 4 * MIB)
+    assert small.window(chunked=True) == (128 * MIB, 4 * MIB)
+
+
+def test_ranges_get_smaller_where_what_has_to_fly_does_not_fit() -> None:
+    room = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
+    room.landed(2 * MIB, 0.02)
+    room.read_ahead.used(MIB, 1.0, 1.01)
+    room.landed(2 * MIB, 0.02)
+    assert room.sizer.range_bytes == 4 * MIB, "4 MiB have to fly, and 32 fit"
+    room.landed(4 * MIB, 0.2)
+    assert room.sizer.range_bytes == 2 * MIB, "40 MiB have to fly"
+    room.decoded(MIB, 8 * MIB, 0.0, 0.001)
+    room.landed(2 * MIB, 0.03)
+    assert room.sizer.range_bytes == 2 * MIB, "6 MiB have to fly, and their records take 8 times as much"
+
+
+def test_memory_is_taken_for_the_records_too_as_the_last_ranges_tell() -> None:
+    room = FetchBudget(RemoteFetchConfig(buffer_memory=8 * MIB))
+    assert room.needs(range_of(MIB)) == MIB
+    room.decoded(MIB, 3 * MIB, 0.0, 0.1)
+    read = range_of(2 * MIB)
+    room.take(read, 0.0)
+    assert (read.needs, room.memory.held) == (6 * MIB, 6 * MIB)
+    assert not room.has_for(room.needs(range_of(MIB)), 0, 0.0)
+    room.decoded(MIB, 5 * MIB, 0.0, 0.1)
+    assert room.needs(read) == 6 * MIB, "another attempt finds the room that the first one left"
+    for _ in range(50):  # what was long ago counts no more, and a range is never less than its own bytes
+        room.decoded(MIB, MIB // 2, 0.0, 0.1)
+    assert room.needs(range_of(MIB)) == MIB

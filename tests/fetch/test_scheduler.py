@@ -1,0 +1,469 @@
+"""Events in, commands out, without a thread. What follows from them for records: test_remote_reader, test_over_read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_remote_client.errors import (
+    LocationError,
+    LocationThrottledError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+)
+from kafka_remote_client.fetch import scheduler as scheduler_module
+from kafka_remote_client.fetch.commands import LocationBatch, reads_of
+from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
+from kafka_remote_client.fetch.partition_state import ReaderState
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.scheduler import ReadDefectError
+from kafka_remote_client.model import LocationPending, NotRemote, PartitionOffsets
+from kafka_remote_client.records import RecordBlock
+from tests.support.golden_tier import GoldenTierSource
+from tests.support.stepping import TIERED_END, Stepping, stepping
+
+CONFIG = Stepping().config
+ONE_AT_A_TIME = attrs.evolve(CONFIG, max_in_flight=1)
+
+
+def located(made: Stepping, **options: Any) -> PartitionRead:
+    """A read that has its first grant, and asks for its ranges."""
+    read = made.opened(**options)
+    command = made.next()
+    assert isinstance(command, Locate)
+    assert command.read is read
+    made.locate(command)
+    return read
+
+
+def both_located(made: Stepping) -> list[PartitionRead]:
+    """Two reads that have their first grants."""
+    reads = [made.opened(), made.opened()]
+    commands = [made.next(), made.next()]
+    for command in commands:
+        assert isinstance(command, Locate)
+        made.locate(command)
+    return reads
+
+
+def fetching(made: Stepping) -> Fetch:
+    command = made.next()
+    assert isinstance(command, Fetch)
+    return command
+
+
+def the_end(read: PartitionRead) -> ReadEnd:
+    while isinstance(item := read.take(0.0), RecordBlock):
+        pass
+    assert isinstance(item, ReadEnd)
+    return item
+
+
+def told(made: Stepping) -> list[tuple[type, PartitionRead]]:
+    return [(type(notice), notice.read) for notice in made.scheduler.notices()]
+
+
+def test_a_partition_is_read_to_the_end_of_the_tier() -> None:
+    with stepping() as made:
+        read = made.opened()
+        count = 0
+        while not isinstance(item := made.scheduler.taken(read, made.clock.now), ReadEnd):
+            if isinstance(item, RecordBlock):
+                count += len(item)
+            else:
+                made.carry_out(made.next() or pytest.fail("nothing to do"))
+        assert (count, item.next_offset, item.reason) == (TIERED_END, TIERED_END, "local")
+        made.scheduler.stopped(read, made.clock.now)
+        assert made.next() is None
+        assert made.recycled, "buffers come back"
+
+
+def test_a_range_is_decoded_before_anything_else_is_asked_for() -> None:
+    with stepping() as made:
+        read = located(made)
+        first = fetching(made)
+        made.fetch(first)
+        command = made.next()
+        assert isinstance(command, Decode)
+        assert (command.read, command.range) == (read, first.range)
+        made.decode(command)
+        assert isinstance(made.next(), Locate | Fetch)
+
+
+def test_ranges_are_decoded_in_position_order() -> None:
+    with stepping() as made:
+        located(made)
+        first, second = fetching(made), fetching(made)
+        made.fetch(second)
+        command = made.next()
+        assert not isinstance(command, Decode)
+        made.fetch(first)
+        for expected in (first, second):
+            command = made.next()
+            assert isinstance(command, Decode)
+            assert command.range is expected.range
+            made.decode(command)
+
+
+def test_an_owner_is_told_once_until_it_has_taken_all() -> None:
+    with stepping(ONE_AT_A_TIME) as made:
+        read = located(made, end_offset=400)
+        assert (made.scheduler.has_ready, told(made)) == (False, [])
+        made.run()
+        assert made.scheduler.has_ready
+        assert told(made) == [(Deliver, read)]
+        while isinstance(made.scheduler.taken(read, made.clock.now), RecordBlock):
+            pass
+        assert (made.scheduler.has_ready, told(made)) == (False, [])
+
+
+def test_an_end_without_records_is_told_as_such() -> None:
+    with stepping() as made:
+        read = made.opened()
+        command = made.next()
+        assert isinstance(command, Locate)
+        made.locate(command, LocationError("gone"))
+        assert told(made) == [(End, read)]
+        assert the_end(read).reason == "location-unavailable"
+        assert made.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
+
+
+def test_a_pause_of_the_broker_is_kept() -> None:
+    with stepping() as made:
+        read = made.opened()
+        command = made.next()
+        assert isinstance(command, Locate)
+        made.locate(command, LocationThrottledError("later", 0.1))
+        assert made.next() is None
+        assert made.scheduler.patience(made.clock.now, 0.25) == pytest.approx(0.1)
+        made.clock.now += 0.1
+        again = made.next()
+        assert isinstance(again, Locate)
+        assert (again.read, told(made)) == (read, [])
+        assert made.metrics.snapshot()["remote-fetch-errors-total"] == {}
+
+
+def test_a_pause_asked_for_ahead_is_a_failure_ahead() -> None:
+    """Nobody waits for that location yet, and it is asked for anew once it is needed."""
+    with stepping() as made:
+        located(made).begun = True
+        commands = []
+        while (command := made.next()) is not None:
+            commands.append(command)
+        (ahead,) = (command for command in commands if isinstance(command, Locate))
+        assert ahead.ahead
+        made.locate(ahead, LocationThrottledError("later", 5.0))
+        assert made.next() is None
+        made.clock.now += 5.0
+        assert made.next() is None
+
+
+def test_without_any_read_there_is_nothing_to_wait_for() -> None:
+    with stepping() as made:
+        assert made.scheduler.patience(made.clock.now, 0.25) is None
+        read = made.opened()
+        assert (made.scheduler.patience(made.clock.now, 0.25), made.scheduler.has_work) == (0.25, True)
+        made.scheduler.stopped(read, made.clock.now)
+        assert (made.scheduler.patience(made.clock.now, 0.25), made.scheduler.has_work) == (None, False)
+
+
+def test_all_reads_that_want_a_location_are_asked_about_at_once() -> None:
+    with stepping() as made:
+        reads = [made.opened() for _ in range(130)]
+        first, second = (made.scheduler.next_command(0.0) for _ in range(2))
+        assert isinstance(first, LocationBatch)
+        assert isinstance(second, LocationBatch)
+        assert reads_of(first) == reads[:128]
+        assert reads_of(second) == reads[128:]
+        assert made.scheduler.next_command(0.0) is None
+        made.scheduler.abandoned(first)
+
+
+def test_a_peer_that_leaves_most_pending_is_asked_for_fewer_at_once() -> None:
+    with stepping() as made:
+        for _ in range(200):
+            made.opened()
+        sizes = []
+        for pending in (1.0, 1.0, 0.6, 0.5, 0.0):
+            batch = made.scheduler.next_command(made.clock.now)
+            assert isinstance(batch, LocationBatch)
+            sizes.append(len(batch.locates))
+            left = round(pending * len(batch.locates))
+            for number, command in enumerate(batch.locates):
+                made.locate(command, LocationPending() if number < left else NotRemote("local"))
+            made.clock.now += 0.02
+        assert sizes == [128, 64, 32, 16, 32]
+        made.scheduler._locations_at_once = 8
+        batch = made.scheduler.next_command(made.clock.now)
+        assert isinstance(batch, LocationBatch)
+        for command in batch.locates:
+            made.locate(command, LocationPending())
+        assert made.scheduler._locations_at_once == 8
+
+
+def test_no_more_than_two_batches_of_locations_are_under_way() -> None:
+    with stepping() as made:
+        batches = []
+        for _ in range(2):
+            made.opened()
+            batch = made.scheduler.next_command(0.0)
+            assert isinstance(batch, LocationBatch)
+            batches.append(batch)
+        last = made.opened()
+        assert made.scheduler.next_command(0.0) is None
+        assert not made.scheduler.has_work
+        (done,) = batches[0].locates
+        made.locate(done, NotRemote("local"))
+        assert made.scheduler.has_work
+        following = made.scheduler.next_command(0.0)
+        assert isinstance(following, LocationBatch)
+        assert reads_of(following) == [last]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_defect_in_asking_for_a_location_costs_others_none(monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
+    with stepping() as made:
+        reads = [made.opened() for _ in range(2)]
+        broken, other = reads if first else reversed(reads)
+        monkeypatch.setattr(broken, "issued", breaks)
+        outcomes: list[object] = []
+        for _ in range(2):
+            try:
+                outcomes.append(made.scheduler.next_command(0.0))
+            except ReadDefectError as defect:
+                made.scheduler.broke(defect.read, defect.__cause__)
+                outcomes.append(defect.read)
+        batch = next(outcome for outcome in outcomes if isinstance(outcome, LocationBatch))
+        assert reads_of(batch) == [other]
+        assert broken in outcomes
+
+
+def test_a_read_that_wants_something_else_by_now_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stepping() as made:
+        read = made.opened()
+        monkeypatch.setattr(scheduler_module, "LOCATION_BATCHES", 0)
+        assert made.scheduler.next_command(0.0) is None
+        monkeypatch.undo()
+        read.postponed(5.0)
+        assert made.scheduler.next_command(0.0) is None
+        assert made.scheduler.next_command(0.0) is None
+
+
+def test_the_reader_that_waited_for_room_first_stays_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stepping() as made:
+        reads = both_located(made)
+        with monkeypatch.context() as patched:
+            patched.setattr(made.scheduler.budget, "has_for", lambda *_: False)
+            assert [made.next() for _ in range(2)] == [None] * 2
+        assert made.scheduler.has_work
+        assert fetching(made).read is reads[0]
+
+
+def test_memory_that_comes_back_lets_the_next_range_go() -> None:
+    with stepping(attrs.evolve(CONFIG, buffer_memory=30_000), source=GoldenTierSource(range_bytes=20_000)) as made:
+        read = located(made)
+        made.run()
+        assert made.next() is None
+        assert made.scheduler.has_work, "a range waits for memory"
+        assert isinstance(made.scheduler.taken(read, made.clock.now), RecordBlock)
+        made.scheduler.released(read, 0.0)
+        assert isinstance(made.next(), Locate | Fetch)
+
+
+def test_a_range_whose_url_is_old_waits_for_a_new_one() -> None:
+    with stepping() as made:
+        read = made.opened()
+        first = made.next()
+        assert isinstance(first, Locate)
+        made.locate(first, attrs.evolve(made.location(0), expires_at=made.clock.now + 10.0))
+        made.clock.now += 5.0
+        renewal = made.next()
+        assert isinstance(renewal, Locate)
+        assert (renewal.offset, renewal.window) == (0, first.window)
+        assert renewal.renews is not None
+        assert made.next() is None, "one question for all ranges"
+        made.locate(renewal, attrs.evolve(made.location(0), expires_at=made.clock.now + 10.0))
+        assert fetching(made).read is read
+        assert made.metrics.snapshot()["remote-fetch-location-refresh-total"] == 1
+
+
+def test_a_failed_range_is_asked_for_again_after_its_pause() -> None:
+    with stepping(ONE_AT_A_TIME) as made:
+        located(made)
+        first = fetching(made)
+        made.fetch(first, RemoteStorageUnavailableError("reset"), 5_000)
+        decode = made.next()
+        assert isinstance(decode, Decode)
+        made.decode(decode)
+        assert made.next() is None
+        made.clock.now += 0.5 * 0.05
+        assert fetching(made).range is first.range
+
+
+def test_a_shut_store_sends_reads_to_the_broker() -> None:
+    config = attrs.evolve(CONFIG, retries=0, breaker_failures=1)
+    with stepping(config) as made:
+        first = located(made)
+        made.fetch(fetching(made), RemoteStorageUnavailableError("dead"))
+        decode = made.next()
+        assert isinstance(decode, Decode)
+        made.decode(decode)
+        assert the_end(first).reason == "unavailable"
+        second = made.opened()
+        told(made)
+        assert made.next() is None
+        assert told(made) == [(End, second)]
+        end = the_end(second)
+        assert end.reason == "breaker-open"
+        assert str(end.error) == "the store store failed repeatedly and is not asked for a while: dead"
+
+
+def test_a_slow_store_is_left_once_what_is_under_way_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[dict[str, Any]] = []
+    with stepping() as made:
+        preference = made.scheduler.admission.preference
+        monkeypatch.setattr(preference, "landed", lambda *_, **options: measured.append(options))
+        read = made.opened(stop_at_local=True)
+        made.carry_out(made.next() or pytest.fail("no command"))
+        first, second = fetching(made), fetching(made)
+        monkeypatch.setattr(preference, "leaves", lambda *_: True)
+        assert made.next() is None
+        assert read.state is ReaderState.READING
+        made.fetch(second)
+        made.fetch(first)
+        made.run()
+        assert the_end(read).reason == "slower-than-broker"
+        assert [options["in_flight"] for options in measured] == [2, 1], "each counts itself"
+
+
+def test_a_range_that_tells_nobody_s_pace_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stepping() as made:
+        preference = made.scheduler.admission.preference
+        monkeypatch.setattr(preference, "landed", lambda *_, **__: pytest.fail("measured"))
+        located(made)
+        made.fetch(fetching(made))  # its owner has no broker to go to
+        made.run()
+        stopped = made.opened(stop_at_local=True)
+        made.carry_out(made.next() or pytest.fail("no command"))
+        flying = fetching(made)
+        made.scheduler.stopped(stopped, made.clock.now)
+        made.fetch(flying)
+
+
+def test_a_range_that_lands_after_the_stop_is_read_for_nothing() -> None:
+    with stepping() as made:
+        read = located(made)
+        flying = fetching(made)
+        made.scheduler.stopped(read, made.clock.now)
+        assert made.scheduler.in_flight == 1
+        made.fetch(flying)
+        assert made.scheduler.in_flight == 0
+        assert made.metrics.snapshot()["remote-fetch-over-read-bytes-total"] == flying.range.size
+        assert made.next() is None
+        assert len(made.recycled) == 1
+
+
+ALLOWED = (CONFIG.read_timeout_ms + CONFIG.connect_timeout_ms) / 1000 + 0.5
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["comes", "fails"])
+def test_an_overdue_range_is_given_up_and_its_late_bytes_count_for_nothing(comes: bool) -> None:
+    with stepping() as made:
+        read = located(made)
+        hung = fetching(made)
+        made.clock.now += ALLOWED + 0.001
+        decode = made.next()
+        assert isinstance(decode, Decode)
+        assert made.scheduler.stuck == 1
+        made.decode(decode)
+        assert the_end(read).reason == "timeout"
+        if comes:
+            made.fetch(hung)
+        else:
+            made.fetch(hung, RemoteStorageTimeoutError("late"), 100)
+        assert made.scheduler.stuck == 0
+        received = hung.range.size if comes else 100
+        assert made.metrics.snapshot()["remote-fetch-over-read-bytes-total"] == received
+        assert made.metrics.snapshot()["remote-fetch-errors-total"] == {"timeout": 1}
+        assert made.recycled == [], "the buffer of a fetch that hung is not used again"
+
+
+def test_without_workers_the_broker_goes_on() -> None:
+    with stepping() as made:
+        read = made.opened()
+        made.scheduler.refused(read, "no-thread")
+        assert told(made) == [(End, read)]
+        assert made.next() is None
+
+
+def breaks(*_: object, **__: object) -> None:
+    raise KeyError("defect")
+
+
+@pytest.mark.parametrize("name", ["next_command", "with_fresh_url", "issued"])
+def test_a_defect_in_a_request_names_its_read_and_others_go_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with stepping() as made:
+        broken, other = both_located(made)
+        with monkeypatch.context() as patched:
+            patched.setattr(broken, name, breaks)
+            with pytest.raises(ReadDefectError, match="codec-none-rdk-0") as raised:
+                made.next()
+        assert raised.value.read is broken
+        assert isinstance(raised.value.__cause__, KeyError)
+        made.scheduler.abandoned(raised.value.command)
+        made.scheduler.broke(broken, raised.value.__cause__)
+        assert told(made) == [(End, broken)]
+        end = the_end(broken)
+        assert (end.reason, made.scheduler.in_flight) == ("error", 0)
+        assert str(end.error) == "reading codec-none-rdk-0 failed with KeyError; see the traceback in the log"
+        assert end.error is not None
+        assert (end.error.offset, end.error.__cause__) == (0, raised.value.__cause__)
+        assert fetching(made).read is other
+
+
+def test_a_defect_in_choosing_what_to_decode_names_its_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stepping() as made:
+        read = located(made)
+        made.fetch(fetching(made))
+        monkeypatch.setattr(read, "next_decode", breaks)
+        with pytest.raises(ReadDefectError) as raised:
+            made.next()
+        assert (raised.value.read, raised.value.command) == (read, None)
+        made.scheduler.abandoned(None)
+
+
+def test_a_defect_in_giving_up_a_range_costs_the_other_ranges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stepping() as made:
+        broken, other = both_located(made)
+        for _ in range(2):
+            fetching(made)
+        made.clock.now += ALLOWED + 0.001
+        monkeypatch.setattr(broken, "landed", breaks)
+        with pytest.raises(ReadDefectError) as raised:
+            made.next()
+        assert raised.value.read is broken
+        made.scheduler.abandoned(raised.value.command)
+        made.scheduler.broke(broken, raised.value.__cause__)
+        made.run()
+        assert the_end(other).reason == "timeout"
+
+
+def test_reads_are_those_that_were_not_stopped() -> None:
+    with stepping() as made:
+        reads = [made.opened(), made.opened()]
+        assert list(made.scheduler.reads) == reads
+        made.scheduler.stopped(reads[0], made.clock.now)
+        made.scheduler.stopped(reads[0], made.clock.now)
+        assert list(made.scheduler.reads) == reads[1:]
+
+
+def test_bounds_that_were_learnt_are_kept() -> None:
+    with stepping() as made:
+        read = made.opened()
+        command = made.next()
+        assert isinstance(command, Locate)
+        bounds = PartitionOffsets(log_start=3, earliest_local=9)
+        made.scheduler.located(command, LocationError("gone"), 0, bounds, made.clock.now)
+        assert the_end(read).offsets == bounds

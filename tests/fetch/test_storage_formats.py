@@ -1,0 +1,53 @@
+"""Formats are found by entry point, offered where they can be read, and each location is read by its own."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
+
+from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
+from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
+from kafka_remote_client.plugin import LocationMetadata, RemoteStorageFetcher
+from kafka_remote_client.testing import FailingFetcher, read_all, segment_metadata
+
+CHUNKED = "AivenTieredStorageV1"
+
+
+class Reversed:
+    """A format that another package could bring. It fails every fetch, so that a test sees who was asked."""
+
+    def __init__(self, missing: str | None = None) -> None:
+        self._missing = missing
+
+    def missing(self) -> str | None:
+        return self._missing
+
+    def restoring(self, inner: RemoteStorageFetcher) -> RemoteStorageFetcher:
+        return FailingFetcher(inner, [])
+
+
+def test_formats_of_this_distribution_are_installed() -> None:
+    assert set(installed_formats()) == {CHUNKED}
+
+
+def test_what_cannot_be_read_is_not_offered_and_the_log_says_how(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "kafka_remote_client"):
+        offered = readable_formats({"Here": Reversed(), "Elsewhere": Reversed("pip install reversed")})
+    assert offered == ("ApacheKafkaV1", "Here")
+    assert caplog.messages == ["the broker serves segments in format Elsewhere; to read them directly: pip install reversed"]
+
+
+def test_each_format_has_its_own_fetcher_and_others_the_plain_one() -> None:
+    plain = MemoryFetcher({"key": b"0123456789"})
+    fetcher = RestoringFetcher(plain, {**installed_formats(), "Reversed": Reversed()})
+    assert isinstance(fetcher.of_format(CHUNKED), ChunkedFetcher)
+    assert isinstance(fetcher.of_format("Reversed"), FailingFetcher)
+    assert fetcher.of_format("ApacheKafkaV1") is plain
+    fetcher.configure({})
+    found = segment_metadata(LocationMetadata(object_key="key").encode(), 10)
+    assert read_all(fetcher.fetch_log_segment(found, 2, 5)) == b"234"
+    fetcher.close()
+    with pytest.raises(Exception, match="closed"):
+        plain.fetch_log_segment(found, 0, 1)

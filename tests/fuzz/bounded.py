@@ -1,0 +1,42 @@
+"""What every target is held to: one input takes 1 s of the processor's time for each MiB begun, and no more.
+
+An input that takes longer is tried once more: the first input of a process also pays for what is loaded with it, and a busy
+processor is slower.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import TypeVar
+
+__all__ = ["Target", "bounded", "within_bound"]
+
+_T = TypeVar("_T")
+
+Target = Callable[[bytes], None]
+_SECONDS_PER_MIB = 1.0
+"""Of the processor's time and not the clock's, so that a loaded machine is no reason."""
+_TRIES = 2
+
+
+def within_bound(call: Callable[[], _T], size: int, who: str = "the target") -> _T:
+    """What ``call`` returns for an input of ``size`` bytes. Raises AssertionError when it takes too long."""
+    for _ in range(_TRIES):
+        started = time.thread_time()
+        result = call()
+        spent = time.thread_time() - started
+        if spent <= _SECONDS_PER_MIB * (1 + (size >> 20)):
+            return result
+    raise AssertionError(f"{who} takes {spent:.1f} s of processor time for {size} bytes")
+
+
+def bounded(target: Target) -> Target:
+    """The target, which then also fails when it takes too long."""
+
+    @wraps(target)
+    def judged(data: bytes) -> None:
+        within_bound(partial(target, data), len(data))
+
+    return judged

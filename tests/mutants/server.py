@@ -1,0 +1,259 @@
+"""Plants each bug in a child process and runs tests of its package until one fails.
+
+One pytest session imports and collects everything once; a child is forked for each bug, so that none meets another. The tests
+that bugs name, and those that failed with a bug of the library, also have to pass in a child without any bug. A test that runs
+longer than its time limit has failed. A package whose tests take longer than the budget tells nothing.
+
+A bug of the library that is in no function, or would survive, meets the tests in a process that imports the module with it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import selectors
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NoReturn
+
+import attrs
+import pytest
+from _pytest.runner import runtestprotocol
+
+from kafka_remote_client.clock import SystemClock
+from tests.mutants.at_import import judged_at_import
+from tests.mutants.mutant import CannotPlantError, Mutant, plant
+from tests.support.processes import end_group
+
+__all__ = ["Outcome", "run"]
+
+CONTROL = Mutant("no bug", "", "", "", killed_by="")
+"""What is judged first: the tests must pass without a bug in the same surroundings."""
+_TESTS = Path(__file__).resolve().parents[1]
+_CLOCK = SystemClock()
+_KILLED, _SURVIVED, _BROKEN = 1, 0, 3
+AT_IMPORT = "at import: "
+"""Stands before the test that failed in a process that imported the module with the bug."""
+_NO_PARTS = "not broker and not spark and not stores"
+"""The tests that a bug of the library may meet: of its module's file all these, of other files those without a cluster."""
+_OPTIONS = (
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "--randomly-dont-reorganize",
+    "--no-header",
+    "--override-ini=timeout_func_only=true",  # around each call: nothing runs here what pytest-timeout else hooks into
+)
+_MOST_MEMORY = 8 << 30
+"""Bytes of address space: a loop that a bug keeps from ending must not take the machine's memory."""
+
+
+@attrs.frozen
+class Outcome:
+    """``killed`` by the test that ``told`` names; ``broken``: the bug could not be planted or judged, and ``told`` says why."""
+
+    mutant: Mutant
+    killed: bool
+    told: str
+    seconds: float
+    broken: bool = False
+
+    def __str__(self) -> str:
+        survived = "EQUIVALENT" if self.mutant.equivalent else "SURVIVED"
+        word = "BROKEN" if self.broken else "killed" if self.killed else survived
+        return f"{word:<8} {self.seconds:6.1f} s  {self.mutant.module.rpartition('.')[2]}: {self.mutant.name}  [{self.told}]"
+
+
+@attrs.define
+class _Child:
+    """A process that reports at the end. ``passed`` counts its tests meanwhile."""
+
+    mutant: Mutant
+    pid: int
+    report: int
+    passed: mmap.mmap
+    started: float
+    is_late: bool = False
+
+    @property
+    def count(self) -> int:
+        return int.from_bytes(self.passed[:8], "little")
+
+
+class _Session:
+    """A pytest plugin that runs the collected tests once for each mutant instead of once."""
+
+    def __init__(self, mutants: Sequence[Mutant], *, seconds: float, budget: float, jobs: int, whole_package: bool) -> None:
+        self._mutants = mutants
+        self._seconds = seconds
+        self._budget = budget
+        self._jobs = jobs
+        self._whole_package = whole_package
+        self.outcomes: list[Outcome] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted("collection failed")
+        named = [item for item in session.items if any(_is(item, mutant.killed_by) for mutant in self._mutants)]
+        self._control(session, named)
+        tests = [(mutant, _tests_of(mutant, session.items, whole_package=self._whole_package)) for mutant in self._mutants]
+        for outcome in self._judged(tests):
+            print(outcome, flush=True)
+            self.outcomes.append(outcome)
+        failed = {one.told.removeprefix(AT_IMPORT) for one in self.outcomes if one.mutant.is_made and one.killed}
+        self._control(session, [item for item in session.items if item.nodeid in failed])
+        return True
+
+    def _control(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Raises Failed, and forgets all outcomes, where one of the tests fails without any bug."""
+        for outcome in self._judged([(CONTROL, items)] if items else []):
+            if outcome.killed or outcome.broken:
+                print(f"a test fails without any bug: {outcome.told}", flush=True)
+                self.outcomes.clear()
+                raise session.Failed("without any bug")
+
+    def _judged(self, waiting: Sequence[tuple[Mutant, list[pytest.Item]]]) -> Iterator[Outcome]:
+        left = list(reversed(waiting))
+        with selectors.DefaultSelector() as selector, ExitStack() as stack:
+            stack.callback(lambda: [end_group(key.data.pid) for key in selector.get_map().values()])
+            while left or selector.get_map():
+                while left and len(selector.get_map()) < self._jobs:
+                    child = _start(*left.pop(), self._seconds)
+                    selector.register(child.report, selectors.EVENT_READ, child)
+                first = min(key.data.started for key in selector.get_map().values())
+                for key, _ in selector.select(max(0.0, first + self._budget - _CLOCK.monotonic())):
+                    selector.unregister(key.fd)
+                    yield _outcome(key.data)
+                for key in selector.get_map().values():
+                    if not key.data.is_late and key.data.started + self._budget <= _CLOCK.monotonic():
+                        key.data.is_late = True
+                        end_group(key.data.pid)  # its end of the pipe closes, which ends the wait
+
+
+def _start(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> _Child:
+    (report, answer), passed = os.pipe(), mmap.mmap(-1, 8)
+    parent, pid = os.getpid(), os.fork()
+    if pid == 0:
+        os.setsid()
+        os.close(report)
+        _be_child(mutant, items, answer, passed, parent, seconds)
+    os.close(answer)
+    return _Child(mutant, pid, report, passed, _CLOCK.monotonic())
+
+
+def _tests_of(mutant: Mutant, items: Sequence[pytest.Item], *, whole_package: bool) -> list[pytest.Item]:
+    """The test that the mutant names; with ``whole_package`` the module's own first and then all others of the package."""
+    if not whole_package and not mutant.is_made:
+        return [item for item in items if _is(item, mutant.killed_by)]
+    own, folders = _TESTS / mutant.paired, mutant.tests
+    package = [item for item in items if any(item.path.is_relative_to(folder) for folder in folders)]
+    if mutant.is_made:
+        package = [item for item in package if item.path == own or not item.get_closest_marker("embedded")]
+    return sorted(package, key=lambda item: (item.path != own, bool(item.get_closest_marker("embedded"))))
+
+
+def _is(item: pytest.Item, node: str) -> bool:
+    """Whether the item is the test of that name, or one of its parameters; or in the file of that name."""
+    path, _, name = node.partition("::")
+    own = item.nodeid.partition("::")[2]
+    return bool(path) and item.path == _TESTS / path and name in {"", own, own.partition("[")[0]}
+
+
+def _be_child(
+    mutant: Mutant, items: Sequence[pytest.Item], answer: int, passed: mmap.mmap, parent: int, seconds: float
+) -> NoReturn:
+    status, told = _BROKEN, f"there is no test {mutant.killed_by}"
+    try:
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(quiet, fd)
+        if mutant is not CONTROL:
+            resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+        if items and _is_planted(mutant):
+            status, told = _run(items, passed, parent)
+        if mutant.is_made and mutant is not CONTROL and status != _KILLED:
+            status, told = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
+    except CannotPlantError as error:
+        told = str(error)
+    except BaseException:  # what is wrong with the test run is the parent's to show
+        status, told = _BROKEN, traceback.format_exc()
+    with suppress(OSError):  # nobody waits for the outcome any more
+        os.write(answer, bytes([status]) + told.encode()[-4000:])
+    os._exit(0)
+
+
+def _is_planted(mutant: Mutant) -> bool:
+    """Plants the bug. False where it takes an import; raises CannotPlantError for a bug that is written by hand."""
+    if mutant is CONTROL:
+        return True
+    try:
+        plant(mutant)
+    except Exception:  # it is in no function, changes what a function closes over, or the module raises with it
+        if not mutant.is_made:
+            raise
+        return False
+    return True
+
+
+def _run(items: Sequence[pytest.Item], passed: mmap.mmap, parent: int) -> tuple[int, str]:
+    for number, item in enumerate(items):
+        following = items[number + 1] if number + 1 < len(items) else None
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            return _KILLED, item.nodeid
+        passed[:8] = (number + 1).to_bytes(8, "little")
+        if os.getppid() != parent:
+            end_group(os.getpid())  # nobody waits for the outcome any more
+    return _SURVIVED, f"{len(items)} tests passed"
+
+
+def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tuple[int, str]:
+    """Asks the module's own tests, then, unless all have passed with the bug planted, those of the package."""
+    text = mutant.source.replace(mutant.old, mutant.new)
+    own = _TESTS / mutant.paired
+    asked = [([own], _NO_PARTS)] if own.is_file() else []
+    asked += [] if is_planted else [(mutant.tests, f"{_NO_PARTS} and not embedded")]
+    for paths, marked in asked:
+        options = [*_OPTIONS, f"--timeout={seconds:g}", "-m", marked]
+        failed = judged_at_import(mutant.module, text, [*options, *map(str, paths)])
+        if failed is not None:
+            return _KILLED, AT_IMPORT + failed
+    return _SURVIVED, "all tests passed"
+
+
+def _outcome(child: _Child) -> Outcome:
+    said = os.read(child.report, 4096)
+    os.close(child.report)
+    end_group(child.pid)  # with what its tests left behind
+    os.waitpid(child.pid, 0)
+    seconds = _CLOCK.monotonic() - child.started
+    if child.is_late:
+        return Outcome(
+            child.mutant, killed=False, told=f"{child.count} tests passed in the budget", seconds=seconds, broken=True
+        )
+    if not said:
+        return Outcome(child.mutant, killed=True, told=f"the process ended after {child.count} tests", seconds=seconds)
+    return Outcome(child.mutant, said[0] == _KILLED, said[1:].decode(errors="replace"), seconds, broken=said[0] == _BROKEN)
+
+
+def run(
+    mutants: Sequence[Mutant], *, seconds: float = 60.0, budget: float = 1200.0, jobs: int = 2, whole_package: bool = False
+) -> list[Outcome]:
+    """What became of each mutant, in the order in which they ended. None of them where the tests fail without a bug.
+
+    Those that the library makes meet the tests of their package that need neither a part nor a cluster, and their file's own.
+    """
+    session = _Session(mutants, seconds=seconds, budget=budget, jobs=jobs, whole_package=whole_package)
+    nodes = {
+        path
+        for one in mutants
+        for path in (one.tests if whole_package or one.is_made else [_TESTS / one.killed_by.partition("::")[0]])
+    }
+    quick = ("-m", _NO_PARTS) if all(one.is_made for one in mutants) else ()
+    options = [*_OPTIONS, *quick, "--no-summary", f"--timeout={seconds:g}"]
+    pytest.main([*options, *sorted(map(str, nodes))], plugins=[session])
+    return session.outcomes

@@ -1,0 +1,417 @@
+"""A Fetch that asks for several locations is answered partition by partition, without waiting for those that take long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.errors import ObjectNotFoundError, ProtocolError
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import IsolationLevel, NotRemote
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.dialect import TaggedDialect
+from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.protocol.headers import encode_response_header
+from kafka_remote_client.remote_log.resolver import ResolvedSegment
+from kafka_remote_client.shim import grants
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.server import Shim
+from tests.shim.test_connection import echo, heartbeat
+from tests.support.kafka_client import RawClient
+from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.shim_fakes import FakeAsk, FakeTier, batched_fetch, client_request, data, resolved, tagged_fetch
+
+SECONDS = 60
+GRANTED, PENDING = "granted", "pending"
+
+
+class HeldTier(FakeTier):
+    """Every partition is tiered; those in ``held`` are looked up when :meth:`release` is called."""
+
+    def __init__(self, *held: int) -> None:
+        super().__init__()
+        self.partitions = range(1000)
+        self.held = held
+        self._go_on = threading.Event()
+
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        found = super().resolve(question)
+        if question.partition in self.held:
+            assert self._go_on.wait(SECONDS)
+        return found
+
+    def release(self) -> None:
+        self._go_on.set()
+
+    def looked_up(self, partition: int) -> int:
+        """How many look-ups of the partition began."""
+        return sum(question.partition == partition for question in self.calls)
+
+
+class Batches:
+    """A granting broker over fakes, and what it says of each partition."""
+
+    def __init__(self, tier: HeldTier, workers: ThreadPoolExecutor, **limits: Any) -> None:
+        self.tier = tier
+        self.ask = FakeAsk()
+        self.counters = Counters()
+        given = {"lookup_timeout": SECONDS, **limits}
+        self.broker = GrantingBroker(tier, GrantLimits(3000, 5000, 30.0, **given), self.counters, workers)
+
+    async def response(self, request: fetch.FetchRequest, version: int = 13) -> fetch.FetchResponse:
+        body = await self.broker.answer(client_request(request, version), self.ask)
+        assert body is not None, self.counters.snapshot()
+        return fetch.decode_response(body, version)
+
+    async def told(self, request: fetch.FetchRequest, version: int = 13) -> dict[int, str | fetch.PartitionData]:
+        """By partition: granted, pending, or the data of an ordinary answer."""
+        response = await self.response(request, version)
+        assert not response.error_code
+        return {one.partition_index: kind(one) for topic in response.responses for one in topic.partitions}
+
+
+def kind(told: fetch.PartitionData) -> str | fetch.PartitionData:
+    grant = TaggedDialect().read_grant(told.tags, ["ApacheKafkaV1"])
+    if grant is None and not TaggedDialect().is_pending(told.tags):
+        return told
+    assert not told.error_code
+    assert bytes(told.records or b"") == b""
+    assert (told.high_watermark, told.log_start_offset) == (1000, 50)
+    return PENDING if grant is None else GRANTED
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is decided first waits for all others."""
+    monkeypatch.setattr(grants, "_GATHER_SECONDS", SECONDS)
+
+
+def run(body: Callable[[Batches], Awaitable[None]], tier: HeldTier, **limits: Any) -> Batches:
+    """Runs ``body`` in a loop of its own; what is held is let go at its end."""
+    with ThreadPoolExecutor(8) as workers:
+        made = Batches(tier, workers, **limits)
+
+        async def to_the_end() -> None:
+            try:
+                await body(made)
+            finally:
+                tier.release()
+
+        asyncio.run(to_the_end())
+    return made
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("version", [12, 13])
+def test_each_partition_has_an_answer_of_its_own(version: int) -> None:
+    unauthorized = data(partition_index=1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1)
+    local = data(partition_index=2, records=b"what the broker sent", tags={77: b"its own tag"})
+    tier = HeldTier()
+    tier.partitions = (0, 1)
+
+    async def body(made: Batches) -> None:
+        made.ask = FakeAsk(lambda asked: {1: unauthorized, 2: local}.get(asked.partition))
+        made.ask.throttle_time_ms = 250
+        assert await made.told(batched_fetch(0, 1, 2), version) == {0: GRANTED, 1: unauthorized, 2: local}
+        assert (await made.response(batched_fetch(1), version)).throttle_time_ms == 250
+
+    made = run(body, tier)
+    assert {question.partition for question in tier.calls} == {0}, "an unauthorized partition is not looked up"
+    counted = made.counters.snapshot()
+    assert counted["locations_granted"] == counted["locations_refused.not-tiered"] == 1
+    assert counted["locations_refused.broker-error"] == counted["location_requests"] == 2
+    assert made.ask.metadata_topics == (["orders"] if version == 12 else [])
+
+
+@pytest.mark.usefixtures("patient")
+def test_one_probe_without_bytes_or_tags_asks_for_all_partitions() -> None:
+    async def body(made: Batches) -> None:
+        await made.told(batched_fetch(0, 1, 2))
+        probe, *others = made.ask.fetches
+        (topic,) = probe.topics
+        assert [one.partition for one in topic.partitions] == [0, 1, 2]
+        assert {(one.partition_max_bytes, one.fetch_offset, one.current_leader_epoch) for one in topic.partitions} == {
+            (0, 120, 9)
+        }
+        assert (probe.max_wait_ms, probe.min_bytes, probe.tags) == (0, 0, {})
+        assert all(not one.tags for one in topic.partitions)
+        assert all(len(other.topics[0].partitions) == 1 for other in others)
+
+    run(body, HeldTier())
+
+
+def test_topics_of_one_batch_are_named_in_one_question() -> None:
+    one, other = batched_fetch(0), batched_fetch(0, 1)
+    named = attrs.evolve(other.topics[0], topic="payments")
+    request = attrs.evolve(one, topics=(*one.topics, named))
+
+    async def body(made: Batches) -> None:
+        response = await made.response(request, 12)
+        assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("orders", 1), ("payments", 2)]
+        assert made.ask.metadata_topics == ["orders", "payments"]
+
+    made = run(body, HeldTier())
+    assert made.counters["locations_refused.unknown-topic"] == 2
+
+
+def test_a_look_up_that_hangs_is_pending_and_granted_later() -> None:
+    tier = HeldTier(1)
+
+    async def body(made: Batches) -> None:
+        assert await made.told(batched_fetch(0, 1)) == {0: GRANTED, 1: PENDING}
+        assert await made.told(batched_fetch(1, max_wait_ms=1)) == {1: PENDING}
+        assert tier.looked_up(1) <= 1, "the look-up that runs is joined"
+        tier.release()
+        assert await made.told(batched_fetch(1)) == {1: GRANTED}
+
+    made = run(body, tier)
+    assert made.counters["locations_pending"] == 2
+    assert made.counters["locations_granted"] == 2
+
+
+def test_asking_again_for_what_is_pending_gets_all_that_does_not_hang() -> None:
+    tier = HeldTier(1, 3)
+
+    async def body(made: Batches) -> None:
+        pending, answers = {0, 1, 2, 3}, 0
+        while pending != {1, 3}:
+            told = await made.told(batched_fetch(*sorted(pending)))
+            pending = {partition for partition, one in told.items() if one == PENDING}
+            answers += 1
+            assert answers <= 2, "each answer decides one at least"
+        tier.release()
+        while pending:
+            told = await made.told(batched_fetch(*sorted(pending)))
+            pending = {partition for partition, one in told.items() if one == PENDING}
+
+    made = run(body, tier)
+    assert made.counters["locations_granted"] == 4
+
+
+def test_a_later_request_is_bounded_by_its_own_probe() -> None:
+    tier = HeldTier(0)
+    unauthorized = data(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1)
+    level = IsolationLevel.READ_UNCOMMITTED
+
+    async def body(made: Batches) -> None:
+        assert await made.told(batched_fetch(0, max_wait_ms=1, isolation_level=level)) == {0: PENDING}
+        made.ask = FakeAsk(lambda _asked: unauthorized)
+        assert await made.told(batched_fetch(0, isolation_level=level)) == {0: unauthorized}
+        made.ask = FakeAsk(lambda _asked: data(high_watermark=900, last_stable_offset=800))
+        tier.release()
+        response = await made.response(batched_fetch(0, isolation_level=level))
+        assert [(one.high_watermark, one.last_stable_offset) for one in response.responses[0].partitions] == [(900, 800)]
+
+    run(body, tier)
+    assert [question.end_offset for question in tier.calls] == [1000, 900]
+
+
+def test_a_look_up_past_its_deadline_is_refused_to_all_who_ask() -> None:
+    tier = HeldTier(0)
+
+    async def body(made: Batches) -> None:
+        for _ in range(2):
+            assert await made.told(batched_fetch(0)) == {0: data(partition_index=0)}
+
+    made = run(body, tier, lookup_timeout=0)
+    assert made.counters["locations_refused.lookup-timeout"] == 2
+
+
+@pytest.mark.parametrize("wait", [0, -1])
+def test_without_a_wait_only_what_is_known_at_once_is_answered(wait: int) -> None:
+    unauthorized = data(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    async def body(made: Batches) -> None:
+        made.ask = FakeAsk(lambda asked: None if asked.partition < 2 else unauthorized)
+        told = await made.told(batched_fetch(0, 1, 2, 3, max_wait_ms=wait))
+        refused = [attrs.evolve(unauthorized, partition_index=number) for number in (2, 3)]
+        assert told == {0: PENDING, 1: PENDING, 2: refused[0], 3: refused[1]}
+
+    run(body, HeldTier(0, 1))
+
+
+def test_as_many_partitions_as_a_batch_may_have_are_answered() -> None:
+    async def body(made: Batches) -> None:
+        assert await made.told(batched_fetch(*range(128), formats=("Other",))) == {
+            number: data(partition_index=number) for number in range(128)
+        }
+
+    made = run(body, HeldTier())
+    assert made.counters["locations_refused.format"] == 128
+    assert len(made.ask.fetches) == 1
+
+
+QUIET = tagged_fetch(requested=False, wanted={"batched": True}).topics[0]
+OLD = tagged_fetch().topics[0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (batched_fetch(*range(129)), "several-partitions"),
+        (batched_fetch(0, 0), "several-partitions"),
+        (attrs.evolve(batched_fetch(0), topics=(*batched_fetch(0).topics, QUIET)), "several-partitions"),
+        (attrs.evolve(batched_fetch(0), topics=(*batched_fetch(0).topics, OLD)), "several-partitions"),
+        (batched_fetch(0, 1, session_id=4, session_epoch=1), "session"),
+        (batched_fetch(0, 1, replica_id=1), "not-a-consumer"),
+    ],
+)
+def test_what_is_no_batch_is_the_brokers(request_: fetch.FetchRequest, why: str) -> None:
+    async def body(made: Batches) -> None:
+        assert await made.broker.answer(client_request(request_), made.ask) is None
+        assert not made.ask.fetches
+
+    made = run(body, HeldTier())
+    assert made.counters[f"locations_refused.{why}"] == 1
+
+
+def test_an_error_for_the_whole_batch_is_the_answer() -> None:
+    async def body(made: Batches) -> None:
+        made.ask.error_code = ErrorCode.UNSUPPORTED_VERSION
+        assert (await made.response(batched_fetch(0, 1))).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+    made = run(body, HeldTier())
+    assert made.counters["locations_refused.broker-error"] == 1
+    assert not made.tier.calls
+
+
+def test_partitions_that_the_broker_adds_or_leaves_out_are_as_it_says() -> None:
+    async def body(made: Batches) -> None:
+        told: list[fetch.FetchTopicResponse] = []
+
+        async def ask(*_: Any) -> memoryview:
+            return memoryview(fetch.encode_response(fetch.FetchResponse(tuple(told)), 13))
+
+        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        assert await made.told(batched_fetch(0)) == {}
+        told.append(fetch.FetchTopicResponse((data(partition_index=8),), topic_id=batched_fetch(0).topics[0].topic_id))
+        assert await made.told(batched_fetch(0)) == {8: data(partition_index=8)}
+
+    run(body, HeldTier())
+
+
+def test_an_answer_that_does_not_parse_ends_the_connection() -> None:
+    async def body(made: Batches) -> None:
+        whole = FakeAsk()
+
+        async def ask(api_key: int, version: int, body: Any) -> memoryview:
+            answer = await whole(api_key, version, body)
+            return answer if len(whole.fetches) == 1 else answer[:-1]
+
+        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        with pytest.raises(ProtocolError):
+            await made.response(batched_fetch(0, 1))
+
+    run(body, HeldTier(1))
+
+
+def test_an_object_that_is_missing_refuses_its_partition_only() -> None:
+    tier = HeldTier()
+    tier.answer = ObjectNotFoundError("key")
+
+    async def body(made: Batches) -> None:
+        assert await made.told(batched_fetch(0)) == {0: data(partition_index=0)}
+
+    made = run(body, tier)
+    assert made.counters["locations_refused.object-not-found"] == 1
+
+
+@pytest.mark.parametrize(("end_offset", "wanted"), [(150, 150), (None, None)])
+def test_the_end_of_the_read_is_part_of_the_question(end_offset: int | None, wanted: int | None) -> None:
+    tier = HeldTier()
+
+    async def body(made: Batches) -> None:
+        assert await made.told(batched_fetch(0, wanted={"batched": True, "end_offset": end_offset})) == {0: GRANTED}
+
+    run(body, tier)
+    assert [question.read_end_offset for question in tier.calls] == [wanted]
+
+
+@pytest.mark.parametrize(("batched", "told"), [(True, [110, 140]), (False, [None] * 2)])
+def test_offsets_of_ranges_are_told_to_those_who_know_them(batched: bool, told: object) -> None:
+    tier = HeldTier()
+    tier.answer = resolved(range_offsets=(110, 140))
+
+    async def body(made: Batches) -> None:
+        response = await made.response(batched_fetch(0, wanted={"batched": batched}))
+        grant = TaggedDialect().read_grant(response.responses[0].partitions[0].tags, ["ApacheKafkaV1"])
+        assert grant is not None
+        assert [one.first_offset for one in grant.ranges] == told
+
+    run(body, tier)
+
+
+class Peers:
+    """A broker that answers a Fetch as FakeAsk does, and a shim that grants from a held tier."""
+
+    def __init__(self, tier: HeldTier, workers: ThreadPoolExecutor) -> None:
+        self.ask = FakeAsk()
+        self.broker = ScriptedBroker(self._reply)
+        self.strategy = GrantingBroker(tier, GrantLimits(), Counters(), workers)
+
+    def _reply(self, request: ReceivedRequest) -> bytes:
+        if request.api_key != ApiKey.FETCH:
+            return echo(request)
+        head, version = encode_response_header(ApiKey.FETCH, 13, request.correlation_id)[4:], 13
+        probe = request.body[request.body.index(b"raw\0") + 4 :]
+        return request.answer(head + bytes(asyncio.run(self.ask(ApiKey.FETCH, version, probe))))
+
+
+@pytest.fixture
+def held() -> Iterator[HeldTier]:
+    tier = HeldTier(1)
+    yield tier
+    tier.release()
+
+
+def test_requests_behind_a_look_up_that_hangs_are_answered(held: HeldTier) -> None:
+    with ThreadPoolExecutor(4) as workers:
+        peers = Peers(held, workers)
+        with (
+            peers.broker as broker,
+            Shim(ShimConfig(broker.address), strategy=peers.strategy) as shim,
+            RawClient(shim.bootstrap_servers) as client,
+        ):
+            hangs, granted = (
+                client.request(ApiKey.FETCH, 13, number, fetch.encode_request(batched_fetch(number, max_wait_ms=wait), 13))
+                for number, wait in ((1, 1), (2, 60_000))
+            )
+            client.send(hangs + granted + heartbeat(3))
+            for number in (1, 2):
+                told = client.read()
+                assert int.from_bytes(told[:4], "big") == number
+                (topic,) = fetch.decode_response(memoryview(told)[5:], 13).responses
+                assert kind(topic.partitions[0]) == (PENDING if number == 1 else GRANTED)
+            assert client.read()[:4] == heartbeat(3)[8:12]
+        held.release()
+
+
+@pytest.mark.embedded
+def test_partitions_of_the_embedded_cluster_are_granted_in_one_batch(tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path, segment_bytes=10_000, expire_local=True) as cluster:
+        for partition in (0, 1):
+            cluster.produce("orders", [(None, b"%d" % number * 50) for number in range(300)], partition=partition)
+        assert cluster.archive(keep_open=False)
+        with RawClient(cluster.bootstrap_servers) as client:
+            pending, granted = {0, 1, 2}, set()
+            while pending:
+                body = fetch.encode_request(batched_fetch(*sorted(pending), partition={"current_leader_epoch": -1}), 12)
+                client.send(client.request(ApiKey.FETCH, 12, 5, body))
+                (topic,) = fetch.decode_response(memoryview(client.read())[5:], 12).responses
+                told = {one.partition_index: one.tags for one in topic.partitions}
+                assert told.keys() == pending
+                pending = {partition for partition, tags in told.items() if TaggedDialect().is_pending(tags)}
+                granted |= {number for number, tags in told.items() if TaggedDialect().read_grant(tags, ["ApacheKafkaV1"])}
+        assert granted == {0, 1}
+        assert cluster.metrics()["locations_granted"] == 2

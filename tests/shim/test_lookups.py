@@ -1,0 +1,185 @@
+"""Look-ups in threads: one for each question of a connection, none waited for past its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_remote_client.location.probes import NotGrantedError
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.shim.lookups import Lookups
+from tests.support.questions import tier_question
+from tests.support.shim_fakes import TIP
+
+QUESTION = tier_question(TIP, 12, end_offset=100)
+SECONDS = 60
+
+
+class Held:
+    """A look-up that goes on when it is let; its answers are the numbers of its calls. The first may raise ``error``."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.calls: list[LocationQuestion] = []
+        self.began = threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def __call__(self, question: LocationQuestion) -> int:
+        self.calls.append(question)
+        number = len(self.calls)
+        self.began.release()
+        assert self.go_on.wait(SECONDS)
+        if number == 1 and self.error is not None:
+            raise self.error
+        return number
+
+    async def begun(self) -> None:
+        await asyncio.to_thread(self.began.acquire, timeout=SECONDS)
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    made = Held()
+    yield made
+    made.go_on.set()
+
+
+class Prompt(ThreadPoolExecutor):
+    """Returns from submit when the call has begun."""
+
+    def submit(self, call: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        began = threading.Event()
+
+        def begin() -> Any:
+            began.set()
+            return call(*given, **named)
+
+        future = super().submit(begin)
+        assert began.wait(SECONDS)
+        return future
+
+
+def run(
+    body: Callable[[Callable[[float], Lookups[int]]], Awaitable[None]],
+    held: Held,
+    *,
+    pool: Callable[[], ThreadPoolExecutor] = lambda: ThreadPoolExecutor(4),
+) -> None:
+    """Runs ``body`` with what makes look-ups that have so many seconds."""
+
+    async def all_of_it() -> None:
+        with pool() as workers:
+            try:
+                await body(lambda seconds: Lookups(workers, held, seconds))
+            finally:
+                held.go_on.set()
+
+    asyncio.run(all_of_it())
+
+
+def test_equal_questions_of_a_connection_are_looked_up_once(held: Held) -> None:
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        lookups = made(SECONDS)
+        same = [asyncio.create_task(lookups.answer("a", attrs.evolve(QUESTION))) for _ in range(3)]
+        other = asyncio.create_task(lookups.answer("b", QUESTION))
+        await held.begun()
+        await held.begun()
+        held.go_on.set()
+        assert await asyncio.gather(*same, other) == [1, 1, 1, 2]
+        assert await lookups.answer("a", QUESTION) == 3, "no answer is remembered"
+
+    run(body, held)
+
+
+def test_other_bounds_wait_and_are_looked_up_themselves(held: Held) -> None:
+    grown = attrs.evolve(QUESTION, end_offset=101)
+    held.error = ValueError("of the first")
+
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        lookups = made(SECONDS)
+        first = asyncio.create_task(lookups.answer("a", QUESTION))
+        await held.begun()
+        second = asyncio.create_task(lookups.answer("a", grown))
+        await asyncio.sleep(0)
+        assert held.calls == [QUESTION]
+        held.go_on.set()
+        with pytest.raises(ValueError, match="of the first"):
+            await first
+        assert await second == 2
+        assert held.calls == [QUESTION, grown]
+
+    run(body, held)
+
+
+def test_a_look_up_that_hangs_is_given_up_and_not_begun_again(held: Held) -> None:
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        lookups = made(0)
+        for _ in range(3):
+            with pytest.raises(NotGrantedError) as refused:
+                await lookups.answer("a", QUESTION)
+            assert refused.value.why == "lookup-timeout"
+        assert len(held.calls) == 1
+
+    run(body, held, pool=Prompt)
+
+
+def test_what_still_waits_for_a_thread_is_not_begun_past_its_deadline(held: Held) -> None:
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        running = asyncio.create_task(made(SECONDS).answer("a", QUESTION))
+        await held.begun()
+        for _ in range(2):
+            with pytest.raises(NotGrantedError):
+                await made(0).answer("a", QUESTION)
+        held.go_on.set()
+        assert await running == 1
+        assert len(held.calls) == 1
+
+    run(body, held, pool=lambda: ThreadPoolExecutor(1))
+
+
+def test_who_goes_away_leaves_the_look_up_to_others(held: Held) -> None:
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        lookups = made(SECONDS)
+        leaves, stays = (asyncio.create_task(lookups.answer("a", QUESTION)) for _ in range(2))
+        await held.begun()
+        leaves.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaves
+        held.go_on.set()
+        assert await stays == 1
+
+    run(body, held)
+
+
+def test_an_error_that_nobody_waits_for_is_dropped(held: Held) -> None:
+    held.error = ValueError("too late")
+    complaints: list[object] = []
+
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+        lookups = made(0)
+        with pytest.raises(NotGrantedError):
+            await lookups.answer("a", QUESTION)
+        held.go_on.set()
+        while lookups._running:
+            await asyncio.sleep(0)
+        gc.collect()
+        assert not complaints
+
+    run(body, held, pool=Prompt)
+
+
+def test_other_work_has_a_deadline_too(held: Held) -> None:
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        assert await made(SECONDS).run(lambda: "done") == "done"
+        with pytest.raises(NotGrantedError):
+            await made(0).run(lambda: held.go_on.wait(SECONDS))
+
+    run(body, held)

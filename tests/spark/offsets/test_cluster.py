@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_remote_client.errors import BrokerResponseError, LocationError
+from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.options.source_options import parse_options
+from tests.support.locations import ManualClock
+
+TOPICS = {"a": 2, "b1": 1, "__consumer_offsets": 1, "broken": 1}
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b1", 0)
+
+
+class FakeAdmin:
+    """A cluster of TOPICS; ``failures`` are raised one after the other before it answers."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.failures: list[int] = []
+        self.asked: list[tuple[dict[TopicPartition, int], Any]] = []
+
+    def _fail(self) -> None:
+        if self.failures:
+            raise KafkaException(KafkaError(self.failures.pop(0), "reason"))
+
+    def list_topics(self, *, timeout: float) -> Any:
+        self._fail()
+        return SimpleNamespace(
+            topics={
+                name: SimpleNamespace(error="bad" if name == "broken" else None, partitions=dict.fromkeys(range(count)))
+                for name, count in TOPICS.items()
+            }
+        )
+
+    def list_offsets(self, wanted: Mapping[Any, Any], *, isolation_level: Any, request_timeout: float) -> Mapping[Any, Any]:
+        specs = {TopicPartition(key.topic, key.partition): spec._value for key, spec in wanted.items()}
+        self.asked.append((specs, isolation_level))
+        futures = {}
+        for number, key in enumerate(wanted):
+            futures[key] = Future[Any]()
+            try:
+                self._fail()
+            except KafkaException as error:
+                futures[key].set_exception(error)
+            else:
+                futures[key].set_result(SimpleNamespace(offset=100 + number))
+        return futures
+
+
+def cluster(**more: str) -> tuple[AdminCluster, FakeAdmin, ManualClock]:
+    options = {"kafka.bootstrap.servers": "b:1", "subscribe": "a", "kafka.client.id": "c", "kafka.fetch.min.bytes": "5"}
+    made: list[FakeAdmin] = []
+
+    def make(settings: dict[str, Any]) -> Any:
+        made.append(FakeAdmin(settings))
+        return made[-1]
+
+    clock = ManualClock()
+    parsed = parse_options(options | {name.replace("_", "."): value for name, value in more.items()})
+    return AdminCluster(parsed, clock, make), made[0], clock
+
+
+def subscribed(**option: str) -> list[TopicPartition]:
+    found, _, _ = cluster()
+    ((name, value),) = option.items()
+    return found.partitions(parse_options({"kafka.bootstrap.servers": "b:1", name: value}).subscription)
+
+
+def test_consumers_settings_are_not_shown_to_an_admin_client() -> None:
+    _, admin, _ = cluster()
+    assert admin.settings == {"bootstrap.servers": "b:1", "client.id": "c"}
+
+
+def test_partitions_of_a_subscription() -> None:
+    assert subscribed(subscribe="b1,a") == [A0, A1, B0]
+    assert subscribed(assign='{"a":[1]}') == [A1]
+    assert subscribed(subscribePattern="b.*|_.*") == [B0]
+    assert subscribed(subscribePattern="1") == [B0]
+    assert subscribed(subscribePattern="b$") == []
+
+
+@pytest.mark.parametrize(
+    ("option", "missing"), [({"subscribe": "a,x,broken"}, "broken, x"), ({"assign": '{"a":[0,7]}'}, "a-7")]
+)
+def test_what_is_not_there_is_named(option: dict[str, str], missing: str) -> None:
+    with pytest.raises(BrokerResponseError, match=f"unknown partitions: {missing}"):
+        subscribed(**option)
+
+
+def test_offsets_are_asked_for_all_partitions_at_once() -> None:
+    found, admin, _ = cluster()
+    assert found.starts([A0, A1]) == {A0: 100, A1: 101}
+    assert found.ends([A0]) == {A0: 100}
+    assert found.at_times({A1: 5000}) == {A1: 100}
+    uncommitted = confluent_kafka.IsolationLevel.READ_UNCOMMITTED
+    assert admin.asked == [({A0: -2, A1: -2}, uncommitted), ({A0: -1}, uncommitted), ({A1: 5000}, uncommitted)]
+
+
+def test_the_end_is_that_of_the_isolation_level() -> None:
+    found, admin, _ = cluster(kafka_isolation_level="read_committed")
+    found.ends([A0])
+    assert admin.asked[0][1] == confluent_kafka.IsolationLevel.READ_COMMITTED
+
+
+def test_no_partition_is_no_question() -> None:
+    found, admin, _ = cluster()
+    assert found.ends([]) == {}
+    assert not admin.asked
+
+
+def test_failures_are_tried_again_after_a_pause() -> None:
+    found, admin, clock = cluster(fetchOffset_numRetries="2", fetchOffset_retryIntervalMs="500")
+    admin.failures = [KafkaError._TRANSPORT, KafkaError._TIMED_OUT]
+    assert found.starts([A0]) == {A0: 100}
+    assert clock.now == 1001.0
+
+
+def test_failures_have_an_end() -> None:
+    found, admin, _ = cluster(fetchOffset_numRetries="1")
+    admin.failures = [KafkaError._TRANSPORT] * 2
+    with pytest.raises(LocationError, match="the cluster did not answer: reason"):
+        found.partitions(parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a"}).subscription)
+
+
+def test_a_refusal_is_final() -> None:
+    found, admin, clock = cluster()
+    admin.failures = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(LocationError):
+        found.starts([A0])
+    assert clock.now == 1000.0
+
+
+def test_is_closed() -> None:
+    found, _, _ = cluster()
+    found.close()
+    assert not hasattr(found, "_admin")

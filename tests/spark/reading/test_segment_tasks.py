@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Message
+
+from kafka_remote_client.records import read_batches
+from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.spark.reading import split_reader
+from kafka_remote_client.spark.reading.segment_tasks import (
+    DONE_SCHEMA,
+    SPLIT_SCHEMA,
+    CountersParam,
+    ForEachSplit,
+    MapSplits,
+    PlanSplits,
+    split_of_row,
+)
+from kafka_remote_client.spark.reading.split_records import SplitRecords
+from tests.support.batches import Rec, batch
+
+SECRET = "hunter2"
+OPTIONS = {
+    "kafka.bootstrap.servers": "b:1",
+    "subscribe": "t",
+    "fetch.remote.enabled": "false",
+    "remote.librdkafka.sasl.password": SECRET,
+}
+SPLITS = [Split(TopicPartition("t", 3), 5, 8, 100), Split(TopicPartition("t", 4), 0, 2, 50)]
+BROKER = "broker-fetch-records-total"
+
+
+@pytest.fixture(autouse=True)
+def broker(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A broker that has every offset, with what happened to reads of it."""
+    events: list[str] = []
+
+    def read(settings: object, partition: TopicPartition, start: int, end: int, **more: object) -> Iterator[list[Message]]:
+        events.append("begun")
+        try:
+            for offset in range(start, end):
+                yield read_batches(batch(offset, [Rec(0, b"k", b"v")])).messages(*partition)
+        finally:
+            events.append("left")
+
+    monkeypatch.setattr(split_reader, "read_from_broker", read)
+    return events
+
+
+def numbers(*of: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(of, pa.int64())], ["id"])
+
+
+def planned(options: Any) -> list[Split]:
+    assert options == OPTIONS
+    return SPLITS
+
+
+def columns(ddl: str) -> list[str]:
+    return [column.split()[0] for column in ddl.split(", ")]
+
+
+def test_a_plan_made_in_a_task_is_the_same_plan() -> None:
+    task = pickle.loads(pickle.dumps(PlanSplits(OPTIONS, planned)))
+    (found,) = task.batches(iter([numbers(0)]))
+    assert found.schema.names == columns(SPLIT_SCHEMA)
+    assert [split_of_row(tuple(row.values())) for row in found.to_pylist()] == SPLITS
+
+
+def test_each_split_is_handled_and_leaves_its_id_and_counters() -> None:
+    seen = []
+
+    def handle(records: SplitRecords) -> None:
+        seen.append((records.id, [message.offset() for message in records]))
+
+    done = list(ForEachSplit(OPTIONS, handle).rows(iter(SPLITS)))
+    assert seen == [("t-3-5-8", [5, 6, 7]), ("t-4-0-2", [0, 1])]
+    assert [split_id for split_id, _ in done] == ["t-3-5-8", "t-4-0-2"]
+    assert [json.loads(counters)[BROKER] for _, counters in done] == [3, 2]
+
+
+def test_splits_are_found_by_their_numbers() -> None:
+    seen = []
+    task = ForEachSplit(OPTIONS, lambda records: seen.append(records.id), SPLITS)
+    done = list(task.batches(iter([numbers(1), numbers(), numbers(0)])))
+    assert seen == ["t-4-0-2", "t-3-5-8"]
+    assert {tuple(found.schema.names) for found in done} == {tuple(columns(DONE_SCHEMA))}
+    assert [row["id"] for found in done for row in found.to_pylist()] == seen
+
+
+def test_task_fails_with_the_handlers_own_error_and_leaves_nothing_open(broker: list[str]) -> None:
+    class TableIsGoneError(Exception):
+        pass
+
+    def handle(records: SplitRecords) -> None:
+        next(iter(records))
+        raise TableIsGoneError(records.id)
+
+    with pytest.raises(TableIsGoneError, match="t-3-5-8"):
+        list(ForEachSplit(OPTIONS, handle).rows(SPLITS))
+    assert broker == ["begun", "left"]
+
+
+def test_a_handler_may_leave_records_unread(broker: list[str]) -> None:
+    done = list(ForEachSplit(OPTIONS, lambda records: next(iter(records))).rows(SPLITS[:1]))
+    assert broker == ["begun", "left"]
+    assert json.loads(done[0][1])[BROKER] == 1
+
+
+def test_record_batches_of_each_split_become_one_table() -> None:
+    counted: list[Any] = []
+    task = MapSplits(OPTIONS, SplitRecords.batches, SPLITS, counted.append)
+    found = [offset for records in task.batches([numbers(0, 1)]) for offset in records.column("offset").to_pylist()]
+    assert found == [5, 6, 7, 0, 1]
+    assert [counters[BROKER] for counters in counted] == [3, 2]
+
+
+def test_what_is_not_wanted_any_more_is_counted_and_ended(broker: list[str]) -> None:
+    counted: list[Any] = []
+    found = MapSplits(OPTIONS, SplitRecords.batches, SPLITS, counted.append).batches([numbers(0, 1)])
+    next(found)
+    found.close()  # type: ignore[attr-defined] # a generator, as Spark gets it
+    assert broker == ["begun", "left"]
+    assert [counters[BROKER] for counters in counted] == [1]
+
+
+def test_without_an_accumulator_nothing_is_counted() -> None:
+    assert len(list(MapSplits(OPTIONS, SplitRecords.batches, SPLITS).batches([numbers(0)]))) == 3
+
+
+def test_accumulators_add_counters_up() -> None:
+    param = CountersParam()
+    assert param.zero({BROKER: 4}) == {}
+    assert param.addInPlace({BROKER: 4}, {BROKER: 1}) == {BROKER: 5}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [PlanSplits(OPTIONS, planned), ForEachSplit(OPTIONS, print, SPLITS), MapSplits(OPTIONS, list, SPLITS)],
+    ids=lambda task: type(task).__name__,
+)
+def test_no_secret_is_shown(task: object) -> None:
+    assert SECRET not in repr(task)
+    assert SECRET not in str(task)

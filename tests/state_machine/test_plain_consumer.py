@@ -1,0 +1,225 @@
+"""What the state machine leaves out, or takes two answers for: here the plain consumer does both by itself.
+
+Each test names the place in the machine that it is the reason for. What is a race in librdkafka is tried until both were seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, Producer, TopicPartition
+
+from tests.state_machine.pair import OFFSET_TAIL
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.once import once_per_run
+from tests.support.reading import settings
+from tests.support.waiting import wait_until
+
+PATIENCE_SECONDS = 60.0
+START, END = 25, 60
+MARKED = (0, 1, 3, 4)
+"""Offsets of records; behind each two of them is a marker."""
+
+
+@pytest.fixture
+def topic(kafka_broker: KafkaBroker) -> str:
+    """Sixty records of which the first 25 are deleted."""
+    name = "plain-consumer"
+
+    def write() -> None:
+        kafka_broker.create_topic(name, tiered=False, retention_ms="-1")
+        _write(Producer(_producing(kafka_broker)), name, END)
+        kafka_broker.delete_records(name, START)
+
+    once_per_run(kafka_broker, name, write)
+    return name
+
+
+@pytest.fixture
+def marked(kafka_broker: KafkaBroker) -> str:
+    """Two transactions of two records."""
+    name = "plain-consumer-marked"
+
+    def write() -> None:
+        kafka_broker.create_topic(name, tiered=False, retention_ms="-1")
+        producer = Producer({**_producing(kafka_broker), "transactional.id": name})
+        producer.init_transactions(PATIENCE_SECONDS)
+        for _ in range(2):
+            producer.begin_transaction()
+            _write(producer, name, 2)
+            producer.commit_transaction(PATIENCE_SECONDS)
+        wait_until(lambda: kafka_broker.offsets(name).last_stable == 6, "the markers", seconds=PATIENCE_SECONDS)
+
+    once_per_run(kafka_broker, name, write)
+    return name
+
+
+def _producing(broker: KafkaBroker) -> dict[str, Any]:
+    return {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 2}
+
+
+def _write(producer: Producer, topic: str, count: int) -> None:
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+
+
+@contextmanager
+def plain(broker: KafkaBroker, **more: object) -> Iterator[confluent_kafka.Consumer]:
+    named = {name.replace("_", "."): value for name, value in more.items()}
+    consumer = confluent_kafka.Consumer(settings(broker.bootstrap_servers, "read_committed", **named))
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _next(consumer: confluent_kafka.Consumer) -> Message:
+    message = wait_until(lambda: consumer.poll(0.1), "a message", seconds=PATIENCE_SECONDS)
+    assert isinstance(message, Message)
+    return message
+
+
+def _place(message: Message) -> tuple[int | None, str | None]:
+    error = message.error()
+    return message.offset(), None if error is None else error.name()
+
+
+def _position(consumer: confluent_kafka.Consumer, topic: str) -> int:
+    (at,) = consumer.position([TopicPartition(topic, 0)])
+    return int(at.offset)
+
+
+def _both(attempt: Callable[[], object], wanted: set[object]) -> None:
+    """Tries until each of these came about, and nothing else did."""
+    seen: set[object] = set()
+
+    def tried() -> bool:
+        seen.add(attempt())
+        assert seen <= wanted, seen
+        return seen == wanted
+
+    wait_until(tried, f"all of {wanted}", seconds=PATIENCE_SECONDS, pause=0)
+
+
+@pytest.mark.parametrize(
+    ("reset", "found"),
+    [("error", (START - 10, "_AUTO_OFFSET_RESET")), ("latest", (END, "_PARTITION_EOF")), ("earliest", (START, None))],
+)
+def test_beginning_after_a_tail_is_mistaken(kafka_broker: KafkaBroker, topic: str, reset: str, found: object) -> None:
+    """``Pair._sure``: the log's start that is known from a fetch is moved back by the count of the last tail."""
+    with plain(kafka_broker, auto_offset_reset=reset) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert _place(_next(consumer)) == (START, None)
+        consumer.assign([TopicPartition(topic, 0, OFFSET_TAIL - 10)])
+        assert _place(_next(consumer)) == (END - 10, None)
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert _place(_next(consumer)) == found
+
+
+def test_cached_watermarks_are_the_last_answers(kafka_broker: KafkaBroker, topic: str) -> None:
+    """``ConsumerMachine.watermarks``: of no fetch, of one, and of one that was refused."""
+
+    def cached() -> Any:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), cached=True)
+
+    with plain(kafka_broker, auto_offset_reset="error") as consumer:
+        consumer.assign([TopicPartition(topic, 0, START)])
+        assert cached() == (OFFSET_INVALID, OFFSET_INVALID)
+        _next(consumer)
+        assert cached() == (START, END)
+        consumer.assign([TopicPartition(topic, 0, END + 40)])
+        assert _next(consumer).error() is not None
+        assert cached() == (-1, -1)
+
+
+def test_a_marker_is_passed_by_the_call_that_finds_it(kafka_broker: KafkaBroker, marked: str) -> None:
+    """``Pair.may_stand``: behind the same record the position is before the marker, and then behind it."""
+    with plain(kafka_broker) as consumer:
+        consumer.assign([TopicPartition(marked, 0, 0)])
+        assert [_next(consumer).offset() for _ in MARKED] == [*MARKED]
+        assert _position(consumer, marked) == MARKED[-1] + 1
+        assert _place(_next(consumer)) == (6, "_PARTITION_EOF")
+        assert _position(consumer, marked) == 6
+
+
+def test_close_may_commit_markers_behind_unread_records(kafka_broker: KafkaBroker, marked: str) -> None:
+    """``Pair.close``: one record of four is read, and what closing commits is before the first marker, or behind another."""
+
+    def attempt() -> int:
+        group = f"closes-{uuid4()}"
+        with plain(kafka_broker, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=3_600_000) as consumer:
+            consumer.assign([TopicPartition(marked, 0, 0)])
+            assert _next(consumer).offset() == 0
+        with plain(kafka_broker, group_id=group) as asked:
+            (at,) = asked.committed([TopicPartition(marked, 0)], PATIENCE_SECONDS)
+        return int(at.offset)
+
+    _both(attempt, {1, 6})
+
+
+def test_a_commit_is_made_again_until_the_last_is_answered(kafka_broker: KafkaBroker, topic: str) -> None:
+    """``ConsumerMachine._see_committed``: the same commit once more has something to commit, and later nothing."""
+    with plain(kafka_broker) as consumer:
+        consumer.assign([TopicPartition(topic, 0, START)])
+        _next(consumer)
+        consumer.commit(asynchronous=True)
+        consumer.commit(asynchronous=False)
+        with pytest.raises(KafkaException, match="_NO_OFFSET"):
+            consumer.commit(asynchronous=False)
+
+
+def test_a_seek_is_refused_until_its_partition_has_started(kafka_broker: KafkaBroker, topic: str) -> None:
+    """``ConsumerMachine._seek`` tries again."""
+    with plain(kafka_broker) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])  # the group's coordinator is looked for first
+        with pytest.raises(KafkaException, match="_STATE"):
+            consumer.seek(TopicPartition(topic, 0, START))
+        _next(consumer)
+        consumer.seek(TopicPartition(topic, 0, START))
+
+
+def test_a_seek_while_a_start_is_looked_up_may_be_undone(kafka_broker: KafkaBroker, topic: str) -> None:
+    """``Pair.find``: the look-up that was overtaken is made once more, half a second later. It is not once something came."""
+    with plain(kafka_broker) as consumer:
+
+        def attempt(*, found: bool) -> bool:
+            """Whether records came of the place that was looked up, after those of the seek."""
+            consumer.assign([TopicPartition(topic, 0, OFFSET_TAIL - 20)])
+            if found:
+                _next(consumer)
+            wait_until(lambda: _seeks(consumer, topic, END - 1), "a seek", pause=0)
+            offsets = [_next(consumer).offset()]
+            while (message := consumer.poll(1.0)) is not None:
+                offsets.append(message.offset())
+            consumer.unassign()
+            return offsets[0] == END - 1 and END - 20 in offsets
+
+        wait_until(lambda: attempt(found=False), "a seek that is undone", seconds=PATIENCE_SECONDS, pause=0)
+        assert not attempt(found=True)
+
+
+def _seeks(consumer: confluent_kafka.Consumer, topic: str, offset: int) -> bool:
+    with suppress(KafkaException):
+        consumer.seek(TopicPartition(topic, 0, offset))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_pause_of_an_unassigned_partition_needs_its_topic(kafka_broker: KafkaBroker, topic: str, known: bool) -> None:
+    """``ConsumerMachine.pause``: librdkafka keeps it of a topic that it knows, be it by a question for cached watermarks."""
+    with plain(kafka_broker) as consumer:
+        if known:
+            consumer.get_watermark_offsets(TopicPartition(topic, 0), cached=True)
+        consumer.pause([TopicPartition(topic, 0)])
+        consumer.assign([TopicPartition(topic, 0, START)])
+        if known:
+            assert consumer.poll(2.0) is None
+            consumer.resume([TopicPartition(topic, 0)])
+        assert _next(consumer).offset() == START

@@ -1,0 +1,123 @@
+"""What a run holds, measured from outside of the client: threads and connections of this process, and the engine's bytes.
+
+::
+
+    threads   threading.enumerate() by name, and librdkafka's own (/proc/self/task/*/comm)
+    sockets   /proc/self/fd, joined with /proc/self/net/tcp*: connections that this process made, not those that it accepted
+    bytes     the engine's budget, which is the only one who knows
+
+Servers run in the same process. Their threads have names of their own, and whatever a server connects to is given as one of
+``servers`` (ports).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.support.history import History, Measured
+from tests.support.waiting import wait_until
+
+__all__ = ["Holdings", "connections_made", "measured", "running_threads"]
+
+_SERVERS = (
+    "kafka-remote-shim",
+    "kafka-remote-embedded",
+    "origin-",
+    "scripted-origin-",
+    "http-",
+    "tcp-fault-proxy",
+    "asyncio_",
+)
+_FOR_GOOD = "kafka-remote-closer"
+"""One thread of the process, from its first consumer on; a second one would be left over."""
+_LISTENS = "0A"
+_SETTLE_SECONDS = 10.0
+
+
+def running_threads(*, native: bool = True) -> tuple[str, ...]:
+    """The names of all threads but the servers'. ``native``: with librdkafka's, which begin with ``rdk:``."""
+    names = [thread.name for thread in threading.enumerate() if not thread.name.startswith(_SERVERS)]
+    for task in Path("/proc/self/task").iterdir() if native else ():
+        with suppress(OSError):  # it has ended meanwhile
+            name = (task / "comm").read_text().strip()
+            names += [name] if name.startswith("rdk:") else []
+    if _FOR_GOOD in names:
+        names.remove(_FOR_GOOD)
+    return tuple(sorted(names))
+
+
+def connections_made(servers: Collection[int] = ()) -> int:
+    """How many TCP connections this process has made and still has a file for, but those to ports of ``servers``."""
+    mine = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            mine.add(str(descriptor.readlink()))
+    tables = [Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")]
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    rows = [row for row in rows if f"socket:[{row[9]}]" in mine]
+    listened = {_port(row[1]) for row in rows if row[3] == _LISTENS}
+    return sum(row[3] != _LISTENS and _port(row[1]) not in listened and _port(row[2]) not in servers for row in rows)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
+class Holdings:
+    """The bytes of a run's engines: the most that any held when :meth:`look` was called."""
+
+    def __init__(self) -> None:
+        self._engines: list[Any] = []
+        self.most = 0
+
+    def of(self, consumer: Any) -> None:
+        """Looks at this consumer of ours from now on."""
+        self._engines.append(consumer._engine)
+
+    @property
+    def held(self) -> int:
+        """Bytes held now."""
+        return sum(engine.memory.held for engine in self._engines)
+
+    def look(self) -> None:
+        self.most = max(self.most, self.held)
+
+
+@contextmanager
+def measured(
+    history: History,
+    holdings: Holdings,
+    *,
+    bound: int,
+    servers: Collection[int] = (),
+    native: bool = True,
+    seconds: float = _SETTLE_SECONDS,
+) -> Iterator[None]:
+    """Notes what is held before, during and after the block, in which consumers are made and closed.
+
+    ``bound``: the bytes that may be held at most. ``native``: False where librdkafka's producers and admin clients outlive the
+    block. What ends a moment after the close is waited for, up to ``seconds``.
+    """
+    before, connections = running_threads(native=native), connections_made(servers)
+    history.add(Measured, moment="before", threads=before, sockets=connections)
+    yield
+    history.add(Measured, moment="during", bytes_held=holdings.most, bound=bound)
+
+    def ended() -> bool:
+        return not Counter(running_threads(native=native)) - Counter(before) and connections_made(servers) <= connections
+
+    with suppress(TimeoutError):
+        wait_until(ended, "the end of threads and connections", seconds=seconds, pause=0.01)
+    history.add(
+        Measured,
+        moment="after",
+        threads=running_threads(native=native),
+        sockets=connections_made(servers),
+        bytes_held=holdings.held,
+        bound=bound,
+    )

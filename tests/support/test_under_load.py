@@ -1,0 +1,93 @@
+"""Suites are repeated beside other load, and each test that fails is told by name."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support import under_load
+from tests.support.under_load import busy, main, outcome_of, rotate, run
+
+
+def test_outcome_has_the_tests_that_passed_and_the_names_of_others() -> None:
+    assert outcome_of("== 12 passed in 3s ==", 0) == (12, [])
+    assert outcome_of("FAILED tests/a.py::test_b - x\nERROR tests/c.py::test_d\n= 2 failed, 7 passed in 1s", 1) == (
+        7,
+        ["tests/a.py::test_b", "tests/c.py::test_d"],
+    )
+
+
+def test_run_that_ends_without_a_report_has_failed() -> None:
+    assert outcome_of("Segmentation fault", -11) == (0, ["exit status -11"])
+
+
+def test_run_tells_what_passed() -> None:
+    assert run([sys.executable, "-c", "print('= 3 passed in 1s')"], 60) == (3, [])
+
+
+def test_first_failures_of_a_run_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "x" * 30_000 + "\n=== ERRORS ===\nthe cause\n" + "y" * 30_000 + "\nERROR tests/a.py::test_b\n"
+    assert run([sys.executable, "-c", f"print({text!r}); raise SystemExit(1)"], 60) == (0, ["tests/a.py::test_b"])
+    assert capsys.readouterr().out.startswith("=== ERRORS ===\nthe cause\n")
+
+
+def test_run_past_its_ceiling_has_failed() -> None:
+    assert run([sys.executable, "-c", "while True: pass"], 0.2) == (0, ["past 0 s"])
+
+
+def test_suites_take_turns_and_each_run_leaves_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def fake(command: Sequence[str], ceiling: float) -> tuple[int, list[str]]:
+        ran.append(command[command.index("--suite") + 1])
+        return 2, ["tests/a.py::test_b"] if len(ran) == 3 else []
+
+    monkeypatch.delenv("KAFKA_REMOTE_LEDGER_FILE", raising=False)
+    monkeypatch.setattr(under_load, "run", fake)
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.4, 0.0, 0.0))
+    assert rotate(["shim", "faults"], 2, 4, math.inf) == ["tests/a.py::test_b"]
+    assert ran == ["shim", "faults", "shim", "faults"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" suite=")[2].partition(" seconds=")[0] for line in lines] == [
+        f"{suite} load=4 load_average=7 passed=2 failed={failed}"
+        for suite, failed in (("shim", 0), ("faults", 0), ("shim", 1), ("faults", 0))
+    ]
+
+
+def test_no_run_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_load, "run", lambda command, ceiling: pytest.fail("a run began"))
+    monkeypatch.delenv("KAFKA_REMOTE_LEDGER_FILE", raising=False)
+    assert main(["shim", "--load", "0", "--minutes", "0"]) == 0
+
+
+def test_other_load_ends_with_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def popen(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+        started.append(real(*arguments, **options))  # type: ignore[call-overload]
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with busy(2):
+        assert [process.poll() for process in started] == [None, None]
+    assert all(process.poll() is not None for process in started)
+
+
+@pytest.mark.parametrize(("failed", "status"), [([], 0), (["tests/a.py::test_b"], 1)])
+def test_failed_test_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failed: list[str], status: int
+) -> None:
+    monkeypatch.delenv("KAFKA_REMOTE_LEDGER_FILE", raising=False)
+    monkeypatch.setattr(under_load, "run", lambda command, ceiling: (1, list(failed)))
+    assert main(["shim", "--runs", "1", "--load", "0"]) == status
+    told = capsys.readouterr().out
+    assert f"passed=1 failed={len(failed)}" in told
+    assert ("failed: tests/a.py::test_b" in told) == bool(failed)

@@ -1,0 +1,113 @@
+"""Runs suites again and again beside processes that compute: ``make under-load SUITES="consumer faults" RUNS=20 LOAD=4``.
+
+A test that passes on an idle machine and fails on a busy one is a defect. The suites run with the workers and the order of
+``make test-all``, without coverage, and by turns, so that a campaign that ends after ``MINUTES=60`` has run each of them. Each
+run leaves a line in the ledger: the load average at its end, and how many tests passed and failed. The names of those that
+failed are printed. The exit status is 1 if any test failed or any run passed its ceiling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tests.suites import SUITES, passed_in
+from tests.support.ledger import PRODUCT, ROOT, ledger
+from tests.support.processes import process_group
+
+__all__ = ["busy", "main", "outcome_of", "rotate", "run"]
+
+_BUSY = "while True: pass"
+_SLOWER_BY = 8
+"""How many times longer a suite may take than its ceiling allows on an idle machine."""
+_SHOWN = 20_000
+"""How many characters of a failed run are printed."""
+_REPORTS = re.compile(r"^=+ (?:ERRORS|FAILURES) =+$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Keeps that many processes computing."""
+    started = [subprocess.Popen([sys.executable, "-c", _BUSY], stdin=subprocess.DEVNULL) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def outcome_of(text: str, status: int) -> tuple[int, list[str]]:
+    """The number of tests that passed and the names of those that failed, by pytest's output and exit status."""
+    failed = _FAILED.findall(text)
+    if status and not failed:
+        failed = [f"exit status {status}"]
+    return passed_in(text), failed
+
+
+def _first_failures(text: str) -> str:
+    """What the first tests that failed told: others often fail only because these did."""
+    start = _REPORTS.search(text)
+    return text[start.start() :][:_SHOWN] if start else text[-_SHOWN:]
+
+
+def run(command: Sequence[str], ceiling: float) -> tuple[int, list[str]]:
+    """Runs a command of pytest: what passed and what failed. A run that is past ``ceiling`` seconds has failed."""
+    try:
+        with process_group(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+            text, _ = process.communicate(timeout=ceiling)
+    except subprocess.TimeoutExpired:
+        return 0, [f"past {ceiling:.0f} s"]
+    passed, failed = outcome_of(text, process.returncode)
+    if failed:
+        print(_first_failures(text), flush=True)
+    return passed, failed
+
+
+def rotate(suites: Sequence[str], runs: int, load: int, until: float) -> list[str]:
+    """One run of each suite, then another of each; what failed. None begins after ``until`` on the monotonic clock."""
+    all_failed: list[str] = []
+    for name in [*suites] * runs:
+        started = time.monotonic()
+        if started >= until:
+            break
+        suite = SUITES[name]
+        command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "--suite", name, *suite.parallel]
+        passed, failed = run(command, suite.ceiling * 60 * _SLOWER_BY)
+        facts = {
+            "suite": name,
+            "load": load,
+            "load_average": round(os.getloadavg()[0]),
+            "passed": passed,
+            "failed": len(failed),
+        }
+        ledger("under-load", describes=PRODUCT, seconds=round(time.monotonic() - started), **facts)
+        all_failed += failed
+    return all_failed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="+", choices=list(SUITES))
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--load", type=int, default=4, help="processes that compute meanwhile")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after so many minutes no further run begins")
+    chosen = parser.parse_args(arguments)
+    with busy(chosen.load):
+        failed = rotate(chosen.suites, chosen.runs, chosen.load, time.monotonic() + 60 * chosen.minutes)
+    for name in failed:
+        print("failed:", name)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Each layout is inspected by what it says of itself, or by an inspector of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.remote_log.aiven.layout import AivenLayout
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.verify import layouts
+from kafka_remote_client.verify.aiven_layout import AivenInspector
+from kafka_remote_client.verify.layouts import PlainInspector, inspector_of
+from tests.support.damaged_tier import GoldenTier
+
+
+class OfAVendor(LocalTieredStorageLayout):
+    name = "vendor"
+
+
+def test_a_layout_has_its_own_inspector_or_the_one_of_all() -> None:
+    own, local, vendor = AivenLayout(), LocalTieredStorageLayout(), OfAVendor()
+    assert isinstance(inspector_of(own), AivenInspector)
+    for layout in (local, vendor):
+        inspector = inspector_of(layout)
+        assert isinstance(inspector, PlainInspector)
+        assert inspector.layout is layout
+
+
+def test_an_inspector_that_fails_to_load_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "plugin_names", lambda group: ["vendor"])
+    with pytest.raises(ConfigurationError, match="unknown layout inspector 'vendor'"):
+        inspector_of(OfAVendor())
+
+
+@pytest.mark.parametrize("mode", ["aiven-plain", "aiven-zstd", "aiven-zstd-aes"])
+def test_what_a_layout_tells_is_enough_to_find_its_segments_sound(mode: str) -> None:
+    tier = GoldenTier.of(mode, "epochs")
+    tier.form = PlainInspector(tier.form.layout)
+    for key in [key for key in tier.store.objects if key.endswith(".rsm-manifest")]:
+        assert key.startswith(tier.form.prefix)
+    kinds = tier.verify(metadata=True).kinds
+    assert kinds <= {"foreign-object"}  # the manifests, of which only the layout's own inspector knows
+
+
+def test_a_chunk_that_cannot_be_restored_is_damage_of_the_log() -> None:
+    tier = GoldenTier.of("aiven-zstd", "epochs")
+    tier.form = PlainInspector(tier.form.layout)
+    key = tier.segments()[0].keys["log"]
+    data = bytearray(tier.store.objects[key])
+    data[len(data) // 2] ^= 0xFF
+    tier.store.objects[key] = bytes(data)
+    found = [finding for finding in tier.verify().findings if finding.kind.label != "foreign-object"]
+    assert {finding.object_key for finding in found} == {key}
+
+
+def test_a_manifest_that_makes_no_sense_closes_its_segment() -> None:
+    tier = GoldenTier.of("aiven-plain", "epochs")
+    tier.form = PlainInspector(tier.form.layout)
+    segment = tier.segments()[0]
+    manifest = segment.keys["log"].removesuffix("log") + "rsm-manifest"
+    tier.store.objects[manifest] = b"{}"
+    assert "manifest-unreadable" in tier.verify().kinds
+
+
+def test_an_index_that_does_not_open_is_reported_and_not_used() -> None:
+    tier = GoldenTier.of("aiven-zstd-aes", "epochs")
+    tier.form = PlainInspector(tier.form.layout)
+    key = tier.segments()[0].keys["offset index"]
+    tier.store.objects[key] = bytes(len(tier.store.objects[key]))
+    found = [finding for finding in tier.verify().findings if finding.kind.label != "foreign-object"]
+    assert {finding.object_key for finding in found} == {key}
