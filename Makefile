@@ -57,9 +57,10 @@ bench: $(VENV)/.test ## reads a real tiered topic through the broker and directl
 fuzz: $(VENV)/.test ## any bytes into whatever reads them, SECONDS=20 for each target; keeps what it finds (ARGS="--seed 7", ARGS=--sanitize)
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
 
-faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), and torture, with a line each for the ledger
+faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), torture and cuts, with a line each for the ledger
 	$(BIN)/python -m tests.faults.run --cells $(CELLS) $(ARGS)
 	$(BIN)/python -X dev -m tests.faults.torture
+	$(BIN)/python -X dev -m tests.faults.segment_cuts
 
 chaos: SECONDS = 180
 chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in turn under load, SECONDS=180, with a line for the ledger

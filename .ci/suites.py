@@ -197,7 +197,7 @@ def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> i
 
 
 def _selection(report: Report, environment: dict[str, str], run: Path) -> int:
-    """Runs the selection in two phases while the parts are fetched. Returns how many tests passed."""
+    """Runs the selection in phases, the first while the parts are fetched. Returns how many tests passed."""
     started = time.monotonic()
     skips = run / "skips.jsonl"
     environment["KAFKA_REMOTE_TEST_SKIPS"] = str(skips)
@@ -208,6 +208,7 @@ def _selection(report: Report, environment: dict[str, str], run: Path) -> int:
         print("\n== waiting for the parts", flush=True)
         with contextlib.suppress(subprocess.TimeoutExpired):
             fetching.wait(max(1.0, FETCHED_BY * 60 - (time.monotonic() - started)))
+    passed += passed_in(report.run("alone", SELECTION_CEILING, [[*PYTEST, "--selection", "alone"]], environment))
     environment["KAFKA_REMOTE_TEST_NO_FETCH"] = "1"
     command = [*PYTEST, "--selection", "with-parts", "--s3-server", "seaweedfs", "--numprocesses", "3", "--dist", "loadfile"]
     passed += passed_in(report.run("with parts", SELECTION_CEILING, [command], environment))

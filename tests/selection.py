@@ -8,7 +8,8 @@ The rule:
 3. Each package has a test in it, each promise of security, and each component.
    ``tests/packaging/test_selection.py`` checks that.
 
-``PHASES``: the tests that need no part run while parts are fetched, then the others; ``all`` is both.
+``PHASES``: the tests that need no part run while parts are fetched, then those beside which nothing may run, then the others;
+``all`` is all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["CASES", "NAMED", "PHASES", "Component", "component_of", "selected", 
 _Case = TypeVar("_Case")
 
 CASES = 4
-PHASES = ("without-parts", "with-parts", "all")
+PHASES = ("without-parts", "alone", "with-parts", "all")
 
 
 class Component(StrEnum):
@@ -46,6 +47,7 @@ NAMED = {
     Component.EMBEDDED: (
         "tests/cli/test_demo.py",
         "tests/consumer/test_direct_consumer.py",
+        "tests/consumer/test_field.py",
         "tests/consumer/test_rebalance.py",
         "tests/embedded/",
         "tests/shim/",
@@ -94,11 +96,16 @@ def selected(items: Sequence[pytest.Item], phase: str, suite_of: Callable[[pytes
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
         suite = suite_of(item)
-        its_phase = "with-parts" if SUITES[suite].needs_parts else "without-parts"
-        if phase not in {its_phase, "all"} or not _is_in(item.nodeid, suite):
+        if phase not in {_phase_of(suite), "all"} or not _is_in(item.nodeid, suite):
             continue
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     return {item for name, cases in functions.items() for item in spread(cases, _cases_of(name))}
+
+
+def _phase_of(suite: str) -> str:
+    if SUITES[suite].alone:
+        return "alone"
+    return "with-parts" if SUITES[suite].needs_parts else "without-parts"
 
 
 def component_of(name: str) -> Component | None:

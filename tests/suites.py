@@ -24,7 +24,8 @@ class Suite:
     anywhere.
 
     ``counted``: coverage is taken. ``campaign``: a command of its own (``make NAME``), no part of ``make test-all``.
-    ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built.
+    ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: nothing runs
+    beside a test of it, here or in ``make test``.
     """
 
     ceiling: int
@@ -34,6 +35,7 @@ class Suite:
     counted: bool = True
     campaign: bool = False
     needs_parts: bool = False
+    alone: bool = False
 
     @property
     def parallel(self) -> list[str]:
@@ -49,6 +51,7 @@ SUITES = {
     "unit": Suite(20, 2, "loadgroup"),
     "shim": Suite(14, 4, "loadfile", _in("cli", "embedded", "fetch", "integration", "parity", "shim", "spark")),
     "consumer": Suite(16, 4, "loadfile", _in("consumer")),
+    "field": Suite(10, 1, "no", _in("consumer"), counted=False, alone=True),  # under default time-outs
     "faults": Suite(25, 8, "load", _in("faults")),  # hundreds of cells that mostly wait
     # Programs that wait for two consumers, or for a group. Coverage would cost a third of the minutes and adds nothing.
     "state-machine": Suite(15, 7, "load", _in("state_machine"), counted=False, needs_parts=True),
@@ -70,6 +73,8 @@ _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
 _OF_THEIR_OWN = {
+    "consumer/test_field.py": "field",
+    "consumer/test_many_partitions.py": "field",
     "fuzz/test_kernel_coverage.py": "kernel-coverage",
     "integration/test_group_rebalances.py": "groups",
     "packaging/test_confluent_versions.py": "confluent-versions",
@@ -114,7 +119,8 @@ def _suite_of(item: pytest.Item) -> str:
     the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
     ``state-machine``: the same command by command, in random programs. ``groups``: many members, on the real broker;
     ``plain-groups``: none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
-    the embedded cluster or exercises the shim; ``consumer``: and is about the consumer.
+    the embedded cluster or exercises the shim; ``consumer``: and is about the consumer; ``field``: and reads many partitions
+    with default time-outs.
     ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into whatever reads them, for minutes.
     ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again on other
     versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all else.

@@ -38,7 +38,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 def test_a_thousand_partitions_all_move_within_the_budget(cluster: EmbeddedCluster) -> None:
-    settings = direct_settings(cluster, fetch_remote_buffer_memory=BUDGET, enable_partition_eof=False)
+    patient = {"fetch_remote_location_timeout_ms": 60_000, "fetch_remote_pending_timeout_ms": int(SECONDS * 1000)}
+    settings = direct_settings(cluster, fetch_remote_buffer_memory=BUDGET, enable_partition_eof=False, **patient)
     assigned = [TopicPartition(f"wide-{topic}", number, 0) for topic in range(TOPICS) for number in range(PARTITIONS)]
     deadline = Deadline(SystemClock(), SECONDS)
     seen: Counter[tuple[str, int]] = Counter()

@@ -457,9 +457,14 @@ def _reached(consumer: RecordedConsumer, offset: int) -> bool:
 
 @pytest.mark.fault("F74")
 def test_a_store_that_is_dead_for_many_consumers_is_left_alone_by_each(cluster: EmbeddedCluster, oracle: Oracle) -> None:
-    consumers = 20
+    consumers = 8
     cluster.faults.store_down()
-    settings = {"fetch_remote_breaker_failures": 3, "fetch_remote_breaker_reset_ms": 600_000, "fetch_remote_retries": 10}
+    settings = {
+        "fetch_remote_breaker_failures": 3,
+        "fetch_remote_breaker_reset_ms": 600_000,
+        "fetch_remote_retries": 10,
+        "fetch_remote_max_in_flight": 8,
+    }
     histories = [begun() for _ in range(consumers)]
 
     def read(history: History) -> tuple[dict[str, int], dict[str, int]]:
