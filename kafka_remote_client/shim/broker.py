@@ -37,7 +37,7 @@ class Ask(Protocol):
     """Sends a request of the shim's own on the client's connection to the broker."""
 
     async def __call__(self, api_key: int, version: int, body: Buffer) -> memoryview:
-        """The body of the broker's answer. Cancelled, with the task that asks, when the connection ends."""
+        """The body of the broker's answer. May be used after the request was answered; cancelled when the connection ends."""
 
 
 class BrokerStrategy(Protocol):

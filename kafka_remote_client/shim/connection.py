@@ -16,7 +16,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -74,6 +74,7 @@ class ClientConnection(asyncio.Protocol):
         self._handshaking = False
         self._broker = _BrokerSide(self)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: set[asyncio.Future[memoryview]] = set()
         self._pipeline = RequestPipeline(
             strategy=around.strategy,
             advertise=around.listeners.advertise,
@@ -123,8 +124,9 @@ class ClientConnection(asyncio.Protocol):
     def _begin_closing(self) -> None:
         if self._closing_at is None:
             self._closing_at = self._around.clock.monotonic()
-        for task in self._tasks:
-            task.cancel()
+        waits: tuple[asyncio.Future[Any], ...] = (*self._tasks, *self._asked)
+        for one in waits:
+            one.cancel()
 
     # The client's side, called by asyncio.
 
@@ -280,6 +282,11 @@ class ClientConnection(asyncio.Protocol):
             if not future.done():
                 future.set_result(answer)
 
+        if self._closing_at is not None:
+            future.cancel()
+            return await future
+        self._asked.add(future)
+        future.add_done_callback(self._asked.discard)
         self._pipeline.ask(claim, api_key, version, body, deliver)
         return await future
 

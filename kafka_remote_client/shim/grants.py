@@ -66,6 +66,7 @@ from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.decisions import Decisions
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.lookups import Lookups
 from kafka_remote_client.shim.settings import shim_default
@@ -184,6 +185,7 @@ class GrantingBroker:
         self._limits = limits
         self._counters = counters
         self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout)
+        self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 
     def collects(self, head: RequestHead, length: int) -> bool:
@@ -253,15 +255,20 @@ class GrantingBroker:
 
     async def _decide(self, one: TaggedPartition | None, data: PartitionData, visit: _Visit) -> PartitionData:
         """The grant of one partition of a batch, or what the broker said of it; ``one`` is None where nobody asked it."""
-        return data if one is None else await self._unless_refused(self._grant(one, data, visit)) or data
+        if one is None:
+            return data
+        if _is_the_answer(data):
+            self._refuse("broker-error")
+            return data
+        key, question = (visit.connection, one.name), (one.version, one.isolation_level, one.partition, one.wanted)
+        decided = await self._decisions.of(key, question, data, lambda: self._unless_refused(self._grant(one, data, visit)))
+        return data if decided is None else _within(decided, data)
 
     def _check_formats(self, tagged: TaggedPartition) -> None:
         if not set(self._tier.formats).intersection(tagged.wanted.format_versions):
             raise NotGrantedError("format")
 
     async def _grant(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> PartitionData:
-        if _is_the_answer(data):
-            raise NotGrantedError("broker-error")
         self._check_formats(tagged)
         resolved, located = await self._resolve(tagged, data, visit)
         if located.format not in tagged.wanted.format_versions:
@@ -371,6 +378,16 @@ class GrantingBroker:
 def _is_the_answer(data: PartitionData) -> bool:
     """Whether the broker's word on a partition is the client's answer, whatever the tier has: an error, or a divergence."""
     return bool(data.error_code) or fetch.DIVERGING_EPOCH_TAG in data.tags
+
+
+def _within(granted: PartitionData, data: PartitionData) -> PartitionData:
+    """A grant, with the bounds that the broker gave to the request that gets it."""
+    return attrs.evolve(
+        granted,
+        high_watermark=data.high_watermark,
+        last_stable_offset=data.last_stable_offset,
+        log_start_offset=data.log_start_offset,
+    )
 
 
 def _pending(data: PartitionData) -> PartitionData:

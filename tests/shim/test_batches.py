@@ -199,6 +199,29 @@ def test_asking_again_for_what_is_pending_gets_all_that_does_not_hang() -> None:
     assert made.counters["locations_granted"] == 4
 
 
+def test_a_decision_that_takes_longer_than_each_wait_is_told_at_last() -> None:
+    """Here the broker takes longer than a client waits to answer the question behind the look-up."""
+    tier = HeldTier()
+
+    async def body(made: Batches) -> None:
+        whole = made.ask
+
+        async def ask(api_key: int, version: int, body: Any) -> memoryview:
+            if whole.fetches:
+                await asyncio.sleep(0.02)
+            return await whole(api_key, version, body)
+
+        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        answers = 0
+        while await made.told(batched_fetch(0, max_wait_ms=1)) == {0: PENDING}:
+            answers += 1
+            assert answers < 100
+        assert answers
+
+    made = run(body, tier)
+    assert tier.looked_up(0) == made.counters["locations_granted"] == 1
+
+
 def test_a_later_request_is_bounded_by_its_own_probe() -> None:
     tier = HeldTier(0)
     unauthorized = data(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1)
