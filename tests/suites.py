@@ -53,15 +53,21 @@ SUITES = {
     "consumer": Suite(16, 4, "loadfile", _in("consumer")),
     "field": Suite(10, 1, "no", _in("consumer"), counted=False, alone=True),  # under default time-outs
     "faults": Suite(25, 8, "load", _in("faults")),  # hundreds of cells that mostly wait
-    # Programs that wait for two consumers, or for a group. Coverage would cost a third of the minutes and adds nothing.
+    # Programs that wait for two consumers, or for a group. Here, as in all suites with real parts, coverage would cost a third
+    # of the minutes and add nothing: the suites above run the same code.
     "state-machine": Suite(15, 7, "load", _in("state_machine"), counted=False, needs_parts=True),
-    "broker": Suite(20, 4, "loadfile", _in("benchmarks", "cli", "faults", "integration"), needs_parts=True),
-    "parity": Suite(15, 4, "loadfile", _in("integration", "parity"), needs_parts=True),
-    "groups": Suite(14, 1, "loadfile", _in("integration"), needs_parts=True),  # one fixture runs all groups at the same time
+    "broker": Suite(20, 4, "loadfile", _in("benchmarks", "cli", "faults", "integration"), counted=False, needs_parts=True),
+    "parity": Suite(15, 4, "loadfile", _in("integration", "parity"), counted=False, needs_parts=True),
+    # One fixture runs all groups at the same time.
+    "groups": Suite(
+        14, 1, "loadfile", _in("integration"), counted=False, needs_parts=True
+    ),  # one fixture runs all groups at the same time
     # One long table of cells, which no worker should read alone.
-    "stores": Suite(14, 6, "load", _in("cli", "fetchers", "integration", "test_stores_page.py"), needs_parts=True),
+    "stores": Suite(
+        14, 6, "load", _in("cli", "fetchers", "integration", "test_stores_page.py"), counted=False, needs_parts=True
+    ),
     # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first.
-    "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration"), needs_parts=True),
+    "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration"), counted=False, needs_parts=True),
     "packaging-docs": Suite(16, 2, "loadgroup", _in("docs", "packaging")),
     "fuzz": Suite(15, 2, "load", _in("fuzz")),
     "plain-groups": Suite(30, 4, "load", _in("state_machine"), counted=False, campaign=True, needs_parts=True),

@@ -342,16 +342,14 @@ class Scheduler:
 
     def _forget(self, command: Locate, *, pending: bool = False) -> None:
         """The location is not under way any more. ``pending``: it has to be asked for again."""
-        for batch in self._locating:
-            if command in batch.left:
-                batch.left.remove(command)
-                batch.pending += pending
-                if not batch.left:
-                    self._locating.remove(batch)
-                    fewer, more = self._locations_at_once // 2, self._locations_at_once * 2
-                    much = 2 * batch.pending > batch.count
-                    self._locations_at_once = max(_FEWEST_LOCATIONS, fewer) if much else min(_MOST_LOCATIONS, more)
-                return
+        batch = next(one for one in self._locating if command in one.left)
+        batch.left.remove(command)
+        batch.pending += pending
+        if not batch.left:
+            self._locating.remove(batch)
+            fewer, more = self._locations_at_once // 2, self._locations_at_once * 2
+            much = 2 * batch.pending > batch.count
+            self._locations_at_once = max(_FEWEST_LOCATIONS, fewer) if much else min(_MOST_LOCATIONS, more)
 
     def _admits(self, command: Locate | Fetch, now: float) -> bool:
         read = command.read

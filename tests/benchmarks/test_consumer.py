@@ -81,7 +81,7 @@ def test_ratio_is_ours_over_theirs_and_skips_what_has_no_counterpart() -> None:
 
 @pytest.mark.broker
 def test_a_tiny_run_measures_its_rows(tmp_path: Path) -> None:
-    written, rows = tmp_path / "report.json", ("headers", "tls", "local")
+    written, rows = tmp_path / "report.json", ("tls", "local")
     size = ("--megabytes", "2", "--segment-mib", "1", "--record-bytes", "1024", "--rounds", "1", "--latency-ms", "0")
     few = ("--settings", "default", "--api", "poll", "--seconds", "30", "--directory", str(tmp_path), "--json", str(written))
     command = [sys.executable, "-m", "tests.benchmarks.consumer", "--rows", *rows, *size, *few]

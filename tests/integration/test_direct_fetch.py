@@ -66,7 +66,7 @@ def test_any_start_offset_gives_the_brokers_suffix(
     expected = plain(kafka_broker, topic, isolation)
     start, end = transactional_topic.deleted_before, transactional_topic.offsets.latest_tiered
     with Consumer(direct(shim, isolation)) as consumer:
-        for offset in range(start, end, max(1, (end - start) // 25)):
+        for offset in range(start, end, max(1, (end - start) // 12)):
             consumer.assign([TopicPartition(topic, 0, offset)])
             assert read_to_end(consumer, by_consume) == [r for r in expected if r[0] >= offset]
 

@@ -132,9 +132,10 @@ def test_the_brokers_take_over_with_one_warning_and_one_connection(job: Job, sil
     assert job.splits_read == 12
     assert job.counted("broker-fetch-records-total") == len(EVERY)
     assert silent.connections == 1
-    (line,) = job.warnings()
-    assert line.startswith("the brokers serve tiered records of this query, because the tier cannot be read: ")
-    assert silent.address in line
+    # A process of the job before may still write lines of its own.
+    told = [line for line in job.warnings() if silent.address in line]
+    assert len(told) == 1, job.warnings()
+    assert told[0].startswith("the brokers serve tiered records of this query, because the tier cannot be read: ")
 
 
 def torn_job(job: Job, torn: Shim, **more: str) -> Job:
