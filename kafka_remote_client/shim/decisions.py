@@ -68,9 +68,7 @@ class Decisions(Generic[_T]):
             decision = self._begin(key, _Decision(question, bounds, asyncio.create_task(decide())))
         try:
             result = await asyncio.shield(decision.task)
-        except asyncio.CancelledError:
-            raise  # the result, though it may be there, reaches nobody
-        except Exception:
+        except Exception:  # not where this is cancelled: then the result, though it may be there, reaches nobody
             self._forget(key, decision)
             raise
         self._forget(key, decision)

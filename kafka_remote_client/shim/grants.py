@@ -92,6 +92,8 @@ _COUNTED = {
     ProbeKind.ABORTED_IN_TIER: ("aborted_probes", "remote_probes"),
 }
 
+_BOUNDS = ("high_watermark", "last_stable_offset", "log_start_offset")
+
 _T = TypeVar("_T")
 
 
@@ -382,12 +384,7 @@ def _is_the_answer(data: PartitionData) -> bool:
 
 def _within(granted: PartitionData, data: PartitionData) -> PartitionData:
     """A grant, with the bounds that the broker gave to the request that gets it."""
-    return attrs.evolve(
-        granted,
-        high_watermark=data.high_watermark,
-        last_stable_offset=data.last_stable_offset,
-        log_start_offset=data.log_start_offset,
-    )
+    return attrs.evolve(granted, **{name: getattr(data, name) for name in _BOUNDS})
 
 
 def _pending(data: PartitionData) -> PartitionData:
