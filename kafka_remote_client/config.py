@@ -61,6 +61,7 @@ class RemoteFetchConfig:
     buffer_memory: int = default_of("fetch.remote.buffer.memory")
     max_in_flight: int = default_of("fetch.remote.max.in.flight")
     range_bytes: int = default_of("fetch.remote.range.bytes")
+    hedge_max_percent: int = default_of("fetch.remote.hedge.max.percent")
     max_bytes_per_second: int | None = default_of("fetch.remote.max.bytes.per.second")
     max_requests_per_second: int | None = default_of("fetch.remote.max.requests.per.second")
     cache_directory: str | None = default_of("fetch.remote.cache.directory")

@@ -40,7 +40,11 @@ CACHES: dict[str, str] = {
 }
 
 METRICS: dict[str, str] = {
-    "remote-fetch-request-total": "Ranges requested from the store (GETs), including retries.",
+    "remote-fetch-request-total": "Ranges requested from the store (GETs), including retries and hedges.",
+    "remote-fetch-retries-total": "Ranges requested again after a failure.",
+    "remote-fetch-hedges-total": "Second requests for ranges that were late.",
+    "remote-fetch-hedges-won-total": "Second requests that brought their range first.",
+    "remote-fetch-hedges-bytes-total": "Bytes received twice because of hedges. They are over-read bytes as well.",
     "remote-fetch-request-rate": "Ranges requested from the store per second.",
     "remote-fetch-bytes-total": "Bytes received from the store.",
     "remote-fetch-bytes-rate": "Bytes received from the store per second.",
@@ -55,7 +59,7 @@ METRICS: dict[str, str] = {
     "remote-fetch-over-read-bytes-total": (
         "Bytes received that no delivered record block was decoded from: batches before the start offset "
         "(index entries are coarse) or after the end offset; ranges and blocks that were read ahead and dropped by a seek, "
-        "revocation or close; failed attempts, and bytes that a retry receives again."
+        "revocation or close; failed attempts, and bytes that a retry or a hedge receives again."
     ),
     "remote-fetch-segment-total": "Segments opened. A segment that is opened again counts again.",
     "remote-fetch-segment-bytes-total": "Sizes of the opened segments, as Kafka wrote them, whatever part was read.",

@@ -238,6 +238,15 @@ SETTINGS: tuple[Setting, ...] = (
         256 * _MIB,
     ),
     Setting(
+        "fetch.remote.hedge.max.percent",
+        int,
+        3,
+        "percent",
+        "Maximum share of hedges: second requests for ranges that are late. 0: no hedges.",
+        0,
+        100,
+    ),
+    Setting(
         "fetch.remote.max.bytes.per.second",
         int,
         None,

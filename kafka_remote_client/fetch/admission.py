@@ -16,7 +16,7 @@ from __future__ import annotations
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import Action, DirectFetchError, RemoteStorageError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.breaker import StoresHealth
+from kafka_remote_client.fetch.breaker import BreakerState, StoresHealth
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference, Key
@@ -62,6 +62,10 @@ class Admission:
         failure = RemoteStorageError(f"the store {self._last_host} failed repeatedly and is not asked for a while: {last}")
         failure.__cause__ = last
         return failure.with_context(host=self._last_host)
+
+    def allows_hedge(self, wanted: RangeRead) -> bool:
+        """Whether a range that is late may be asked for once more: its store is not known to fail."""
+        return self._stores.of(store_host(wanted.granted)).state is BreakerState.CLOSED
 
     def succeeded(self, came: RangeRead, seconds: float) -> None:
         """A range came after ``seconds``."""

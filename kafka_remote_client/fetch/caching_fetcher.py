@@ -62,6 +62,7 @@ class CachingFetcher:
         self._clock = clock
         self._patience = patience_seconds
         self._closed = threading.Event()
+        self._writing: set[tuple[bytes, ByteRange]] = set()
 
     def configure(self, configs: Mapping[str, object]) -> None:
         self._inner.configure(configs)
@@ -88,10 +89,13 @@ class CachingFetcher:
             return _CachedStream(self._cache, found, wanted, fetch)
         if found is None:
             return fetch()
+        written = identity, wanted
+        self._writing.add(written)
         try:
-            return _KeptStream(fetch(), found, wanted.size)
+            return _KeptStream(fetch(), found, wanted.size, lambda: self._writing.discard(written))
         except BaseException:
             found.abandon()
+            self._writing.discard(written)
             raise
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
@@ -106,21 +110,25 @@ class CachingFetcher:
         self._inner.close()
 
     def _find_or_claim(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | Claim | None:
-        """The entries, or the right to write one; ``None`` when another one takes too long over it."""
+        """The entries, or the right to write one; ``None`` when another one takes too long over it.
+
+        Also ``None`` while this fetcher itself writes the entry: the same range is requested once more, because it is late.
+        """
         deadline = Deadline(self._clock, self._patience)
         while True:
             found = self._cache.open(identity, wanted) or self._cache.claim(identity, wanted)
-            if found is not None or deadline.expired():
+            if found is not None or deadline.expired() or (identity, wanted) in self._writing:
                 return found
             if self._clock.wait(self._closed, _LOOK_AGAIN_SECONDS):
                 raise RemoteStorageUnavailableError("the fetcher is closed")
 
 
 class _KeptStream:
-    """What comes from the store, written down as it passes."""
+    """What comes from the store, written down as it passes. ``ended`` is called when no more will be written."""
 
-    def __init__(self, stream: ReadableStream, claim: Claim, size: int) -> None:
+    def __init__(self, stream: ReadableStream, claim: Claim, size: int, ended: Callable[[], None]) -> None:
         self._stream = stream
+        self._ended = ended
         self._claim: Claim | None = claim
         self._left = size
 
@@ -142,6 +150,7 @@ class _KeptStream:
 
     def close(self) -> None:
         self._abandon()
+        self._ended()
         self._stream.close()
 
     def _abandon(self) -> None:

@@ -264,9 +264,12 @@ class FetchEngine:
         started, wanted = self._clock.monotonic(), command.range
         deadline = Deadline(self._clock, self.config.read_timeout_ms / 1000)
         location = command.grant.location
-        transfer, error = attempt(self._fetcher, location, wanted.granted, lambda: self._buffer(wanted), deadline)
+        take, unwanted = partial(self._buffer, command), lambda: command.overtaken
+        transfer, error = attempt(self._fetcher, location, wanted.granted, take, deadline, unwanted)
         now = self._clock.monotonic()
         self.metrics.range_done(transfer.filled, now - started, error.cause if error else None)
+        if error is None and transfer.filled < wanted.size:
+            return partial(self._scheduler.overtaken, command, transfer.filled)
         if error is None:
             return partial(self._scheduler.landed, command, now - started, now)
         error.with_context(attempt=wanted.attempts, elapsed_seconds=now - started)
@@ -279,11 +282,11 @@ class FetchEngine:
         now, jitter = self._clock.monotonic(), self._clock.jitter()
         return partial(self._scheduler.decoded, command, blocks, error, began=began, now=now, jitter=jitter)
 
-    def _buffer(self, wanted: RangeRead) -> WritableBuffer:
+    def _buffer(self, command: Fetch) -> WritableBuffer:
         with self.lock:
-            buffer = self._buffers.take(wanted.size)
-            if wanted.lease is not None:
-                wanted.lease.buffer = buffer
+            buffer = self._buffers.take(command.range.size)
+            if command.lease is not None:
+                command.lease.buffer = buffer
             return buffer
 
     def _tell_owners(self) -> None:
@@ -334,11 +337,11 @@ class FetchEngine:
         return None
 
     def _wake_worker(self) -> None:
-        if not self._scheduler.has_work:
-            return
+        """While something is to be done, or a GET may become late or overdue, a worker is there to see to it."""
         if self._idle:
-            self._work.notify()
-        else:
+            if self._scheduler.has_work:
+                self._work.notify()
+        elif self._scheduler.has_work or self._scheduler.in_flight:
             self._start_thread()
 
     def _tell(self, command: Work, events: list[Callable[[], None]]) -> None:

@@ -17,6 +17,7 @@ __all__ = ["FetchBudget"]
 
 _FADE = 0.9
 _IN_FLIGHT_SHARE = 0.5  # of the memory: the other half is for records that wait
+_RESERVE_SHARE = 8  # memory for one hedge is kept where a range takes at most an eighth of all
 
 
 class FetchBudget:
@@ -30,6 +31,8 @@ class FetchBudget:
         self.sizer = RangeSizer(largest, config.read_timeout_ms / 1000, config.buffer_memory // config.max_in_flight)
         self._limits = RateLimits(limit, config.max_requests_per_second)
         self._range_bytes = self._held_bytes = 0.0
+        self._most_in_flight = config.max_in_flight
+        self._hedges = config.hedge_max_percent > 0
         self.readers = 0
         """How many partitions are read, which share the memory."""
 
@@ -40,15 +43,25 @@ class FetchBudget:
 
     def has_for(self, needs: int, in_flight: int, now: float) -> bool:
         """Whether a range that needs so many bytes of memory may be asked for while ``in_flight`` others are."""
-        if in_flight >= self.most_in_flight or not self.memory.fits(needs):
+        reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
+        if in_flight >= self.most_in_flight or not self.memory.fits(needs + reserve):
             return False
         return self._limits.delay(now) == 0
+
+    def has_for_hedge(self, needs: int, in_flight: int, now: float) -> bool:
+        """The same for a hedge. It may use the memory that is kept for it: all else may wait for the range that is late."""
+        return in_flight < self._most_in_flight and self.memory.fits(needs) and self._limits.left(now) == 0
 
     def take(self, read: RangeRead, now: float) -> int:
         """The range is asked for. The milliseconds for which the rate limits held it back."""
         read.needs = self.needs(read)
         self.memory.force(read.needs)
         return round(1000 * self._limits.take(read.size, now))
+
+    def take_for_hedge(self, read: RangeRead, now: float) -> None:
+        """A range that is in flight is asked for once more."""
+        self.memory.force(read.needs)
+        self._limits.take(read.size, now)
 
     def needs(self, read: RangeRead) -> int:
         """The memory to take for a range and for the records in it."""

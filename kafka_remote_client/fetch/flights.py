@@ -1,21 +1,47 @@
-"""The ranges in flight, each with the time by which its fetcher has to return. Pure (no I/O).
+"""The GETs in flight, each with the time by which its fetcher has to return, and which of them are late. Pure (no I/O).
 
-A fetcher that does not return in time keeps its thread, and may write to its buffer at any later moment. So the range is given
+A fetcher that does not return in time keeps its thread, and may write to its buffer at any later moment. So the GET is given
 up without the buffer, and the thread counts as stuck until it comes back.
+
+A GET that is late may get a hedge, a second GET of the same range (:mod:`~kafka_remote_client.fetch.hedging`). Both are in
+flight until one of them has brought the range. The other one is overtaken then: it is in flight no more, its thread is stuck
+until it comes back, and its memory is held until then, or until it is overdue.
 
 References: docs/design.md, "Failure".
 """
 
 from __future__ import annotations
 
+import heapq
+from enum import Enum, auto
+from itertools import count
+
+import attrs
+
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageTimeoutError
 from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.fetch.range_place import located, store_host
 
-__all__ = ["Flights"]
+__all__ = ["Flights", "Return"]
 
 _GRACE_SECONDS = 0.5
+
+
+class Return(Enum):
+    """What a GET was when its thread came back: waited for, overdue, or overtaken by the other GET of its range."""
+
+    WANTED = auto()
+    GIVEN_UP = auto()
+    OVERTAKEN = auto()
+
+
+@attrs.define(eq=False)
+class _Flight:
+    began: float
+    overdue_at: float
+    other: Fetch | None = None
+    overtaken: bool = False
 
 
 class Flights:
@@ -23,40 +49,100 @@ class Flights:
 
     def __init__(self, config: RemoteFetchConfig) -> None:
         self._seconds = (config.read_timeout_ms + config.connect_timeout_ms) / 1000 + _GRACE_SECONDS
-        self._overdue_at: dict[Fetch, float] = {}
-        self.stuck = 0
-        """Threads that hang in a fetcher whose range was given up."""
+        self._flights: dict[Fetch, _Flight] = {}
+        self._watched: list[tuple[float, int, Fetch]] = []
+        self._late: dict[Fetch, None] = {}
+        self._numbers = count()
+        self._overtaken = 0
+        self._given_up = 0
 
     def __len__(self) -> int:
-        return len(self._overdue_at)
+        return len(self._flights) - self._overtaken
 
-    def begin(self, task: Fetch, now: float) -> None:
-        """A thread begins to read the range."""
-        self._overdue_at[task] = now + self._seconds
+    @property
+    def stuck(self) -> int:
+        """Threads whose GET nobody waits for."""
+        return self._given_up + self._overtaken
 
-    def end(self, task: Fetch) -> bool:
-        """The thread is back. False when the range was given up before: nobody waits for its bytes."""
-        if self._overdue_at.pop(task, None) is not None:
-            return True
-        self.stuck -= 1
-        return False
+    def begin(self, task: Fetch, now: float, *, late_at: float | None = None) -> None:
+        """A thread begins a GET. From ``late_at`` on it is one of :meth:`late`."""
+        self._flights[task] = _Flight(now, now + self._seconds)
+        if late_at is not None:
+            self.watch(task, late_at)
+
+    def hedge(self, task: Fetch, hedge: Fetch, now: float) -> None:
+        """A thread begins ``hedge``, a second GET of the range of ``task``."""
+        self.begin(hedge, now)
+        self._late.pop(task, None)
+        self._flights[task].other, self._flights[hedge].other = hedge, task
+
+    def end(self, task: Fetch) -> tuple[Return, Fetch | None]:
+        """The thread is back. Also the other GET of the same range, if it is in flight: it is on its own from now on."""
+        flight = self._remove(task)
+        if flight is None:
+            self._given_up -= 1
+            return Return.GIVEN_UP, None
+        return (Return.OVERTAKEN if flight.overtaken else Return.WANTED), flight.other
 
     def discard(self, task: Fetch) -> None:
         """The range is not read after all."""
-        self._overdue_at.pop(task, None)
+        self._remove(task)
 
-    def give_up(self, now: float) -> tuple[Fetch, RemoteStorageTimeoutError] | None:
-        """One range that is overdue, with its error; it is in flight no more. ``None`` where none is."""
-        overdue = next(((task, at) for task, at in self._overdue_at.items() if at < now), None)
-        if overdue is None:
-            return None
-        task, at = overdue
-        del self._overdue_at[task]
-        self.stuck += 1
-        if task.range.lease is not None:
-            task.range.lease.buffer = None  # the thread that hangs may still write to it
-        granted, elapsed = task.range.granted, now - at + self._seconds
-        where = f"bytes {granted.range} of {store_host(granted)}"
-        error = RemoteStorageTimeoutError(f"the fetcher did not return {where} in time")
-        located(error, task.grant.location, granted).with_context(attempt=task.range.attempts, elapsed_seconds=elapsed)
-        return task, error
+    def overtake(self, task: Fetch, now: float) -> float:
+        """Nobody waits for the GET any more: the other one has brought the range. For how many seconds it was in flight."""
+        flight = self._flights[task]
+        flight.overtaken = task.overtaken = True
+        self._overtaken += 1
+        self._late.pop(task, None)
+        return now - flight.began
+
+    def age(self, task: Fetch, now: float) -> float:
+        """For how many seconds a GET is in flight."""
+        return now - self._flights[task].began
+
+    def watch(self, task: Fetch, at: float) -> None:
+        """From ``at`` on the GET is one of :meth:`late`, if it is in flight then."""
+        self._late.pop(task, None)
+        heapq.heappush(self._watched, (at, next(self._numbers), task))
+
+    def late(self, now: float) -> list[Fetch]:
+        """The GETs that are late and have no hedge, in the order in which they became so."""
+        while self._watched and self._watched[0][0] <= now:
+            _, _, task = heapq.heappop(self._watched)
+            if task in self._flights and not self._flights[task].overtaken:
+                self._late[task] = None
+        return list(self._late)
+
+    def patience(self, now: float, longest: float) -> float:
+        """Seconds until a GET may be late, from 0 up to ``longest``."""
+        return min(longest, max(0.0, self._watched[0][0] - now)) if self._watched else longest
+
+    def give_up(self, now: float) -> tuple[Fetch, RemoteStorageTimeoutError, Fetch | None] | None:
+        """One GET that is overdue, with its error and the other GET of its range. ``None`` where none is overdue."""
+        while self._flights:
+            task, flight = next(iter(self._flights.items()))  # the oldest: all may take equally long
+            if flight.overdue_at >= now:
+                return None
+            self._remove(task)
+            self._given_up += 1
+            if task.lease is not None:
+                task.lease.buffer = None  # the thread that hangs may still write to it
+            if flight.overtaken:
+                task.drop()
+                continue
+            granted = task.range.granted
+            where = f"bytes {granted.range} of {store_host(granted)}"
+            error = RemoteStorageTimeoutError(f"the fetcher did not return {where} in time")
+            located(error, task.grant.location, granted)
+            error.with_context(attempt=task.range.attempts, elapsed_seconds=now - flight.began)
+            return task, error, flight.other
+        return None
+
+    def _remove(self, task: Fetch) -> _Flight | None:
+        flight = self._flights.pop(task, None)
+        self._late.pop(task, None)
+        if flight is not None:
+            self._overtaken -= flight.overtaken
+            if flight.other is not None:
+                self._flights[flight.other].other = None
+        return flight

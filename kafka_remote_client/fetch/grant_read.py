@@ -13,13 +13,14 @@ from enum import Enum, auto
 
 import attrs
 
+from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch.memory import Lease
-from kafka_remote_client.fetch.plan import refresh_time
-from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, SegmentLocation
+from kafka_remote_client.fetch.plan import readable_end, refresh_time
+from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 
-__all__ = ["GrantRead", "RangeRead", "RangeStatus"]
+__all__ = ["GrantRead", "RangeRead", "RangeStatus", "completed_fetch"]
 
 _SIZED = 12  # the base offset and the size of what follows: the front of a batch in every format
 
@@ -239,6 +240,22 @@ class GrantRead:
         self._carry = bytes(tail)
         read.verified = read.size
         self.decoded += 1
+
+
+def completed_fetch(
+    location: SegmentLocation, isolation_level: IsolationLevel, end_offset: int | None, config: RemoteFetchConfig
+) -> CompletedFetch:
+    """The decoder of a grant's records, up to ``end_offset`` at most."""
+    return CompletedFetch(
+        location.metadata,
+        location.fetch_offset,
+        isolation_level,
+        location.aborted_transactions,
+        end_offset=readable_end(location, isolation_level, end_offset),
+        allow_offset_gaps=config.allow_offset_gaps,
+        max_decompressed_bytes=config.max_decompressed_bytes,
+        at_segment_start=location.ranges[0].range.start == 0,
+    )
 
 
 def _missing(carry: bytes, data: memoryview) -> int:

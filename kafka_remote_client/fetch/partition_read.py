@@ -30,14 +30,14 @@ import attrs
 
 from kafka_remote_client.errors import Action, DirectFetchError
 from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.plan import FIRST_WINDOW, readable_end, within
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.shared import Shared
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
-from kafka_remote_client.records import CompletedFetch, RecordBlock
+from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
 __all__ = ["Decode", "Deliver", "End", "Fetch", "Locate", "PartitionRead"]
@@ -62,13 +62,22 @@ class Locate:
     renews: GrantRead | None = None
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Fetch:
-    """Read one range of the store."""
+    """Read one range of the store, into the buffer of ``lease``. ``overtaken``: another one has brought the range meanwhile."""
 
     read: PartitionRead
     grant: GrantRead
     range: RangeRead
+    hedges: bool = False
+    lease: Lease | None = None
+    overtaken: bool = False
+
+    def drop(self) -> None:
+        """Nobody wants what it brings: its memory is free."""
+        if self.lease is not None:
+            self.lease.drop()
+            self.lease = None
 
 
 @attrs.frozen(eq=False)
@@ -342,7 +351,7 @@ class PartitionRead:
         return self.state is ReaderState.LOCATING and self.next_offset == offset
 
     def _granted(self, command: Locate, location: SegmentLocation, now: float) -> None:
-        completed = self._completed_fetch(location)
+        completed = completed_fetch(location, self.isolation_level, self.end_offset, self._shared.config)
         grant = GrantRead(
             location,
             completed,
@@ -358,21 +367,9 @@ class PartitionRead:
             self._shared.counters.segment_opened(location.metadata.segment_size_in_bytes)
         self.state = transition(self.state, ReaderEvent.GRANTED)
 
-    def _completed_fetch(self, location: SegmentLocation) -> CompletedFetch:
-        config = self._shared.config
-        return CompletedFetch(
-            location.metadata,
-            location.fetch_offset,
-            self.isolation_level,
-            location.aborted_transactions,
-            end_offset=readable_end(location, self.isolation_level, self.end_offset),
-            allow_offset_gaps=config.allow_offset_gaps,
-            max_decompressed_bytes=config.max_decompressed_bytes,
-            at_segment_start=location.ranges[0].range.start == 0,
-        )
-
     def landed(self, command: Fetch, received: int, error: DirectFetchError | None) -> None:
         """A range's attempt is over. Its turn to be decoded, or its failure to be acted on, comes in position order."""
+        command.range.lease, command.lease = command.lease, None
         command.range.filled = command.range.received = received
         command.range.error = error
         command.range.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED

@@ -45,12 +45,16 @@ def attempt(
     granted: GrantedRange,
     take: Callable[[], WritableBuffer],
     deadline: Deadline,
+    unwanted: Callable[[], bool] = lambda: False,
 ) -> tuple[Transfer, RemoteStorageError | None]:
-    """Reads a range into the buffer that ``take`` gives: what arrived, and why not more. Never raises."""
+    """Reads a range into the buffer that ``take`` gives: what arrived, and why not more. Never raises.
+
+    Stops without an error once ``unwanted`` is true.
+    """
     transfer = Transfer(bytearray())
     try:
         transfer.buffer = take()
-        read_range(fetcher, location, granted, transfer, deadline)
+        read_range(fetcher, location, granted, transfer, deadline, unwanted)
     except RemoteStorageError as error:
         return transfer, located(error, location, granted)
     except (MemoryError, OSError):  # of ``take`` alone: the system has no memory for us
@@ -59,14 +63,19 @@ def attempt(
 
 
 def read_range(
-    fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange, transfer: Transfer, deadline: Deadline
+    fetcher: RemoteStorageFetcher,
+    location: SegmentLocation,
+    granted: GrantedRange,
+    transfer: Transfer,
+    deadline: Deadline,
+    unwanted: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Fills ``transfer`` with the range; ``transfer.filled`` tells how far it came, also when this raises.
+    """Fills ``transfer`` with the range; ``transfer.filled`` tells how far it came, also when this raises or stops early.
 
     Raises only RemoteStorageError kinds: what else a plugin raises is wrapped, and its text, which may hold a URL, is dropped.
     """
     try:
-        _fill(fetcher, location, granted, transfer, deadline)
+        _fill(fetcher, location, granted, transfer, deadline, unwanted)
     except InvalidStorageResponseError:
         discard_range(fetcher, location, granted)
         raise
@@ -77,13 +86,18 @@ def read_range(
 
 
 def _fill(
-    fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange, transfer: Transfer, deadline: Deadline
+    fetcher: RemoteStorageFetcher,
+    location: SegmentLocation,
+    granted: GrantedRange,
+    transfer: Transfer,
+    deadline: Deadline,
+    unwanted: Callable[[], bool],
 ) -> None:
     wanted = granted.range
     view = memoryview(transfer.buffer)[: wanted.size]
     stream = fetcher_for(fetcher, location).fetch_log_segment(location.metadata_for(granted), wanted.start, wanted.end)
     try:
-        while transfer.filled < wanted.size:
+        while transfer.filled < wanted.size and not unwanted():
             count = stream.readinto(view[transfer.filled :])
             if not 0 <= count <= wanted.size - transfer.filled:
                 raise InvalidStorageResponseError("the fetcher's stream reports more bytes than fit")

@@ -10,11 +10,13 @@ opened         the owner                                    LocationBatch
 located        whoever carried out LocationBatch            Fetch, LocationBatch once a pause is over, or End
 landed         whoever carried out Fetch                    Decode, and Fetch in the free place
 failed         the same, or a Fetch that is overdue         Decode, in its turn: what landed before it is delivered first
+overtaken      the same: the other GET of the range came    Fetch in the free place
 decoded        whoever carried out Decode                   Deliver, Decode, Fetch again, LocationBatch or End
 taken          the owner                                    Fetch for whoever waited for the memory
 stopped        the owner                                    the same; what is in flight is dropped as it lands
 broke          whoever met an exception of no known kind    End
-time           any of the above, as ``now``                 Fetch of what had to wait, ``failed`` of what is overdue
+time           any of the above, as ``now``                 Fetch of what had to wait and of what is late, once more;
+                                                            ``failed`` of what is overdue
 =============  ===========================================  ==========================================================
 
 LocationBatch, Fetch and Decode take long. A worker that has nothing to do takes *one* from :meth:`Scheduler.next_command`, so
@@ -37,6 +39,7 @@ References: docs/design.md, "Windows, ranges, grants".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 
 import attrs
@@ -47,10 +50,12 @@ from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.commands import LocationBatch, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
-from kafka_remote_client.fetch.flights import Flights
+from kafka_remote_client.fetch.flights import Flights, Return
+from kafka_remote_client.fetch.hedging import Hedging
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
+from kafka_remote_client.fetch.range_place import store_host
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.ready_queue import ReadyQueue
 from kafka_remote_client.fetch.shared import Counters, Shared
@@ -65,6 +70,11 @@ LOCATION_BATCHES = 2
 _MOST_LOCATIONS = 128
 _FEWEST_LOCATIONS = 8
 """In a batch. A peer that leaves most of a batch pending has too much to do: the next one asks for half as many."""
+
+_UNMEASURED_SHARE = 0.25
+"""Of the read time-out: when a GET of a size that was never measured is late."""
+_SLOW_PAUSE_SECONDS = 0.1
+"""After which a late GET is looked at again, while its whole host is slow."""
 
 
 class ReadDefectError(Exception):
@@ -106,6 +116,7 @@ class Scheduler:
         self._locating: list[_Asked] = []
         self._locations_at_once = _MOST_LOCATIONS
         self._flying = Flights(config)
+        self._hedging = Hedging(config.hedge_max_percent, config.read_timeout_ms / 1000 * _UNMEASURED_SHARE)
         self._ready: set[PartitionRead] = set()
         self._notices: list[Deliver | End] = []
 
@@ -118,7 +129,7 @@ class Scheduler:
         """
         self._give_up_overdue(now)
         self._queue.wake(now)
-        return self._next_decode() or self._next_fetch(now) or self._next_locations(now)
+        return self._next_decode() or self._next_hedge(now) or self._next_fetch(now) or self._next_locations(now)
 
     def notices(self) -> list[Deliver | End]:
         """What owners are to be told since the last call."""
@@ -127,7 +138,9 @@ class Scheduler:
 
     def patience(self, now: float, longest: float) -> float | None:
         """Seconds after which there may be something to do by time alone, at most ``longest``; ``None``: never."""
-        return self._queue.patience(now, self.budget.patience(now, longest)) if self._reads else None
+        if not self._reads:
+            return None
+        return self._flying.patience(now, self._queue.patience(now, self.budget.patience(now, longest)))
 
     @property
     def has_work(self) -> bool:
@@ -194,10 +207,17 @@ class Scheduler:
 
     def landed(self, command: Fetch, seconds: float, now: float) -> None:
         """All bytes of the range are in its buffer, ``seconds`` after they were asked for."""
-        if not self._flying.end(command):
-            self._counters.over_read(command.range.size)
-            return
         read, came = command.read, command.range
+        found, other = self._flying.end(command)
+        if found is not Return.WANTED:
+            self._came_for_nothing(command, came.size)
+            return
+        host = store_host(came.granted)
+        if other is not None:
+            self._hedging.took(host, came.size, self._flying.overtake(other, now))
+        if command.hedges:
+            self._counters.add("remote-fetch-hedges-won-total")
+        self._hedging.took(host, came.size, seconds)
         self.admission.succeeded(came, seconds)
         if read.stop_at_local and read.owns(command.grant):
             key, segment = (read.topic, read.partition), command.grant.location.metadata
@@ -207,10 +227,16 @@ class Scheduler:
 
     def failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
         """The range did not come; ``received`` of its bytes did."""
-        if not self._flying.end(command):
-            self._counters.over_read(received)
-            return
-        self._failed(command, received, error, now)
+        found, other = self._flying.end(command)
+        if found is Return.WANTED:
+            self._failed(command, received, error, now, other)
+        else:
+            self._came_for_nothing(command, received)
+
+    def overtaken(self, command: Fetch, received: int) -> None:
+        """Whoever carried out Fetch saw that it is ``overtaken``, and stopped after ``received`` bytes."""
+        self._flying.end(command)
+        self._came_for_nothing(command, received)
 
     def decoded(
         self,
@@ -262,6 +288,7 @@ class Scheduler:
         """The command met an exception of no known kind: what it holds is given back."""
         if isinstance(command, Fetch):
             self._flying.discard(command)
+            command.drop()
             command.range.drop()
         elif isinstance(command, LocationBatch):
             for locate in command.locates:
@@ -288,6 +315,38 @@ class Scheduler:
             if command is not None:
                 return command
         return None
+
+    def _next_hedge(self, now: float) -> Fetch | None:
+        """A second GET of a range that is late, if one may be sent."""
+        for late in self._flying.late(now):
+            try:
+                hedge = self._hedge(late, now)
+            except Exception as error:
+                self._flying.watch(late, math.inf)  # its thread comes back, and is told so
+                raise ReadDefectError(late.read, None) from error
+            if hedge is not None:
+                return hedge
+        return None
+
+    def _hedge(self, late: Fetch, now: float) -> Fetch | None:
+        wanted = late.range
+        host = store_host(wanted.granted)
+        left = self._hedging.delay(host, wanted.size) - self._flying.age(late, now)
+        if left > 0 or self._hedging.is_slow(host):
+            self._flying.watch(late, now + max(left, _SLOW_PAUSE_SECONDS))
+            return None
+        if not (
+            late.read.owns(late.grant)
+            and self.admission.allows_hedge(wanted)
+            and self.budget.has_for_hedge(wanted.needs, self.in_flight, now)
+            and self._hedging.take(wanted.size)
+        ):
+            return None
+        self.budget.take_for_hedge(wanted, now)
+        hedge = Fetch(late.read, late.grant, wanted, hedges=True, lease=Lease(wanted.needs, self._release))
+        self._flying.hedge(late, hedge, now)
+        self._counters.add("remote-fetch-hedges-total")
+        return hedge
 
     def _next_fetch(self, now: float) -> Fetch | None:
         """The next range that may be asked for, reads in turn. Reads that want a location are noted."""
@@ -367,23 +426,44 @@ class Scheduler:
             return False
         if isinstance(command, Fetch):
             self._counters.add("remote-fetch-rate-limit-time-total", self.budget.take(command.range, now))
-            command.range.lease = Lease(command.range.needs, self._release)
-            self._flying.begin(command, now)
+            command.lease = Lease(command.range.needs, self._release)
+            self._begin(command, now)
         return True
+
+    def _begin(self, command: Fetch, now: float) -> None:
+        wanted = command.range
+        if wanted.attempts:
+            self._counters.add("remote-fetch-retries-total")
+            self._hedging.retried(wanted.size)
+        else:
+            self._hedging.requested(wanted.size)
+        delay = self._hedging.delay(store_host(wanted.granted), wanted.size)
+        self._flying.begin(command, now, late_at=now + delay if self._hedging.enabled else None)
 
     def _give_up_overdue(self, now: float) -> None:
         """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
         while (overdue := self._flying.give_up(now)) is not None:
-            command, error = overdue
+            command, error, other = overdue
             try:
                 self._counters.error(error.cause)
-                self._failed(command, 0, error, now)
+                self._failed(command, 0, error, now, other)
             except Exception as defect:
                 raise ReadDefectError(command.read, command) from defect
 
-    def _failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
+    def _failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float, other: Fetch | None) -> None:
+        """The GET failed. While the ``other`` one of its range is in flight, that one counts."""
         self.admission.failed(command.range, error, now)
-        self._returned(command, received, error)
+        if other is None:
+            self._returned(command, received, error)
+        else:
+            self._came_for_nothing(command, received)
+
+    def _came_for_nothing(self, command: Fetch, received: int) -> None:
+        """The other GET of the range counts, or nobody waits for the range any more."""
+        self._counters.over_read(received)
+        if command.overtaken or command.hedges:
+            self._counters.add("remote-fetch-hedges-bytes-total", received)
+        command.drop()
 
     def _returned(self, command: Fetch, received: int, error: RemoteStorageError | None) -> None:
         read = command.read

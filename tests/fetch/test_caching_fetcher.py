@@ -143,16 +143,28 @@ def test_who_asks_while_another_one_reads_waits_for_it(tmp_path: Path) -> None:
     threads = [threading.Thread(target=lambda: results.append(read(rig.fetchers[0])))]
     threads[0].start()
     assert stores[0].asked.wait(60)
-    # Other threads of the same process and of another one, which has files and locks only.
-    for fetcher in (rig.fetchers[0], rig.fetchers[1], rig.fetchers[1]):
+    # Those of another process have files and locks only.
+    for fetcher in (rig.fetchers[1], rig.fetchers[1]):
         threads.append(threading.Thread(target=lambda fetcher=fetcher: results.append(read(fetcher))))
         threads[-1].start()
     stores[0].go.set()
     for thread in threads:
         thread.join(60)
-    assert results == [DATA] * 4
+    assert results == [DATA] * 3
     assert (len(stores[0].fetched), len(stores[1].fetched)) == (1, 0)
-    assert rig.counted == (3, 1, 0)
+    assert rig.counted == (2, 1, 0)
+
+
+def test_a_hedge_does_not_wait_for_the_request_that_is_late(tmp_path: Path) -> None:
+    store, clock = Store(), ManualClock()
+    (fetcher,) = Rig(tmp_path / "cache", store, clock=clock).fetchers
+    late, began = fetcher.fetch_log_segment(SEGMENT, 0, SIZE), clock.now
+    assert read(fetcher) == DATA
+    assert (len(store.fetched), clock.now) == (2, began)
+    late.close()
+    assert read(fetcher) == DATA
+    assert read(fetcher) == DATA
+    assert len(store.fetched) == 3, "the late request kept nothing, the one after it did"
 
 
 def test_who_waited_half_a_read_time_out_reads_itself(tmp_path: Path) -> None:
@@ -168,14 +180,13 @@ def test_who_waited_half_a_read_time_out_reads_itself(tmp_path: Path) -> None:
 
 
 def test_closing_ends_the_wait(tmp_path: Path) -> None:
-    store = Store()
-    rig = Rig(tmp_path / "cache", store, clock=ManualClock())
-    (fetcher,) = rig.fetchers
-    slow = fetcher.fetch_log_segment(SEGMENT, 0, SIZE)
-    fetcher.close()
-    assert store.closed == 1
+    writes, waits = stores = Store(), Store()
+    rig = Rig(tmp_path / "cache", *stores, clock=ManualClock())
+    slow = rig.fetchers[0].fetch_log_segment(SEGMENT, 0, SIZE)
+    rig.fetchers[1].close()
+    assert (writes.closed, waits.closed) == (0, 1)
     with pytest.raises(RemoteStorageUnavailableError, match="closed"):
-        fetcher.fetch_log_segment(SEGMENT, 0, SIZE)
+        rig.fetchers[1].fetch_log_segment(SEGMENT, 0, SIZE)
     slow.close()
 
 

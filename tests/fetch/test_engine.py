@@ -294,7 +294,7 @@ def test_the_buffer_of_a_hung_fetch_is_not_used_again(monkeypatch: pytest.Monkey
         give_back(self, buffer)
 
     monkeypatch.setattr(BufferPool, "give_back", giving_back)
-    config = attrs.evolve(PATIENT_ENGINE, read_timeout_ms=1, connect_timeout_ms=1)
+    config = attrs.evolve(PATIENT_ENGINE, read_timeout_ms=1, connect_timeout_ms=1, hedge_max_percent=0)
     fetcher = ScriptedFetcher({0: [lambda _: stream]})
     made = FetchEngine(GoldenTierSource(), fetcher, config, clock=clock, metrics=FetchMetrics(clock))
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageTimeoutError
-from kafka_remote_client.fetch.flights import Flights
+from kafka_remote_client.fetch.flights import Flights, Return
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Fetch
@@ -20,12 +20,12 @@ ALLOWED = 3.5
 """Both time-outs, and half a second of grace."""
 
 
-def flight(*, leased: bool = True) -> Fetch:
+def flight(*, leased: bool = True, released: list[Lease] | None = None) -> Fetch:
     read = RangeRead(GrantedRange(ByteRange(0, 10), b""))
-    if leased:
-        read.lease = Lease(10, lambda _: None, memoryview(bytearray(10)))
     read.attempts = 2
-    return Fetch(cast("Any", None), cast("Any", SimpleNamespace(location=location())), read)
+    gone = [] if released is None else released
+    lease = Lease(10, gone.append, memoryview(bytearray(10))) if leased else None
+    return Fetch(cast("Any", None), cast("Any", SimpleNamespace(location=location())), read, lease=lease)
 
 
 def test_a_range_that_ends_in_time_is_in_flight_no_more() -> None:
@@ -33,7 +33,7 @@ def test_a_range_that_ends_in_time_is_in_flight_no_more() -> None:
     flights.begin(task, 10.0)
     assert len(flights) == 1
     assert flights.give_up(10.0 + ALLOWED) is None
-    assert flights.end(task)
+    assert flights.end(task) == (Return.WANTED, None)
     assert (len(flights), flights.stuck) == (0, 0)
 
 
@@ -44,30 +44,122 @@ def test_an_overdue_range_is_given_up_once_and_without_its_buffer(leased: bool) 
     flights.begin(other, 11.0)
     overdue = flights.give_up(10.1 + ALLOWED)
     assert overdue is not None
-    given_up, error = overdue
-    assert given_up is task
+    given_up, error, twin = overdue
+    assert (given_up, twin) == (task, None)
     assert isinstance(error, RemoteStorageTimeoutError)
     assert str(error) == "the fetcher did not return bytes [0, 10) of store in time"
     assert (error.byte_range, error.host, error.attempt, error.topic) == ((0, 10), "store", 2, "orders")
     assert error.elapsed_seconds == pytest.approx(0.1 + ALLOWED)
     assert flights.give_up(10.1 + ALLOWED) is None
     assert (len(flights), flights.stuck) == (1, 1)
-    assert task.range.lease is None or task.range.lease.buffer is None
-    assert other.range.lease is not None
-    assert other.range.lease.buffer is not None
+    assert task.lease is None or task.lease.buffer is None
+    assert other.lease is not None
+    assert other.lease.buffer is not None
 
 
 def test_a_thread_that_comes_back_late_is_stuck_no_more() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0)
     flights.give_up(100.0)
-    assert not flights.end(task)
+    assert flights.end(task) == (Return.GIVEN_UP, None)
     assert flights.stuck == 0
 
 
 def test_a_range_that_is_not_read_after_all_leaves_no_trace() -> None:
     flights, task = Flights(CONFIG), flight()
-    flights.begin(task, 0.0)
+    flights.begin(task, 0.0, late_at=1.0)
     flights.discard(task)
     flights.discard(task)
-    assert (len(flights), flights.stuck, flights.give_up(100.0)) == (0, 0, None)
+    assert (len(flights), flights.stuck, flights.give_up(100.0), flights.late(100.0)) == (0, 0, None, [])
+
+
+def test_a_get_is_late_from_its_time_on_in_the_order_of_times() -> None:
+    flights, one, two, never = Flights(CONFIG), flight(), flight(), flight()
+    flights.begin(one, 0.0, late_at=0.5)
+    flights.begin(two, 0.1, late_at=0.3)
+    flights.begin(never, 0.1)
+    assert (flights.late(0.2), flights.patience(0.2, 5.0)) == ([], pytest.approx(0.1))
+    assert flights.late(0.3) == [two]
+    assert flights.late(0.5) == [two, one]
+    assert flights.late(9.0) == [two, one]
+    assert flights.patience(0.5, 5.0) == 5.0
+    assert flights.age(two, 0.5) == pytest.approx(0.4)
+
+
+def test_patience_is_never_below_zero_nor_above_what_is_asked() -> None:
+    flights = Flights(CONFIG)
+    flights.begin(flight(), 0.0, late_at=0.5)
+    assert (flights.patience(0.7, 5.0), flights.patience(0.0, 0.25)) == (0.0, 0.25)
+
+
+def test_a_get_that_is_watched_again_is_late_later() -> None:
+    flights, task = Flights(CONFIG), flight()
+    flights.begin(task, 0.0, late_at=0.5)
+    assert flights.late(0.5) == [task]
+    flights.watch(task, 0.8)
+    assert flights.late(0.7) == []
+    assert flights.late(0.8) == [task]
+
+
+def hedged(released: list[Lease] | None = None) -> tuple[Flights, Fetch, Fetch]:
+    """A GET from 0 s on, its hedge from 1 s on."""
+    flights, task, hedge = Flights(CONFIG), flight(released=released), flight(released=released)
+    flights.begin(task, 0.0, late_at=1.0)
+    assert flights.late(1.0) == [task]
+    flights.hedge(task, hedge, 1.0)
+    return flights, task, hedge
+
+
+def test_a_get_and_its_hedge_are_both_in_flight_and_not_late() -> None:
+    flights, _, _ = hedged()
+    assert (len(flights), flights.stuck, flights.late(2.0)) == (2, 0, [])
+
+
+@pytest.mark.parametrize("wins", [0, 1])
+def test_who_brings_the_range_first_overtakes_the_other(wins: int) -> None:
+    flights, *both = hedged()
+    winner, other = both[wins], both[1 - wins]
+    assert flights.end(winner) == (Return.WANTED, other)
+    assert flights.overtake(other, 1.5) == (0.5 if wins == 0 else 1.5)
+    assert (len(flights), flights.stuck, other.overtaken, winner.overtaken) == (0, 1, True, False)
+    assert flights.end(other) == (Return.OVERTAKEN, None)
+    assert (len(flights), flights.stuck) == (0, 0)
+
+
+def test_an_overtaken_get_is_not_late_again() -> None:
+    flights, task, hedge = hedged()
+    flights.watch(task, 1.2)
+    flights.end(hedge)
+    flights.overtake(task, 1.5)
+    assert flights.late(2.0) == []
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_after_one_has_failed_the_other_is_on_its_own(fails: int) -> None:
+    flights, *both = hedged()
+    assert flights.end(both[fails]) == (Return.WANTED, both[1 - fails])
+    assert flights.end(both[1 - fails]) == (Return.WANTED, None)
+    assert (len(flights), flights.stuck) == (0, 0)
+
+
+def test_a_hedge_outlives_its_overdue_get() -> None:
+    flights, task, hedge = hedged()
+    overdue = flights.give_up(0.1 + ALLOWED)
+    assert overdue is not None
+    assert (overdue[0], overdue[2]) == (task, hedge)
+    assert (len(flights), flights.stuck) == (1, 1)
+    assert flights.end(hedge) == (Return.WANTED, None)
+
+
+def test_an_overtaken_get_that_never_returns_gives_its_memory_back() -> None:
+    released: list[Lease] = []
+    flights, task, hedge = hedged(released)
+    flights.end(hedge)
+    flights.overtake(task, 1.5)
+    assert flights.give_up(ALLOWED) is None
+    assert released == []
+    assert flights.give_up(0.1 + ALLOWED) is None
+    assert [lease.buffer for lease in released] == [None], "the buffer stays with the thread, which may write to it"
+    assert (task.lease, len(flights), flights.stuck) == (None, 0, 1)
+    assert flights.end(task) == (Return.GIVEN_UP, None)
+    assert flights.stuck == 0

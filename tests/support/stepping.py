@@ -89,7 +89,7 @@ class Stepping:
         """Reads the range, which takes no time, or fails after ``received`` bytes."""
         self.flying.remove(command)
         wanted = command.range.granted.range
-        lease = command.range.lease
+        lease = command.lease
         if lease is not None:
             buffer = bytearray(wanted.size)
             stream = ScriptedFetcher().fetch_log_segment(

@@ -208,7 +208,7 @@ class VirtualReading:
     def _landed(self, command: Fetch, seconds: float) -> None:
         self._idle += 1
         self._flying -= 1
-        lease = command.range.lease
+        lease = command.lease
         assert lease is not None
         lease.buffer = self._buffers.take(command.range.size)
         _fill(lease.buffer, command.range.granted.range, command.grant.location.metadata.start_offset)
