@@ -14,7 +14,13 @@ the broker
 from __future__ import annotations
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import Action, DirectFetchError, RemoteStorageError, RemoteStorageTimeoutError
+from kafka_remote_client.errors import (
+    Action,
+    DirectFetchError,
+    RemoteStorageError,
+    RemoteStorageThrottledError,
+    RemoteStorageTimeoutError,
+)
 from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.breaker import BreakerState, StoresHealth
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
@@ -77,7 +83,8 @@ class Admission:
         host = store_host(failed.granted)
         health = self._stores.of(host)
         self._failures[host] = error
-        if policy.is_store_failure(error):
+        known = isinstance(error, RemoteStorageThrottledError) and not self._budget.request_rate.throttled(now)
+        if policy.is_store_failure(error) and not known:
             health.failed(now)
         pause = policy.store_pause(error)
         if pause:

@@ -284,10 +284,10 @@ class FetchEngine:
 
     def _buffer(self, command: Fetch) -> WritableBuffer:
         with self.lock:
-            buffer = self._buffers.take(command.range.size)
-            if command.lease is not None:
-                command.lease.buffer = buffer
-            return buffer
+            if command.lease is None:  # overtaken or given up a moment ago, and its memory with it
+                return bytearray()
+            command.lease.buffer = self._buffers.take(command.range.size)
+            return command.lease.buffer
 
     def _tell_owners(self) -> None:
         """Carries out Deliver and End. Under the lock."""

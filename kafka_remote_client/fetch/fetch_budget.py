@@ -1,7 +1,8 @@
 """Whether one more range may be asked of the store now, and how large ranges and windows are to be. Pure (no I/O).
 
-A range needs a free place among those in flight, memory, and its share of the client's own rate limits. Where a limit is
-smaller than a range, ranges are as small as the limit, so that none costs more than about a second of it. The memory is what
+A range needs a free place among those in flight, memory, its share of the client's own rate limits, and of the rate that the
+store takes. Where a limit is smaller than a range, ranges are as small as the limit, so that none costs more than about a
+second of it. The memory is what
 the range and its records will need together, as far as the last ones tell: columns, and what was compressed.
 """
 
@@ -12,6 +13,7 @@ from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.memory import MemoryBudget
 from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
 from kafka_remote_client.fetch.rate_limit import RateLimits
+from kafka_remote_client.fetch.request_rate import RequestRate
 
 __all__ = ["FetchBudget"]
 
@@ -30,6 +32,7 @@ class FetchBudget:
         largest = config.range_bytes if limit is None else min(config.range_bytes, limit)
         self.sizer = RangeSizer(largest, config.read_timeout_ms / 1000, config.buffer_memory // config.max_in_flight)
         self._limits = RateLimits(limit, config.max_requests_per_second)
+        self.request_rate = RequestRate()
         self._range_bytes = self._held_bytes = 0.0
         self._most_in_flight = config.max_in_flight
         self._hedges = config.hedge_max_percent > 0
@@ -46,21 +49,25 @@ class FetchBudget:
         reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
         if in_flight >= self.most_in_flight or not self.memory.fits(needs + reserve):
             return False
-        return self._limits.delay(now) == 0
+        return self.request_rate.delay(now) == 0 and self._limits.delay(now) == 0
 
     def has_for_hedge(self, needs: int, in_flight: int, now: float) -> bool:
         """The same for a hedge. It may use the memory that is kept for it: all else may wait for the range that is late."""
-        return in_flight < self._most_in_flight and self.memory.fits(needs) and self._limits.left(now) == 0
+        if in_flight >= self._most_in_flight or not self.memory.fits(needs):
+            return False
+        return self.request_rate.delay(now) == 0 and self._limits.left(now) == 0
 
     def take(self, read: RangeRead, now: float) -> int:
         """The range is asked for. The milliseconds for which the rate limits held it back."""
         read.needs = self.needs(read)
         self.memory.force(read.needs)
+        self.request_rate.sent(now)
         return round(1000 * self._limits.take(read.size, now))
 
     def take_for_hedge(self, read: RangeRead, now: float) -> None:
         """A range that is in flight is asked for once more."""
         self.memory.force(read.needs)
+        self.request_rate.sent(now)
         self._limits.take(read.size, now)
 
     def needs(self, read: RangeRead) -> int:
@@ -88,7 +95,7 @@ class FetchBudget:
 
     def patience(self, now: float, longest: float) -> float:
         """Seconds after which there may be room by time alone, at most ``longest``."""
-        return min(self._limits.left(now) or longest, longest)
+        return min(max(self._limits.left(now), self.request_rate.delay(now)) or longest, longest)
 
     def window(self, *, chunked: bool) -> tuple[int, int]:
         """The window that each partition asks for, and the size of its ranges."""

@@ -3,9 +3,10 @@
 A fetcher that does not return in time keeps its thread, and may write to its buffer at any later moment. So the GET is given
 up without the buffer, and the thread counts as stuck until it comes back.
 
-A GET that is late may get a hedge, a second GET of the same range (:mod:`~kafka_remote_client.fetch.hedging`). Both are in
-flight until one of them has brought the range. The other one is overtaken then: it is in flight no more, its thread is stuck
-until it comes back, and its memory is held until then, or until it is overdue.
+A GET that is late may get a hedge, another GET of the same range (:mod:`~kafka_remote_client.fetch.hedging`). All GETs of a
+range race: they are in flight until one of them has brought the range. The others are overtaken then: they are in flight no
+more, and their threads are stuck until they come back. Who waits for its first byte has no buffer yet, and gives its memory
+back at once. Who has a buffer holds it until it comes back, or until it is overdue.
 
 References: docs/design.md, "Failure".
 """
@@ -29,7 +30,7 @@ _GRACE_SECONDS = 0.5
 
 
 class Return(Enum):
-    """What a GET was when its thread came back: waited for, overdue, or overtaken by the other GET of its range."""
+    """What a GET was when its thread came back: waited for, overdue, or overtaken by another GET of its range."""
 
     WANTED = auto()
     GIVEN_UP = auto()
@@ -38,9 +39,11 @@ class Return(Enum):
 
 @attrs.define(eq=False)
 class _Flight:
+    """``race``: the GETs of the same range that are in flight, this one among them, in the order of their begin."""
+
     began: float
     overdue_at: float
-    other: Fetch | None = None
+    race: list[Fetch]
     overtaken: bool = False
 
 
@@ -66,34 +69,44 @@ class Flights:
 
     def begin(self, task: Fetch, now: float, *, late_at: float | None = None) -> None:
         """A thread begins a GET. From ``late_at`` on it is one of :meth:`late`."""
-        self._flights[task] = _Flight(now, now + self._seconds)
+        self._flights[task] = _Flight(now, now + self._seconds, [task])
         if late_at is not None:
             self.watch(task, late_at)
 
-    def hedge(self, task: Fetch, hedge: Fetch, now: float) -> None:
-        """A thread begins ``hedge``, a second GET of the range of ``task``."""
-        self.begin(hedge, now)
+    def hedge(self, task: Fetch, hedge: Fetch, now: float, *, late_at: float | None) -> None:
+        """A thread begins ``hedge``, one more GET of the range of ``task``."""
+        self.begin(hedge, now, late_at=late_at)
         self._late.pop(task, None)
-        self._flights[task].other, self._flights[hedge].other = hedge, task
+        race = self._flights[task].race
+        race.append(hedge)
+        self._flights[hedge].race = race
 
-    def end(self, task: Fetch) -> tuple[Return, Fetch | None]:
-        """The thread is back. Also the other GET of the same range, if it is in flight: it is on its own from now on."""
+    def racing(self, task: Fetch) -> int:
+        """How many GETs of the range of ``task`` are in flight."""
+        return len(self._flights[task].race)
+
+    def end(self, task: Fetch) -> tuple[Return, list[Fetch]]:
+        """The thread is back. Also the GETs of the same range that are in flight yet."""
         flight = self._remove(task)
         if flight is None:
             self._given_up -= 1
-            return Return.GIVEN_UP, None
-        return (Return.OVERTAKEN if flight.overtaken else Return.WANTED), flight.other
+            return Return.GIVEN_UP, []
+        return (Return.OVERTAKEN if flight.overtaken else Return.WANTED), list(flight.race)
 
     def discard(self, task: Fetch) -> None:
         """The range is not read after all."""
         self._remove(task)
 
     def overtake(self, task: Fetch, now: float) -> float:
-        """Nobody waits for the GET any more: the other one has brought the range. For how many seconds it was in flight."""
+        """Nobody waits for the GET any more: another one has brought the range. For how many seconds it was in flight."""
         flight = self._flights[task]
         flight.overtaken = task.overtaken = True
+        flight.race.remove(task)
+        flight.race = []
         self._overtaken += 1
         self._late.pop(task, None)
+        if task.lease is not None and task.lease.buffer is None:
+            task.drop()
         return now - flight.began
 
     def age(self, task: Fetch, now: float) -> float:
@@ -106,10 +119,11 @@ class Flights:
         heapq.heappush(self._watched, (at, next(self._numbers), task))
 
     def late(self, now: float) -> list[Fetch]:
-        """The GETs that are late and have no hedge, in the order in which they became so."""
+        """The GETs that are late and were not followed by a hedge, in the order in which they became so."""
         while self._watched and self._watched[0][0] <= now:
             _, _, task = heapq.heappop(self._watched)
-            if task in self._flights and not self._flights[task].overtaken:
+            flight = self._flights.get(task)
+            if flight is not None and flight.race[-1:] == [task]:  # the last one of a race that goes on
                 self._late[task] = None
         return list(self._late)
 
@@ -117,8 +131,8 @@ class Flights:
         """Seconds until a GET may be late, from 0 up to ``longest``."""
         return min(longest, max(0.0, self._watched[0][0] - now)) if self._watched else longest
 
-    def give_up(self, now: float) -> tuple[Fetch, RemoteStorageTimeoutError, Fetch | None] | None:
-        """One GET that is overdue, with its error and the other GET of its range. ``None`` where none is overdue."""
+    def give_up(self, now: float) -> tuple[Fetch, RemoteStorageTimeoutError, list[Fetch]] | None:
+        """One GET that is overdue, with its error and the other GETs of its range. ``None`` where none is overdue."""
         while self._flights:
             task, flight = next(iter(self._flights.items()))  # the oldest: all may take equally long
             if flight.overdue_at >= now:
@@ -135,7 +149,7 @@ class Flights:
             error = RemoteStorageTimeoutError(f"the fetcher did not return {where} in time")
             located(error, task.grant.location, granted)
             error.with_context(attempt=task.range.attempts, elapsed_seconds=now - flight.began)
-            return task, error, flight.other
+            return task, error, list(flight.race)
         return None
 
     def _remove(self, task: Fetch) -> _Flight | None:
@@ -143,6 +157,6 @@ class Flights:
         self._late.pop(task, None)
         if flight is not None:
             self._overtaken -= flight.overtaken
-            if flight.other is not None:
-                self._flights[flight.other].other = None
+            if task in flight.race:
+                flight.race.remove(task)
         return flight

@@ -4,17 +4,17 @@ Theory of operation. A store answers a few requests in a hundred late, and one i
 order, so one late range stops a partition. A hedge is a second request for the same range. The first of both that brings the
 whole range is used; the bytes of a range never come from two answers.
 
-The delay before a hedge follows from the last 200 GETs of about the same size at the same host (from half of it to twice as
-much, in classes)::
+The delay before a hedge follows from the last 200 GETs of about the same size at the same host (sizes of as many bits)::
 
-    delay = p95, but at least 2 and at most 4 times the median, and at least 25 ms
+    delay = the time that all but ``max_percent`` of them took, but at least 1.5 and at most 4 times the median, and 25 ms
 
-Below twice the median a hedge gains too little for its cost: with a narrow distribution each twentieth GET is beyond p95. Sizes
-that were not measured yet take the delay of the next larger class, and else a quarter of the read time-out.
+Below 1.5 medians a hedge gains too little for its cost. Above 4 medians it comes too late where more GETs are late than there
+may be hedges. Sizes that were not measured yet take the delay of the next larger class, and else a quarter of the read
+time-out. A hedge may be late as well, and is followed by another one then.
 
 The number of hedges has a bound, a share of requests and of their bytes. Each GET adds its share to two buckets, each hedge and
-each retry takes from both. While more than a quarter of the last 20 GETs of a host exceeded the delay, the whole host is slow.
-A hedge would only add load there, so there are none.
+each retry takes from both. The last hedges in a bucket are for ranges that an owner waits for. While more than a quarter of the
+last 20 GETs of a host exceeded the delay, the whole host is slow. A hedge would only add load there, so there are none.
 
 References: Dean and Barroso, "The Tail at Scale" (2013); docs/decisions/0009-hedged-reads.md.
 """
@@ -28,7 +28,7 @@ import attrs
 __all__ = ["Hedging"]
 
 _REMEMBERED = 200
-_FEWEST = 20
+_FEWEST = 10
 _RECENT = 20
 _SLOW_SHARE = 0.25
 _WHOLE = 100
@@ -37,6 +37,10 @@ _EACH = 10
 _LEAST_SECONDS = 0.025
 _BURST = 10
 """Hedges that may follow each other at once after a quiet time."""
+_KEPT = 3
+"""Hedges that are kept for ranges that an owner waits for."""
+_FIRST = 5
+"""Hedges that there may be before any share was saved up."""
 
 
 @attrs.define(eq=False)
@@ -47,15 +51,15 @@ class _SizeClass:
     added: int = 0
     delay: float | None = None
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, quantile: float) -> None:
         self.seconds.append(seconds)
         self.added += 1
         if len(self.seconds) < _FEWEST or (self.delay is not None and self.added < _EACH):
             return
         self.added = 0
         ordered = sorted(self.seconds)
-        median, p95 = ordered[len(ordered) // 2], ordered[int(0.95 * len(ordered))]
-        self.delay = max(_LEAST_SECONDS, min(max(p95, 2 * median), 4 * median))
+        median, high = ordered[len(ordered) // 2], ordered[min(int(quantile * len(ordered)), len(ordered) - 1)]
+        self.delay = max(_LEAST_SECONDS, min(max(high, 1.5 * median), 4 * median))
 
 
 @attrs.define(eq=False)
@@ -81,7 +85,7 @@ class Hedging:
         self._unmeasured = unmeasured_seconds
         self._hosts: dict[str, _Host] = {}
         # Both buckets count hundredths, so that nothing is rounded.
-        self._requests = _WHOLE
+        self._requests = _FIRST * _WHOLE
         self._bytes = 0
         self._largest = 0
 
@@ -106,7 +110,7 @@ class Hedging:
         delay = self.delay(host, size)
         of_host = self._hosts.setdefault(host, _Host())
         of_host.late.append(seconds > delay)
-        of_host.classes.setdefault(size.bit_length(), _SizeClass()).add(seconds)
+        of_host.classes.setdefault(size.bit_length(), _SizeClass()).add(seconds, 1 - self._percent / 100)
 
     def delay(self, host: str, size: int) -> float:
         """Seconds after which a GET of ``size`` bytes is late."""
@@ -119,9 +123,10 @@ class Hedging:
         """Whether the whole host is slow, so that a second request would help nobody."""
         return host in self._hosts and self._hosts[host].is_slow
 
-    def take(self, size: int) -> bool:
-        """Takes the share of one hedge of ``size`` bytes; False when it is used up."""
-        if self._requests < _WHOLE or self._bytes < 0:
+    def take(self, size: int, *, urgent: bool) -> bool:
+        """Takes the share of one hedge of ``size`` bytes; False when it is used up, but for what is kept for urgent ones."""
+        needed = _WHOLE * (1 if urgent else 1 + _KEPT)
+        if self._requests < needed or self._bytes + _FIRST * _WHOLE * self._largest < needed * size:
             return False
         self._requests -= _WHOLE
         self._bytes -= _WHOLE * size

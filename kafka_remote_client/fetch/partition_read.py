@@ -374,6 +374,10 @@ class PartitionRead:
         command.range.error = error
         command.range.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED
 
+    def starves_for(self, wanted: RangeRead) -> bool:
+        """Whether the owner can have nothing before this range has come."""
+        return not self._ready and bool(self._grants) and self._grants[0].head is wanted
+
     def owns(self, grant: GrantRead) -> bool:
         """Whether results for this grant are still wanted."""
         return grant in self._grants

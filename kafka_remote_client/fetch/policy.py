@@ -55,6 +55,7 @@ __all__ = [
 
 PENDING_PAUSE_SECONDS = 0.01
 """Before a pending location is asked for again. Whoever answers has waited already."""
+_THROTTLED_RETRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _LONGEST_THROTTLE_SECONDS = 30.0
@@ -64,6 +65,7 @@ class Budget(Enum):
     """How often the error's action is taken before the broker's turn."""
 
     NONE = "-"
+    THROTTLED = "10 times, and the host's retry budget"
     SETTING = "`fetch.remote.retries` times, and the host's retry budget"
     ONCE = "once, and the host's retry budget"
     ONCE_BETWEEN = "once between two good ranges"
@@ -82,7 +84,7 @@ class Rule:
 POLICY: tuple[Rule, ...] = (
     # The store did not give the range.
     Rule(RemoteStorageTimeoutError, "connecting or reading took longer than it may", counts=True),
-    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Budget.SETTING, counts=True),
+    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Budget.THROTTLED, counts=True),
     Rule(
         RemoteStorageUnavailableError,
         "no address, refused, reset, cut short; 5xx, 408; a bucket that is gone",
@@ -134,6 +136,7 @@ def decide(
     rule = rule_for(error)
     allowed = {
         Budget.NONE: False,
+        Budget.THROTTLED: attempts <= _THROTTLED_RETRIES and retries > 0,
         Budget.SETTING: attempts <= retries,
         Budget.ONCE: corrupt <= 1,
         Budget.ONCE_BETWEEN: not relocated,

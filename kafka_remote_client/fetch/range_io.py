@@ -33,9 +33,10 @@ class DiscardingFetcher(Protocol):
 
 @attrs.define(eq=False)
 class Transfer:
-    """One attempt to read a range: its own buffer, and how many bytes of it arrived."""
+    """One attempt to read a range: where its buffer comes from, the buffer, and how many bytes of it arrived."""
 
-    buffer: WritableBuffer
+    take: Callable[[], WritableBuffer]
+    buffer: WritableBuffer = attrs.field(factory=bytearray, init=False)
     filled: int = 0
 
 
@@ -49,16 +50,13 @@ def attempt(
 ) -> tuple[Transfer, RemoteStorageError | None]:
     """Reads a range into the buffer that ``take`` gives: what arrived, and why not more. Never raises.
 
-    Stops without an error once ``unwanted`` is true.
+    The buffer is taken when the store begins to answer. Stops without an error once ``unwanted`` is true.
     """
-    transfer = Transfer(bytearray())
+    transfer = Transfer(take)
     try:
-        transfer.buffer = take()
         read_range(fetcher, location, granted, transfer, deadline, unwanted)
     except RemoteStorageError as error:
         return transfer, located(error, location, granted)
-    except (MemoryError, OSError):  # of ``take`` alone: the system has no memory for us
-        return transfer, located(RemoteStorageError(f"no memory for bytes {granted.range}"), location, granted)
     return transfer, None
 
 
@@ -94,9 +92,15 @@ def _fill(
     unwanted: Callable[[], bool],
 ) -> None:
     wanted = granted.range
-    view = memoryview(transfer.buffer)[: wanted.size]
     stream = fetcher_for(fetcher, location).fetch_log_segment(location.metadata_for(granted), wanted.start, wanted.end)
     try:
+        if unwanted():
+            return
+        try:
+            transfer.buffer = transfer.take()
+        except (MemoryError, OSError):
+            raise RemoteStorageError(f"no memory for bytes {wanted}") from None
+        view = memoryview(transfer.buffer)[: wanted.size]
         while transfer.filled < wanted.size and not unwanted():
             count = stream.readinto(view[transfer.filled :])
             if not 0 <= count <= wanted.size - transfer.filled:

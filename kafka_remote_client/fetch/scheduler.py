@@ -10,7 +10,7 @@ opened         the owner                                    LocationBatch
 located        whoever carried out LocationBatch            Fetch, LocationBatch once a pause is over, or End
 landed         whoever carried out Fetch                    Decode, and Fetch in the free place
 failed         the same, or a Fetch that is overdue         Decode, in its turn: what landed before it is delivered first
-overtaken      the same: the other GET of the range came    Fetch in the free place
+overtaken      the same: another GET brought the range      Fetch in the free place
 decoded        whoever carried out Decode                   Deliver, Decode, Fetch again, LocationBatch or End
 taken          the owner                                    Fetch for whoever waited for the memory
 stopped        the owner                                    the same; what is in flight is dropped as it lands
@@ -73,8 +73,10 @@ _FEWEST_LOCATIONS = 8
 
 _UNMEASURED_SHARE = 0.25
 """Of the read time-out: when a GET of a size that was never measured is late."""
-_SLOW_PAUSE_SECONDS = 0.1
-"""After which a late GET is looked at again, while its whole host is slow."""
+_MOST_RACING = 5
+"""GETs of one range. A hedge may be late as well."""
+_LOOK_SECONDS = 0.1
+"""How often a GET is looked at that may be late: what others took meanwhile tells more of it."""
 
 
 class ReadDefectError(Exception):
@@ -208,17 +210,18 @@ class Scheduler:
     def landed(self, command: Fetch, seconds: float, now: float) -> None:
         """All bytes of the range are in its buffer, ``seconds`` after they were asked for."""
         read, came = command.read, command.range
-        found, other = self._flying.end(command)
+        found, others = self._flying.end(command)
         if found is not Return.WANTED:
             self._came_for_nothing(command, came.size)
             return
         host = store_host(came.granted)
-        if other is not None:
+        for other in others:
             self._hedging.took(host, came.size, self._flying.overtake(other, now))
         if command.hedges:
             self._counters.add("remote-fetch-hedges-won-total")
         self._hedging.took(host, came.size, seconds)
         self.admission.succeeded(came, seconds)
+        self.budget.request_rate.answered(now)
         if read.stop_at_local and read.owns(command.grant):
             key, segment = (read.topic, read.partition), command.grant.location.metadata
             in_flight = self.in_flight + 1
@@ -227,9 +230,9 @@ class Scheduler:
 
     def failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
         """The range did not come; ``received`` of its bytes did."""
-        found, other = self._flying.end(command)
+        found, others = self._flying.end(command)
         if found is Return.WANTED:
-            self._failed(command, received, error, now, other)
+            self._failed(command, received, error, now, others)
         else:
             self._came_for_nothing(command, received)
 
@@ -317,7 +320,7 @@ class Scheduler:
         return None
 
     def _next_hedge(self, now: float) -> Fetch | None:
-        """A second GET of a range that is late, if one may be sent."""
+        """One more GET of a range that is late, if one may be sent."""
         for late in self._flying.late(now):
             try:
                 hedge = self._hedge(late, now)
@@ -331,20 +334,22 @@ class Scheduler:
     def _hedge(self, late: Fetch, now: float) -> Fetch | None:
         wanted = late.range
         host = store_host(wanted.granted)
-        left = self._hedging.delay(host, wanted.size) - self._flying.age(late, now)
+        delay = self._hedging.delay(host, wanted.size)
+        left = delay - self._flying.age(late, now)
         if left > 0 or self._hedging.is_slow(host):
-            self._flying.watch(late, now + max(left, _SLOW_PAUSE_SECONDS))
+            self._flying.watch(late, now + (min(left, _LOOK_SECONDS) if left > 0 else _LOOK_SECONDS))
             return None
         if not (
             late.read.owns(late.grant)
+            and self._flying.racing(late) < _MOST_RACING
             and self.admission.allows_hedge(wanted)
             and self.budget.has_for_hedge(wanted.needs, self.in_flight, now)
-            and self._hedging.take(wanted.size)
+            and self._hedging.take(wanted.size, urgent=late.read.starves_for(wanted))
         ):
             return None
         self.budget.take_for_hedge(wanted, now)
         hedge = Fetch(late.read, late.grant, wanted, hedges=True, lease=Lease(wanted.needs, self._release))
-        self._flying.hedge(late, hedge, now)
+        self._flying.hedge(late, hedge, now, late_at=now + delay)
         self._counters.add("remote-fetch-hedges-total")
         return hedge
 
@@ -438,28 +443,31 @@ class Scheduler:
         else:
             self._hedging.requested(wanted.size)
         delay = self._hedging.delay(store_host(wanted.granted), wanted.size)
-        self._flying.begin(command, now, late_at=now + delay if self._hedging.enabled else None)
+        late_at = now + min(delay, _LOOK_SECONDS) if self._hedging.enabled else None
+        self._flying.begin(command, now, late_at=late_at)
 
     def _give_up_overdue(self, now: float) -> None:
         """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
         while (overdue := self._flying.give_up(now)) is not None:
-            command, error, other = overdue
+            command, error, others = overdue
             try:
                 self._counters.error(error.cause)
-                self._failed(command, 0, error, now, other)
+                self._failed(command, 0, error, now, others)
             except Exception as defect:
                 raise ReadDefectError(command.read, command) from defect
 
-    def _failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float, other: Fetch | None) -> None:
-        """The GET failed. While the ``other`` one of its range is in flight, that one counts."""
+    def _failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float, others: list[Fetch]) -> None:
+        """The GET failed. While ``others`` of its range are in flight, these count, and the last of them is late."""
         self.admission.failed(command.range, error, now)
-        if other is None:
+        if not others:
             self._returned(command, received, error)
-        else:
-            self._came_for_nothing(command, received)
+            return
+        self._came_for_nothing(command, received)
+        if self._hedging.enabled:
+            self._flying.watch(others[-1], now)
 
     def _came_for_nothing(self, command: Fetch, received: int) -> None:
-        """The other GET of the range counts, or nobody waits for the range any more."""
+        """Another GET of the range counts, or nobody waits for the range any more."""
         self._counters.over_read(received)
         if command.overtaken or command.hedges:
             self._counters.add("remote-fetch-hedges-bytes-total", received)

@@ -16,15 +16,26 @@ from kafka_remote_client.testing.fetcher_tests import RemoteStorageFetcherTests,
 from kafka_remote_client.testing.layout_tests import MemoryStore, ObjectLayoutTests, StoredFiles, sample_segment
 from kafka_remote_client.testing.origin import Exchange, ScriptedOrigin
 from kafka_remote_client.testing.slow_fetcher import SlowFetcher
+from kafka_remote_client.testing.store_model import (
+    AnswerKind,
+    FixedLatency,
+    LognormalLatency,
+    StoreAnswer,
+    StoreModel,
+    StoreSampler,
+)
 from kafka_remote_client.testing.tcp_proxy import Direction, Passage, PassageRecord, TcpFaultProxy
 
 __all__ = [
     "Answer",
+    "AnswerKind",
     "Direction",
     "Ending",
     "Exchange",
     "FailingFetcher",
     "Failure",
+    "FixedLatency",
+    "LognormalLatency",
     "MemoryStore",
     "ObjectLayoutTests",
     "Pace",
@@ -33,6 +44,9 @@ __all__ = [
     "RemoteStorageFetcherTests",
     "ScriptedOrigin",
     "SlowFetcher",
+    "StoreAnswer",
+    "StoreModel",
+    "StoreSampler",
     "StoredFiles",
     "TcpFaultProxy",
     "error",

@@ -12,7 +12,8 @@ import json
 import sys
 
 from kafka_remote_client.config import RemoteFetchConfig
-from tests.support.virtual_reading import Figures, StoreTimes, VirtualReading
+from kafka_remote_client.testing import StoreModel
+from tests.support.virtual_reading import Figures, VirtualReading, distant
 
 __all__ = ["LEAST_RATIO", "best_fixed", "measured"]
 
@@ -27,7 +28,7 @@ _SIZES = tuple(_MIB * size for size in (0.5, 1, 2, 4, 8))
 _NUMBERS = (4, 8, 16, 32, 64)
 
 
-def measured(store: StoreTimes, partitions: int, application: float, megabytes: int = _MEGABYTES) -> Figures:
+def measured(store: StoreModel, partitions: int, application: float, megabytes: int = _MEGABYTES) -> Figures:
     """What the product comes to with default settings."""
     reading = VirtualReading(
         RemoteFetchConfig(enabled=True), store, partitions=partitions, application_bytes_per_second=application
@@ -36,7 +37,7 @@ def measured(store: StoreTimes, partitions: int, application: float, megabytes: 
 
 
 def best_fixed(
-    store: StoreTimes,
+    store: StoreModel,
     partitions: int,
     application: float,
     megabytes: int = _MEGABYTES,
@@ -61,7 +62,7 @@ def main() -> int:
     for trip, bandwidth, partitions, application in itertools.product(
         _ROUND_TRIPS_MS, _CONNECTION_BANDWIDTHS, _PARTITIONS, _APPLICATIONS
     ):
-        store = StoreTimes(trip / 1000, bandwidth)
+        store = distant(trip / 1000, bandwidth)
         ours = measured(store, partitions, application, megabytes)
         best, (size, number) = best_fixed(store, partitions, application, megabytes)
         ratio = ours.bytes_per_second / best.bytes_per_second

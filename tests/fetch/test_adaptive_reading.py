@@ -6,7 +6,7 @@ import pytest
 
 from kafka_remote_client.config import RemoteFetchConfig
 from tests.benchmarks.in_flight import LEAST_RATIO, best_fixed, measured
-from tests.support.virtual_reading import StoreTimes, VirtualReading
+from tests.support.virtual_reading import VirtualReading, distant
 
 MIB = 1 << 20
 SETTINGS = tuple((size * MIB, number) for size, number in [(1, 64), (2, 32), (4, 16), (8, 8)])
@@ -17,17 +17,17 @@ SETTINGS = tuple((size * MIB, number) for size, number in [(1, 64), (2, 32), (4,
     [(0.0, None, 1), (0.02, None, 1), (0.05, 40_000_000, 1), (0.2, None, 1), (0.02, 40_000_000, 100), (0.2, None, 100)],
 )
 def test_no_fixed_setting_is_much_faster(round_trip: float, per_connection: float | None, partitions: int) -> None:
-    store = StoreTimes(round_trip, per_connection)
+    store = distant(round_trip, per_connection)
     ours = measured(store, partitions, 1_000_000_000, 1_000)
     best, setting = best_fixed(store, partitions, 1_000_000_000, 1_000, SETTINGS)
     assert ours.bytes_per_second >= LEAST_RATIO * best.bytes_per_second, setting
 
 
 def test_a_near_store_gets_large_ranges_and_a_far_one_small_ranges() -> None:
-    near, far = (measured(StoreTimes(trip), 1, 1_000_000_000, 1_000) for trip in (0.0, 0.2))
+    near, far = (measured(distant(trip), 1, 1_000_000_000, 1_000) for trip in (0.0, 0.2))
     assert 1.3 * near.gets < far.gets
 
 
 def test_never_more_ranges_fly_than_allowed() -> None:
-    reading = VirtualReading(RemoteFetchConfig(enabled=True, max_in_flight=3), StoreTimes(0.2))
+    reading = VirtualReading(RemoteFetchConfig(enabled=True, max_in_flight=3), distant(0.2))
     assert reading.run(200).most_in_flight == 3

@@ -67,6 +67,24 @@ def test_all_leave_a_store_alone_until_its_pause_is_over() -> None:
     assert stores.refuses_range(wanted("a"), None, 107.0) is None
 
 
+def test_503s_of_half_a_second_count_once() -> None:
+    stores, error = admission(), RemoteStorageThrottledError("slow down")
+    for _ in range(9):
+        stores.failed(wanted(), error, 100.0)
+    assert stores.refuses_range(wanted(), None, 100.0) is None
+    stores.failed(wanted(), error, 100.6)
+    assert stores.refuses_range(wanted(), None, 100.6) == "breaker-open"
+
+
+def test_a_hedge_needs_a_breaker_that_is_closed() -> None:
+    stores = admission()
+    assert stores.allows_hedge(wanted())
+    for _ in range(2):
+        stores.failed(wanted(), RemoteStorageTimeoutError("slow"), 100.0)
+    assert not stores.allows_hedge(wanted())
+    assert stores.allows_hedge(wanted("another"))
+
+
 def test_ranges_grow_as_they_come_and_shrink_as_they_time_out() -> None:
     config = RemoteFetchConfig(enabled=True, max_in_flight=8, buffer_memory=32 * MIB)
     room = FetchBudget(config)

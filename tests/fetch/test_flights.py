@@ -33,7 +33,7 @@ def test_a_range_that_ends_in_time_is_in_flight_no_more() -> None:
     flights.begin(task, 10.0)
     assert len(flights) == 1
     assert flights.give_up(10.0 + ALLOWED) is None
-    assert flights.end(task) == (Return.WANTED, None)
+    assert flights.end(task) == (Return.WANTED, [])
     assert (len(flights), flights.stuck) == (0, 0)
 
 
@@ -44,8 +44,8 @@ def test_an_overdue_range_is_given_up_once_and_without_its_buffer(leased: bool) 
     flights.begin(other, 11.0)
     overdue = flights.give_up(10.1 + ALLOWED)
     assert overdue is not None
-    given_up, error, twin = overdue
-    assert (given_up, twin) == (task, None)
+    given_up, error, others = overdue
+    assert (given_up, others) == (task, [])
     assert isinstance(error, RemoteStorageTimeoutError)
     assert str(error) == "the fetcher did not return bytes [0, 10) of store in time"
     assert (error.byte_range, error.host, error.attempt, error.topic) == ((0, 10), "store", 2, "orders")
@@ -61,7 +61,7 @@ def test_a_thread_that_comes_back_late_is_stuck_no_more() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0)
     flights.give_up(100.0)
-    assert flights.end(task) == (Return.GIVEN_UP, None)
+    assert flights.end(task) == (Return.GIVEN_UP, [])
     assert flights.stuck == 0
 
 
@@ -106,7 +106,7 @@ def hedged(released: list[Lease] | None = None) -> tuple[Flights, Fetch, Fetch]:
     flights, task, hedge = Flights(CONFIG), flight(released=released), flight(released=released)
     flights.begin(task, 0.0, late_at=1.0)
     assert flights.late(1.0) == [task]
-    flights.hedge(task, hedge, 1.0)
+    flights.hedge(task, hedge, 1.0, late_at=None)
     return flights, task, hedge
 
 
@@ -119,11 +119,35 @@ def test_a_get_and_its_hedge_are_both_in_flight_and_not_late() -> None:
 def test_who_brings_the_range_first_overtakes_the_other(wins: int) -> None:
     flights, *both = hedged()
     winner, other = both[wins], both[1 - wins]
-    assert flights.end(winner) == (Return.WANTED, other)
+    assert flights.end(winner) == (Return.WANTED, [other])
     assert flights.overtake(other, 1.5) == (0.5 if wins == 0 else 1.5)
     assert (len(flights), flights.stuck, other.overtaken, winner.overtaken) == (0, 1, True, False)
-    assert flights.end(other) == (Return.OVERTAKEN, None)
+    assert flights.end(other) == (Return.OVERTAKEN, [])
     assert (len(flights), flights.stuck) == (0, 0)
+
+
+def test_a_hedge_may_be_late_as_well() -> None:
+    flights, task, hedge, third = Flights(CONFIG), flight(), flight(), flight()
+    flights.begin(task, 0.0, late_at=1.0)
+    flights.hedge(task, hedge, 1.0, late_at=2.0)
+    assert (flights.late(2.0), flights.racing(task)) == ([hedge], 2)
+    flights.hedge(hedge, third, 2.0, late_at=None)
+    assert (flights.late(3.0), flights.racing(task), len(flights)) == ([], 3, 3)
+    assert flights.end(third) == (Return.WANTED, [task, hedge])
+    assert [flights.overtake(other, 3.0) for other in (task, hedge)] == [3.0, 2.0]
+    assert (len(flights), flights.stuck) == (0, 2)
+
+
+def test_an_overtaken_get_without_a_buffer_gives_its_memory_back() -> None:
+    released: list[Lease] = []
+    flights, task, hedge = hedged(released)
+    assert task.lease is not None
+    task.lease.buffer = None
+    flights.end(hedge)
+    flights.overtake(task, 1.5)
+    assert ([lease.size for lease in released], task.lease) == ([10], None)
+    assert flights.give_up(0.1 + ALLOWED) is None
+    assert flights.stuck == 1
 
 
 def test_an_overtaken_get_is_not_late_again() -> None:
@@ -137,8 +161,8 @@ def test_an_overtaken_get_is_not_late_again() -> None:
 @pytest.mark.parametrize("fails", [0, 1])
 def test_after_one_has_failed_the_other_is_on_its_own(fails: int) -> None:
     flights, *both = hedged()
-    assert flights.end(both[fails]) == (Return.WANTED, both[1 - fails])
-    assert flights.end(both[1 - fails]) == (Return.WANTED, None)
+    assert flights.end(both[fails]) == (Return.WANTED, [both[1 - fails]])
+    assert flights.end(both[1 - fails]) == (Return.WANTED, [])
     assert (len(flights), flights.stuck) == (0, 0)
 
 
@@ -146,9 +170,9 @@ def test_a_hedge_outlives_its_overdue_get() -> None:
     flights, task, hedge = hedged()
     overdue = flights.give_up(0.1 + ALLOWED)
     assert overdue is not None
-    assert (overdue[0], overdue[2]) == (task, hedge)
+    assert (overdue[0], overdue[2]) == (task, [hedge])
     assert (len(flights), flights.stuck) == (1, 1)
-    assert flights.end(hedge) == (Return.WANTED, None)
+    assert flights.end(hedge) == (Return.WANTED, [])
 
 
 def test_an_overtaken_get_that_never_returns_gives_its_memory_back() -> None:
@@ -161,5 +185,5 @@ def test_an_overtaken_get_that_never_returns_gives_its_memory_back() -> None:
     assert flights.give_up(0.1 + ALLOWED) is None
     assert [lease.buffer for lease in released] == [None], "the buffer stays with the thread, which may write to it"
     assert (task.lease, len(flights), flights.stuck) == (None, 0, 1)
-    assert flights.end(task) == (Return.GIVEN_UP, None)
+    assert flights.end(task) == (Return.GIVEN_UP, [])
     assert flights.stuck == 0

@@ -58,6 +58,12 @@ def counted(made: Stepping) -> dict[str, Any]:
     return {name.removesuffix("-total"): told[f"remote-fetch-{name}"] for name in names}
 
 
+def use_up(made: Stepping) -> None:
+    """No hedge may be sent any more."""
+    while made.scheduler._hedging.take(1, urgent=True):
+        pass
+
+
 def all_records(made: Stepping, read: PartitionRead) -> tuple[list[int], ReadEnd]:
     """The offsets that the rest of the read gives, and its end."""
     offsets: list[int] = []
@@ -74,15 +80,51 @@ def test_a_late_range_is_requested_once_more_and_not_before() -> None:
         _, first = late(made)
         made.clock.now -= 0.01
         assert made.next() is None
-        assert made.scheduler.patience(made.clock.now, 5.0) == pytest.approx(0.01)
+        assert made.scheduler.patience(made.clock.now, 5.0) == pytest.approx(0.01), "looked at again and again"
         made.clock.now += 0.01
         hedge = fetching(made)
         assert (hedge.hedges, hedge.range, hedge.grant) == (True, first.range, first.grant)
         assert (first.range.attempts, made.scheduler.in_flight) == (1, 2)
         assert hedge.lease is not first.lease
-        made.clock.now += DELAY
-        assert made.next() is None, "once"
+        made.clock.now += DELAY - 0.01
+        assert made.next() is None
         assert counted(made)["hedges"] == 1
+
+
+def test_a_hedge_that_is_late_as_well_is_followed_by_another_one() -> None:
+    with stepping() as made:
+        read, first = late(made)
+        for _ in range(100):
+            made.scheduler._hedging.requested(first.range.size)
+        hedge = fetching(made)
+        made.clock.now += DELAY
+        third = fetching(made)
+        assert (third.hedges, third.range, made.scheduler.in_flight) == (True, first.range, 3)
+        more = []
+        for _ in range(2):
+            made.clock.now += DELAY
+            more.append(fetching(made))
+        made.clock.now += DELAY
+        assert made.next() is None, "five are enough"
+        made.fetch(third)
+        assert [one.overtaken for one in (first, hedge, *more)] == [True] * 4
+        assert made.scheduler.stuck == 4
+        offsets, end = all_records(made, read)
+        assert (offsets, end.reason) == (list(range(TIERED_END)), "local")
+        assert counted(made)["hedges"] == 4
+
+
+def test_after_a_failure_the_request_that_is_left_is_late() -> None:
+    with stepping() as made:
+        read, first = late(made)
+        for _ in range(100):
+            made.scheduler._hedging.requested(first.range.size)
+        made.fetch(fetching(made), FAILURE)
+        again = fetching(made)
+        assert (again.hedges, again.range) == (True, first.range)
+        made.fetch(again)
+        offsets, _ = all_records(made, read)
+        assert offsets == list(range(TIERED_END))
 
 
 @pytest.mark.parametrize("hedge_wins", [True, False])
@@ -94,11 +136,10 @@ def test_each_record_comes_once_whoever_is_first(hedge_wins: bool) -> None:
         made.fetch(winner)
         assert (made.scheduler.in_flight, made.scheduler.stuck) == (0, 1)
         assert (other.overtaken, winner.overtaken) == (True, False)
-        held = made.scheduler.budget.memory.held
+        assert other.lease is None, "it has no buffer yet, and needs no memory any more"
         made.fetch(other)
         size = first.range.size
-        assert (made.scheduler.stuck, held - made.scheduler.budget.memory.held) == (0, first.range.needs)
-        assert len(made.recycled) == 1, "the buffer of the request that was overtaken"
+        assert made.scheduler.stuck == 0
         assert counted(made) == {
             "hedges": 1,
             "hedges-won": int(hedge_wins),
@@ -126,6 +167,7 @@ def test_while_one_request_fails_the_other_one_counts(hedge_fails: bool) -> None
         read, first = late(made)
         hedge = fetching(made)
         fails, goes_on = (hedge, first) if hedge_fails else (first, hedge)
+        use_up(made)
         made.fetch(fails, FAILURE, 100)
         assert (made.next(), made.scheduler.in_flight) == (None, 1)
         made.fetch(goes_on)
@@ -158,6 +200,7 @@ def test_a_request_that_hangs_costs_nothing_where_its_hedge_comes(hedge_comes: b
         read, first = late(made)
         made.clock.now += 1.0
         hedge = fetching(made)
+        use_up(made)
         made.clock.now += ALLOWED - 1.0 - DELAY + 0.001
         assert made.next() is None
         assert (made.scheduler.in_flight, made.scheduler.stuck) == (1, 1)
@@ -242,19 +285,26 @@ def test_a_large_range_leaves_no_memory_for_a_hedge() -> None:
 
 def test_a_hedge_waits_for_the_rate_limits() -> None:
     with stepping(attrs.evolve(CONFIG, max_requests_per_second=1)) as made:
-        read = made.opened()
+        made.opened()
         locate = made.next()
         assert isinstance(locate, Locate)
         made.locate(locate)
         first = fetching(made)
-        made.clock.now += 1.5
-        hedge_or_second = [fetching(made)]
         assert made.next() is None
-        made.clock.now += 1.5
-        hedge_or_second.append(fetching(made))
-        assert [one.hedges for one in hedge_or_second] == [True, False]
-        assert hedge_or_second[0].range is first.range
-        made.scheduler.stopped(read, made.clock.now)
+        made.clock.now += DELAY
+        hedge = fetching(made)
+        assert (hedge.hedges, hedge.range is first.range) == (True, True)
+        assert made.next() is None, "the hedge took what the limit allows"
+
+
+def test_a_hedge_waits_for_the_rate_that_the_store_takes() -> None:
+    with stepping() as made:
+        late(made)
+        made.scheduler.budget.request_rate.throttled(made.clock.now)
+        assert made.next() is None
+        made.clock.now += 0.25
+        assert fetching(made).hedges
+        assert made.scheduler.budget.request_rate.delay(made.clock.now) > 0
 
 
 def test_a_store_that_fails_gets_no_hedges() -> None:
@@ -268,11 +318,10 @@ def test_a_store_that_fails_gets_no_hedges() -> None:
 def test_a_share_that_is_used_up_allows_no_hedge() -> None:
     with stepping() as made:
         late(made)
-        hedging = made.scheduler._hedging
-        assert hedging.take(1)
+        use_up(made)
         assert made.next() is None
         for _ in range(100):
-            hedging.requested(1 << 20)
+            made.scheduler._hedging.requested(1 << 20)
         assert fetching(made).hedges
 
 
@@ -295,11 +344,13 @@ def test_while_the_whole_store_is_slow_there_are_no_hedges() -> None:
 def test_a_range_is_late_later_where_the_store_became_slower() -> None:
     with stepping() as made:
         _, first = late(made)
-        for _ in range(20):
+        for _ in range(40):
             made.scheduler._hedging.took(store_host(first.range.granted), first.range.size, 1.0)
         assert made.next() is None
-        assert made.scheduler.patience(made.clock.now, 5.0) == pytest.approx(2.0 - DELAY)
-        made.clock.now += 2.0 - DELAY
+        assert made.scheduler.patience(made.clock.now, 5.0) == pytest.approx(0.1)
+        made.clock.now += 0.2
+        assert made.next() is None
+        made.clock.now += 0.1
         assert fetching(made).hedges
 
 

@@ -63,7 +63,7 @@ def pieces(*sizes: int) -> Stream:
 
 def run(stream: Stream | Exception, seconds: float = 5.0) -> tuple[Transfer, Fetcher]:
     grant = location(ranges=(GrantedRange(ByteRange(0, 100), b"mine"),))
-    transfer, fetcher = Transfer(bytearray(128)), Fetcher(stream)
+    transfer, fetcher = Transfer(lambda: bytearray(128)), Fetcher(stream)
     try:
         read_range(fetcher, grant, grant.ranges[0], transfer, Deadline(ManualClock(), seconds))
     finally:
@@ -123,7 +123,7 @@ def test_a_fetcher_that_keeps_ranges_forgets_those_that_were_wrong() -> None:
     for error in (InvalidStorageResponseError("not the chunk"), RemoteStorageUnavailableError("refused")):
         fetcher = KeepingFetcher(error)
         with pytest.raises(type(error)):
-            read_range(fetcher, location(), granted, Transfer(bytearray(100)), Deadline(ManualClock(), 1.0))
+            read_range(fetcher, location(), granted, Transfer(lambda: bytearray(100)), Deadline(ManualClock(), 1.0))
         assert fetcher.discarded == ([(b"where", 10, 20)] if isinstance(error, InvalidStorageResponseError) else [])
 
 

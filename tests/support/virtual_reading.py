@@ -3,7 +3,7 @@
 ::
 
     location   2 round trips                                  answered by arithmetic over one topic of equal batches
-    Fetch      1 round trip + size / bandwidth                a share of the store's bandwidth, at most a connection's own
+    Fetch      what the store's model says                    late, never or with a 503 where the model says so
     Decode     size / decoding rate, two cores                the real decoder, over real batches
     delivery   bytes / the application's rate, one thread     the application takes one block at a time, partitions in turn
 
@@ -15,12 +15,15 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.errors import RemoteStorageError, RemoteStorageThrottledError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch.commands import LocationBatch, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
@@ -31,10 +34,13 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, PartitionOffsets, SegmentLocation
 from kafka_remote_client.plugin import WritableBuffer
 from kafka_remote_client.remote_log.window import range_size
+from kafka_remote_client.testing import AnswerKind, FixedLatency, StoreModel, StoreSampler
 from tests.support.batches import Rec, batch
 from tests.support.locations import ManualClock, location, segment
 
-__all__ = ["Figures", "StoreTimes", "VirtualReading"]
+__all__ = ["Figures", "VirtualReading", "distant"]
+
+_TOTAL_BYTES_PER_SECOND = 2_500_000_000
 
 _BATCH_VALUE_BYTES = 64 * 1024 - 100
 _SEGMENT_BYTES = 1 << 30
@@ -50,29 +56,24 @@ def _template() -> bytes:
     return batch(0, [Rec(value=bytes(_BATCH_VALUE_BYTES))])
 
 
-@attrs.frozen
-class StoreTimes:
-    """``round_trip`` in seconds; bandwidths in bytes per second, ``None`` = no bound."""
-
-    round_trip: float
-    per_connection: float | None = None
-    total: float | None = 2_500_000_000
-
-    def seconds(self, size: int, in_flight: int) -> float:
-        """From the request for ``size`` bytes to the last of them, one of ``in_flight`` transfers."""
-        share = None if self.total is None else self.total / in_flight
-        rates = [rate for rate in (self.per_connection, share) if rate is not None]
-        return self.round_trip + (size / min(rates) if rates else 0.0)
+def distant(round_trip: float, per_connection: float | None = None, **more: Any) -> StoreModel:
+    """A store whose first byte takes ``round_trip`` seconds, over the bandwidth of a large machine; ``more`` of StoreModel."""
+    return StoreModel(FixedLatency(round_trip), per_connection, _TOTAL_BYTES_PER_SECOND, **more)
 
 
 @attrs.frozen
 class Figures:
-    """What a run came to: bytes delivered per virtual second, the time of the first block, GETs and their most at once."""
+    """What a run came to: bytes delivered per virtual second, the time of the first block, GETs and their most at once.
+
+    ``hedges`` are among the GETs. ``ended``: why reads ended before all was delivered.
+    """
 
     bytes_per_second: float
     first_seconds: float
     gets: int
     most_in_flight: int
+    hedges: int = 0
+    ended: tuple[str, ...] = ()
 
 
 class _FixedSize(RangeSizer):
@@ -126,13 +127,15 @@ class VirtualReading:
     def __init__(
         self,
         config: RemoteFetchConfig,
-        store: StoreTimes,
+        store: StoreModel,
         *,
+        seed: int = 0,
         partitions: int = 1,
         application_bytes_per_second: float = 1_000_000_000,
         range_bytes: int | None = None,
     ) -> None:
-        self._store = store
+        self._store = StoreSampler(store, seed)
+        self._config = config
         self._application = application_bytes_per_second
         self._partitions = partitions
         self._clock = ManualClock(0.0)
@@ -140,9 +143,11 @@ class VirtualReading:
         budget = FetchBudget(config)
         if range_bytes is not None:
             budget.sizer, budget.read_ahead = _FixedSize(range_bytes), _FixedNumber(config.max_in_flight)
-        self._scheduler = Scheduler(config, budget, FetchMetrics(self._clock), self._buffers.give_back)
+        self._metrics = FetchMetrics(self._clock)
+        self._scheduler = Scheduler(config, budget, self._metrics, self._buffers.give_back)
         self._idle = config.max_in_flight + LOCATION_BATCHES
         self._cores = [0.0] * _CORES
+        self._trips = random.Random(seed)
         self._flying = self._most_flying = self._gets = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -151,26 +156,42 @@ class VirtualReading:
         self._turn = 0
         self._delivered = 0
         self._first: float | None = None
+        self._ended: list[str] = []
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the beginning."""
+        return self._clock.now
+
+    def change(self, store: StoreModel) -> None:
+        """The store answers like that from now on."""
+        self._store.model = store
+
+    def at(self, seconds: float, event: Callable[[], None]) -> None:
+        """``event`` happens at that time."""
+        self._after(seconds - self._clock.now, event)
 
     def run(self, megabytes: int = 2_000) -> Figures:
         """Runs until so many MiB are delivered. Raises AssertionError when reading stands still."""
         for number in range(self._partitions):
-            options = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "borrow": True}
-            self._reads.append(PartitionRead(self._scheduler.shared, "virtual", number, 0, **options))
-            self._scheduler.opened(self._reads[-1])
+            self._reads.append(self._open(number, 0))
         while self._delivered < megabytes << 20:
             self._dispatch()
             self._deliver()
             self._advance()
         assert self._first is not None
-        return Figures(self._delivered / self._clock.now, self._first, self._gets, self._most_flying)
+        hedges = self._metrics.snapshot()["remote-fetch-hedges-total"]
+        assert isinstance(hedges, int)
+        return Figures(
+            self._delivered / self._clock.now, self._first, self._gets, self._most_flying, hedges, tuple(self._ended)
+        )
 
     def _after(self, seconds: float, event: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self._clock.now + seconds, next(self._numbers), event))
 
     def _advance(self) -> None:
         """To the next event, or to when the scheduler wants to be asked again."""
-        tick = self._scheduler.patience(self._clock.now, _TICK_SECONDS)
+        tick = self._scheduler.patience(self._clock.now, _TICK_SECONDS) if self._idle else _TICK_SECONDS
         at = self._clock.now + (_TICK_SECONDS if tick is None else max(tick, 1e-6))
         if self._events and self._events[0][0] <= at:
             self._clock.now, _, event = heapq.heappop(self._events)
@@ -186,18 +207,35 @@ class VirtualReading:
 
     def _carry_out(self, command: Work) -> None:
         if isinstance(command, LocationBatch):
-            self._after(2 * self._store.round_trip, functools.partial(self._located, command))
+            trips = self._store.model.latency
+            self._after(sum(trips.sample(self._trips) for _ in range(2)), functools.partial(self._located, command))
         elif isinstance(command, Fetch):
             self._gets += 1
             self._flying += 1
             self._most_flying = max(self._most_flying, self._flying)
-            seconds = self._store.seconds(command.range.size, self._flying)
-            self._after(seconds, functools.partial(self._landed, command, seconds))
+            self._request(command)
         else:
             core = min(range(_CORES), key=self._cores.__getitem__)
             began = max(self._clock.now, self._cores[core])
             self._cores[core] = began + command.range.size / _DECODE_BYTES_PER_SECOND
             self._after(self._cores[core] - self._clock.now, functools.partial(self._decoded, command, began))
+
+    def _request(self, command: Fetch) -> None:
+        """The store answers, or the read time-out ends the wait."""
+        answer = self._store.answer(command.range.size, self._flying, self._clock.now)
+        longest = self._config.read_timeout_ms / 1000
+        if answer.kind is AnswerKind.THROTTLED:
+            error: RemoteStorageError = RemoteStorageThrottledError("503")
+            self._after(answer.first_byte_seconds, functools.partial(self._failed, command, error))
+        elif answer.seconds > longest:
+            self._after(longest, functools.partial(self._failed, command, RemoteStorageTimeoutError("no answer")))
+        else:
+            self._after(answer.seconds, functools.partial(self._landed, command, answer.seconds))
+
+    def _failed(self, command: Fetch, error: RemoteStorageError) -> None:
+        self._idle += 1
+        self._flying -= 1
+        self._scheduler.failed(command, 0, error, self._clock.now)
 
     def _located(self, batch: LocationBatch) -> None:
         self._idle += 1
@@ -208,6 +246,9 @@ class VirtualReading:
     def _landed(self, command: Fetch, seconds: float) -> None:
         self._idle += 1
         self._flying -= 1
+        if command.overtaken:
+            self._scheduler.overtaken(command, 0)
+            return
         lease = command.lease
         assert lease is not None
         lease.buffer = self._buffers.take(command.range.size)
@@ -229,13 +270,28 @@ class VirtualReading:
                 continue
             item = self._scheduler.taken(read, self._clock.now)
             assert item is not None
-            assert not isinstance(item, ReadEnd), f"{read.name} ended: {item}"
+            if isinstance(item, ReadEnd):
+                self._restart(read, item)
+                continue
             self._turn = (self._turn + ahead + 1) % len(self._reads)
             self._first = self._clock.now if self._first is None else self._first
             self._delivered += item.nbytes
             self._busy = True
             self._after(item.nbytes / self._application, functools.partial(self._used, read))
             return
+
+    def _restart(self, read: PartitionRead, end: ReadEnd) -> None:
+        """The broker would go on from here. The read begins anew at once, so that the store is measured and nothing else."""
+        self._ended.append(end.reason)
+        self._scheduler.stopped(read, self._clock.now)
+        again = self._open(read.partition, end.next_offset)
+        self._reads[self._reads.index(read)] = again
+
+    def _open(self, partition: int, offset: int) -> PartitionRead:
+        options = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "borrow": True}
+        read = PartitionRead(self._scheduler.shared, "virtual", partition, offset, **options)
+        self._scheduler.opened(read)
+        return read
 
     def _used(self, read: PartitionRead) -> None:
         self._busy = False
