@@ -21,7 +21,7 @@ _REST_SECONDS = 0.25
 """For which nothing is requested after a 503: the store counts what it was asked a moment ago."""
 _GROWTH_PER_SECOND = 1.05
 _FORGOTTEN = 10.0
-_LEAST = 1.0
+_LEAST = 10.0
 
 
 class RequestRate:

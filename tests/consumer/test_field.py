@@ -92,6 +92,7 @@ def test_cold_partitions_are_read_from_the_store_however_late_it_answers(
     assert by_partition == {key: list(range(COUNT)) for key in PARTITIONS}
 
 
+@pytest.mark.fault("F78")
 def test_a_look_up_that_hangs_keeps_no_other_partition_waiting(cluster: EmbeddedCluster, store: StoreTimes) -> None:
     store.hangs = f"/{TOPICS[0]}-"
     hanging = {(TOPICS[0], number) for number in range(4)}

@@ -309,6 +309,21 @@ class Rig:
         self.origin.rule(answer, matches=lambda request: to(request) and spoils(request), times=times)
         self._has_to_show(answer)
 
+    def requested_again(self, once: Answer, after: int) -> Matches:
+        """One request is answered with ``once``. Gives what matches later requests for the same range."""
+        self.answers(once, times=1, after=after)
+
+        def asks_for_the_same(request: HttpRequest) -> bool:
+            return any(
+                before.request is not request
+                and Exchange(request, 0, once).key == before.key
+                and ranged(request) == ranged(before.request)
+                for before in self.origin.exchanges
+                if before.answer is once
+            )
+
+        return asks_for_the_same
+
     def cut_short(self) -> Matches:
         """The third answer is cut in its body. Gives what matches a request for the rest of it."""
         cut = Answer(ending=Ending.CUT, at=150)

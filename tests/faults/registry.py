@@ -164,10 +164,16 @@ _ROWS = (
         "rows equal the oracle's",
         "the task's retry",
     ),
+    # -- hedges and batches of locations ----------------------------------------------------------------------------------
+    ("F76", "one range is answered late, or never", "the same records, from the store: a hedge brings them", _AT_ONCE),
+    ("F77", "a hedge fails, or answers with another version or length", _SAME, _RETRIES),
+    ("F78", "a location stays pending; a shim decides a part of a batch only", _BROKER, "pending; no other partition waits"),
 )
 
 FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
-"""All faults by number, F01 to F75."""
+"""All faults by number, F01 to F78."""
 
-STORE_FAULTS = tuple(number for number, fault in FAULTS.items() if number <= "F49" and fault.injected)
+STORE_FAULTS = tuple(
+    number for number, fault in FAULTS.items() if (number <= "F49" or number in ("F76", "F77")) and fault.injected
+)
 """The faults of a store that the matrix injects."""

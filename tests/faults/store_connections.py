@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kafka_remote_client.testing import Answer, Direction, Ending, Pace, Passage
+from kafka_remote_client.testing import Answer, Direction, Ending, Pace, Passage, error
 from tests.faults.bench import Rig
 from tests.faults.observed import Observation
 from tests.faults.scenario import Table, answered
@@ -138,6 +138,24 @@ _table.add("plaintext-on-tls", "F22", _plaintext, "storage-error unavailable inv
 
 # -- stalls -----------------------------------------------------------------------------------------------------------------
 
+_NO_HEDGE: dict[str, Any] = {"settings": {**_READ["settings"], "fetch.remote.hedge.max.percent": 0}}
+_HEDGES = {
+    "of-another-version": error(412, "PreconditionFailed"),
+    "with-fewer-bytes": Answer(ending=Ending.CUT, at=300),
+    "of-another-range": Answer(headers={"Content-Range": "bytes 7-9/100"}),
+    "refused": error(500, "InternalError"),
+}
+
+
+def _lost_then(hedge: Answer, after: int) -> Callable[[Rig], None]:
+    """A request is never answered, and its hedge is answered like that."""
+
+    def inject(rig: Rig) -> None:
+        rig.answers(hedge, times=1, to=rig.requested_again(Answer(silent=True), after))
+
+    return inject
+
+
 for name, after in (("", 0), ("-later", 5)):
     _table.add(f"silent{name}", "F23", answered(Answer(silent=True), after=after), _TIMEOUT, **_READ)
     _table.add(f"late-head{name}", "F23", answered(Answer(delay=30.0), after=after), _TIMEOUT, **_READ)
@@ -148,9 +166,13 @@ for name, after in (("", 0), ("-later", 5)):
     )
     _table.add(f"stalls-in-batch{name}", "F25", answered(Answer(ending=Ending.STALL, at=400), after=after), _TIMEOUT, **_READ)
     _table.add(f"stalls-at-last{name}", "F25", answered(Answer(ending=Ending.STALL, at=700), after=after), _TIMEOUT, **_READ)
-    # One that stalls once: KIP-1254 sends a time-out to the broker at once, so this is no cure either.
+    # One that stalls once: its hedge brings the range. Without hedges KIP-1254 sends a time-out to the broker at once.
     once = answered(Answer(ending=Ending.STALL, at=400), times=1, after=after)
-    _table.add(f"stalls-once{name}", "F25", once, _TIMEOUT, **_READ)
+    _table.add(f"stalls-once{name}", "F25 F76", once, heals=True, **_READ)
+    _table.add(f"stalls-once-no-hedge{name}", "F25", once, _TIMEOUT, **_NO_HEDGE)
+    _table.add(f"lost-once{name}", "F76", answered(Answer(silent=True), times=1, after=after), heals=True, **_READ)
+    for kind, hedge in _HEDGES.items():
+        _table.add(f"hedge-{kind}{name}", "F77", _lost_then(hedge, after), heals=True, **_READ)
 
 
 def _black_hole(direction: Direction) -> Callable[[Rig], None]:
