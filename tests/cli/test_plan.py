@@ -19,10 +19,17 @@ from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster, tiers
 from tests.support.locations import ManualClock
+from tests.support.spark_worker import forget_tasks
 
 pytestmark = pytest.mark.embedded
 
 COUNT = 400
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_kept() -> Iterator[None]:
+    yield
+    forget_tasks()
 
 
 @pytest.fixture(scope="module")

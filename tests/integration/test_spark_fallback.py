@@ -12,15 +12,13 @@ from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.planning.preflight import TierUnavailableError
 from kafka_remote_client.spark.reading import split_reader
-from kafka_remote_client.spark.reading.broker_consumers import worker_consumers
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
-from kafka_remote_client.spark.reading.task_engine import worker_engines
-from kafka_remote_client.spark.reading.tier_health import worker_tier_health
 from kafka_remote_client.spark.source.datasource import KafkaRemoteReader
 from tests.support.embedded_topics import fill_topic, small_cluster
 from tests.support.micro_batches import Query
 from tests.support.ports import HOST, free_ports
 from tests.support.silent_peer import SilentPeer
+from tests.support.spark_worker import forget_tasks
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -39,12 +37,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 @pytest.fixture(autouse=True)
 def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known from the test before."""
-    worker_tier_health.forget()
+    forget_tasks()
     monkeypatch.setattr(split_reader._worker_fallbacks, "_told", {})
     yield
-    worker_engines.close()
-    worker_consumers.close()
-    worker_tier_health.forget()
+    forget_tasks()
 
 
 def options(cluster: EmbeddedCluster, **more: str | None) -> dict[str, str]:
