@@ -116,6 +116,7 @@ class FetchEngine:
         stop_at_local: bool = False,
         borrow: bool = False,
         offsets: PartitionOffsets | None = None,
+        window: tuple[int, int] | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> RemoteReader:
         """Starts to read a partition; see :class:`PartitionRead`. Raises RuntimeError after :meth:`close`.
@@ -134,6 +135,7 @@ class FetchEngine:
             stop_at_local=stop_at_local,
             borrow=borrow,
             offsets=offsets,
+            window=window,
         )
         with self.lock:
             if self._closed:

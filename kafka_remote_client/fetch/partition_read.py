@@ -122,6 +122,7 @@ class PartitionRead:
     ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
     the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
     that is used again once the next one is taken or this one is released. ``offsets``: what is known of the partition's tiers.
+    ``window``: bytes of each window and of one of its ranges, for an owner that must know them before; ``None`` = as measured.
     """
 
     def __init__(
@@ -137,22 +138,20 @@ class PartitionRead:
         stop_at_local: bool = False,
         borrow: bool = False,
         offsets: PartitionOffsets | None = None,
+        window: tuple[int, int] | None = None,
     ) -> None:
-        self.topic = topic
-        self.partition = partition
+        self.topic, self.partition = topic, partition
         self.name = f"{topic}-{partition}"
         self.isolation_level = isolation_level
         self.end_offset = end_offset
-        self.stop_at_local = stop_at_local
-        self.borrow = borrow
+        self.stop_at_local, self.borrow = stop_at_local, borrow
         self.state = ReaderState.LOCATING
-        self.next_offset = start_offset
-        self.leader_epoch = leader_epoch
+        self.next_offset, self.leader_epoch = start_offset, leader_epoch
         self.offsets = PartitionOffsets() if offsets is None else offsets
         self.begun = False  # whether something was taken
         self._shared = shared
-        self._locating = False
-        self._locate_at = 0.0
+        self._fixed_window = window
+        self._locating, self._locate_at = False, 0.0
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
@@ -279,6 +278,8 @@ class PartitionRead:
 
     def _window(self) -> tuple[int, int]:
         """Bytes of the window to ask for, and of one range. The first window is small: the owner may want few records."""
+        if self._fixed_window is not None:
+            return self._shared.budget.sizer.delivered(self._fixed_window)
         if self._segment_id is None:
             return FIRST_WINDOW
         chunked = bool(self._grants) and self._grants[-1].location.format != ORIGINAL_FORMAT

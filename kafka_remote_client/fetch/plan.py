@@ -51,6 +51,7 @@ class RangeSizer:
         self._least = min(maximum, max(MIN_RANGE_BYTES, least))
         self._timeout = timeout_seconds
         self._deliverable = self._balanced = min(self._least, _FIRST_RANGE_BYTES)
+        self._slow = False  # from a time-out until ranges of the maximum are delivered in time
 
     @property
     def maximum(self) -> int:
@@ -64,10 +65,19 @@ class RangeSizer:
         """A range of ``size`` bytes took ``seconds``."""
         if size * 2 > self._deliverable and seconds * 4 < self._timeout:
             self._deliverable = min(self._maximum, self._deliverable * 2)
+            self._slow = self._slow and self._deliverable < self._maximum
 
     def timed_out(self) -> None:
         """A range did not end in time."""
         self._deliverable = max(MIN_RANGE_BYTES, self.range_bytes // 2)
+        self._slow = True
+
+    def delivered(self, window: tuple[int, int]) -> tuple[int, int]:
+        """A fixed window and its range size. After a time-out ranges are not larger than what the store delivers."""
+        whole, size = window
+        if not self._slow or size <= self._deliverable:
+            return window
+        return whole * self._deliverable // size, self._deliverable
 
     def balance(self, wanted: float, room: float) -> bool:
         """Ranges of this size need ``wanted`` bytes in flight, and there is room for so many. Whether the size changes.

@@ -96,6 +96,20 @@ def test_what_is_planned_is_what_is_counted_afterwards(
     assert "counted" in shown
 
 
+def test_splits_inside_of_segments_are_planned_as_counted(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    counters = tmp_path / "counters"
+    options = source_options(cluster, **{"minPartitions": "60", "remote.countersDirectory": str(counters)})
+    assert read_all(parse_options(options)) == 2 * COUNT
+    file = options_file(tmp_path, options)
+    told = json.loads(planned(capsys, "--options-file", file, "--output", "json", "--compare", str(counters)))
+    before, after = told["figures"], told["counted"]
+    assert told["requests_exact"]
+    assert (before["splits"], before["gets"], before["read_bytes"]) == (60, after["gets"], after["read_bytes"])
+    assert before["gets"] > before["segments"]
+
+
 def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [f"--option={name}={value}" for name, value in source_options(cluster).items() if "remote." in name]
     named = ["--bootstrap-servers", cluster.bootstrap_servers, "orders"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -37,7 +37,7 @@ def asked_ahead(made: Stepping, read: PartitionRead) -> tuple[list[Fetch], Locat
 
 
 @contextmanager
-def looking_ahead(**options: int) -> Iterator[tuple[Stepping, PartitionRead, list[Fetch], Locate]]:
+def looking_ahead(**options: Any) -> Iterator[tuple[Stepping, PartitionRead, list[Fetch], Locate]]:
     """A read whose ranges are under way and that asks for the next location, with both commands."""
     with stepping() as made:
         read = made.read(**options)
@@ -126,6 +126,13 @@ def test_until_something_is_taken_one_small_window_is_enough() -> None:
         following = made.next()
         assert isinstance(following, Locate)
         assert following.window > 256 * 1024
+
+
+def test_a_read_of_fixed_windows_asks_for_no_other() -> None:
+    window = (40_000, 20_000)
+    with looking_ahead(window=window) as (_, _, ranges, ahead):
+        assert (ranges[0].grant.window, ranges[0].grant.range_bytes) == window
+        assert (ahead.window, ahead.range_bytes) == window
 
 
 def test_ranges_behind_the_bound_of_a_read_are_not_asked_for() -> None:

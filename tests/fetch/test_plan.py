@@ -64,6 +64,19 @@ def test_ranges_start_as_small_as_fill_the_memory_if_all_fly() -> None:
     assert RangeSizer(8 * MIB, 5.0, 100).range_bytes == MIN_RANGE_BYTES
 
 
+def test_a_fixed_window_shrinks_after_a_time_out_alone() -> None:
+    sizer, window = RangeSizer(8 * MIB, 5.0, 2 * MIB), (32 * MIB, 8 * MIB)
+    assert sizer.delivered(window) == window
+    sizer.timed_out()
+    assert sizer.delivered(window) == (4 * MIB, MIB)
+    assert sizer.delivered((MIB, MIB // 2)) == (MIB, MIB // 2)
+    sizer.succeeded(MIB, 0.1)
+    assert sizer.delivered(window) == (8 * MIB, 2 * MIB)
+    sizer.succeeded(2 * MIB, 0.1)
+    sizer.succeeded(4 * MIB, 0.1)
+    assert sizer.delivered(window) == window
+
+
 def grown(least: int = 2 * MIB) -> RangeSizer:
     """Ranges of 4 MiB, where the store delivers 8."""
     sizer = RangeSizer(8 * MIB, 5.0, least)

@@ -60,6 +60,7 @@ _WITHOUT_SOURCE = {
     "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",
     "tests/consumer/test_mistakes.py": "what a user sees of typical mistakes, on the embedded cluster",
     "tests/spark/test_mistakes.py": "what a user sees of typical mistakes, by the driver's code",
+    "tests/spark/test_plan_and_counters.py": "plan, location source, engine and counters of tasks, over one tier",
     "tests/spark/test_drifting_records.py": "plans, splits and batches of one log, from questions to figures",
     "tests/consumer/test_direct_consumer.py": "delivery, flow control and positions, on the embedded cluster",
     "tests/consumer/test_deserializing.py": "keys and values through upstream's deserializers, on the embedded cluster",

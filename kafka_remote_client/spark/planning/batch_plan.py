@@ -19,15 +19,17 @@ from kafka_remote_client.spark.offsets.cluster import Cluster
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.offsets.json_offsets import NoMatch, check_order
 from kafka_remote_client.spark.options.source_options import OnFallback, SourceOptions
+from kafka_remote_client.spark.planning.asked_requests import AskedRequests, ask_requests
 from kafka_remote_client.spark.planning.filters import ALL_ROWS, Narrowing
 from kafka_remote_client.spark.planning.preflight import TierUnavailableError, preflight, unanswered
 from kafka_remote_client.spark.planning.segment_probes import TierOffsets, with_segments
+from kafka_remote_client.spark.planning.split_window import split_window
 from kafka_remote_client.spark.planning.splits import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
 from kafka_remote_client.spark.reading.task_engine import TaskEngines, worker_engines
 from kafka_remote_client.spark.reading.tier_health import TierHealth, worker_tier_health
 
-__all__ = ["batch_ranges", "learn_segments", "plan_batch", "splits_as_asked"]
+__all__ = ["batch_ranges", "learn_requests", "learn_segments", "narrowed_ranges", "plan_batch", "splits_as_asked"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def plan_batch(
 
     Raises ConfigurationError for offsets or timestamps that do not fit the partitions, DataLossError, LocationError.
     """
-    ranges = learn(_narrowed(batch_ranges(options, cluster), cluster, narrowing))
+    ranges = learn(narrowed_ranges(batch_ranges(options, cluster), cluster, narrowing))
     return splits_as_asked(options, narrowing.without_segments(ranges))
 
 
@@ -57,8 +59,8 @@ def splits_as_asked(options: SourceOptions, ranges: Iterable[OffsetRange]) -> li
     return with_broker_shares(splits, options.max_broker_bytes)
 
 
-def _narrowed(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: Narrowing) -> Sequence[OffsetRange]:
-    """The ranges that filters leave. Where logs end is known by now, so what is written from now on changes nothing."""
+def narrowed_ranges(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: Narrowing) -> Sequence[OffsetRange]:
+    """What filters leave of the ranges. Where logs end is known by now, so what is written from now on changes nothing."""
     left = narrowing.ranges(ranges)
     if narrowing.youngest is None or not left:
         return left
@@ -129,6 +131,36 @@ def learn_segments(
     if fails:
         raise TierUnavailableError(f"cannot read from the tier: {failure}; remote.onFallback=broker reads from the brokers")
     return _without_tier(ranges, failure, level=logging.WARNING)
+
+
+def learn_requests(
+    options: SourceOptions,
+    splits: Sequence[Split],
+    *,
+    budget: int,
+    engines: TaskEngines = worker_engines,
+    clock: Clock | None = None,
+) -> Sequence[AskedRequests]:
+    """What the tasks of these splits will ask of the store, as far as ``budget`` location questions tell; never raises.
+
+    Nothing where there is no direct fetch, or where the driver found that the tier cannot be read.
+    """
+    if not options.remote.enabled or not splits or any(split.tier_failure is not None for split in splits):
+        return ()
+    try:
+        with engines.lend(options) as engine:
+            assert engine is not None  # fetch.remote.enabled is true
+            return ask_requests(
+                engine.source,
+                splits,
+                isolation_level=options.client.isolation_level,
+                window=split_window(options.remote),
+                clock=clock or SystemClock(),
+                timeout=options.remote.location_timeout_ms / 1000,
+                budget=budget,
+            )
+    except DirectFetchOffError:
+        return ()
 
 
 @attrs.frozen

@@ -1,13 +1,15 @@
 """What a job will take, from the plan that the source itself makes: segments, GETs, bytes, splits, dollars, time. Pure.
 
-Theory of operation. The ranges of a query come with the segments that were learnt of; between known segments lie stretches of
-which only the length in offsets is known. A segment that is known costs a GET for each range of it. A stretch is taken for
-segments like its neighbours; where a partition has no known segment, like those of all partitions. All that follows from it is
-an estimate::
+Theory of operation. What was asked of the location source as tasks will ask it is known to the GET
+(:mod:`~kafka_remote_client.spark.planning.asked_requests`). The rest is estimated. The ranges of a query come with the segments
+that were learnt of; between known segments lie stretches of which only the length in offsets is known. A segment that is known
+costs a GET for each range of it. A stretch is taken for segments like its neighbours; where a partition has no known segment,
+like those of all partitions. The estimate is then scaled: by what was asked, over what it says of the same offsets::
 
     segments   |--s1--|--s2--|......?......|--s9--|        local tail
     splits     [------|-------------|-------------|---------)
     GETs          1      1    ~3      ~4      1        none: the broker
+    asked      [------)      [---)                     here GETs and bytes are exact, and scale the others
 
 The time is that of tasks taken by cores in their order. A task takes as long as the slower of two: its bytes at the rate of a
 core, or its GETs, so many at once, at the store's latency; and one latency more for its first location.
@@ -21,18 +23,21 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import groupby, zip_longest
 from typing import Any
 
 import attrs
 
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices, counted_figures, side_by_side
 from kafka_remote_client.spark.planning.splits import Gap, OffsetRange, SegmentSpan, Split, tiles
 
 __all__ = ["Assumptions", "JobPlan", "PartitionPlan", "estimate_job"]
 
-_FOLLOW_FROM_SEGMENTS = ("segments", "segment_bytes", "gets", "read_bytes", "dollars")
+_FOLLOW_FROM_SEGMENTS = ("segments", "segment_bytes")
+_FOLLOW_FROM_REQUESTS = ("gets", "read_bytes", "dollars")
 
 
 @attrs.frozen
@@ -66,13 +71,15 @@ class PartitionPlan:
 
 @attrs.frozen
 class JobPlan:
-    """What a job will take. ``segments_exact``: all segments were seen; else they, and what follows, are estimated.
+    """What a job will take. ``segments_exact``: all segments were seen, else they are estimated. ``requests_exact``: all GETs
+    were asked about, else they, their bytes and dollars are estimated.
 
     ``local_bytes``: estimated bytes of what comes through the broker. ``str()`` is a table for people.
     """
 
     figures: JobFigures
     segments_exact: bool
+    requests_exact: bool
     local_bytes: int
     partitions: tuple[PartitionPlan, ...]
     assumptions: Assumptions
@@ -88,7 +95,8 @@ class JobPlan:
 
     @property
     def _estimated(self) -> tuple[str, ...]:
-        return "seconds", *(() if self.segments_exact else _FOLLOW_FROM_SEGMENTS)
+        segments = () if self.segments_exact else _FOLLOW_FROM_SEGMENTS
+        return "seconds", *segments, *(() if self.requests_exact else _FOLLOW_FROM_REQUESTS)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -108,35 +116,47 @@ class JobPlan:
 
 
 def estimate_job(
-    ranges: Sequence[OffsetRange], splits: Sequence[Split], *, assumptions: Assumptions, prices: Prices | None = None
+    ranges: Sequence[OffsetRange],
+    splits: Sequence[Split],
+    *,
+    assumptions: Assumptions,
+    asked: Sequence[AskedRequests] = (),
+    prices: Prices | None = None,
 ) -> JobPlan:
-    """``splits`` tile ``ranges``, in their order, as ``plan_splits`` makes them."""
+    """``splits`` lie in ``ranges``, in their order, as ``plan_splits`` makes them. One range for each partition.
+
+    ``asked``: what was asked of each split, if that was done.
+    """
     prices = prices or Prices()
-    by_partition: dict[TopicPartition, list[Split]] = {}
-    for split in splits:
-        by_partition.setdefault(split.topic_partition, []).append(split)
+    by_partition: dict[TopicPartition, list[_Part]] = {}
+    for part in _parts(splits, asked):
+        by_partition.setdefault(part.split.topic_partition, []).append(part)
     typical = _typical((span for found in ranges for span in found.segments), assumptions)
+    stretches = {
+        found.topic_partition: [one for one in _stretches(found, typical) if _is_read(one, by_partition, found)]
+        for found in ranges
+    }
+    for found in ranges:
+        own = by_partition.get(found.topic_partition, [])
+        _estimate(own, stretches[found.topic_partition], found.range_bytes or assumptions.range_bytes)
+    _scale([part for parts in by_partition.values() for part in parts])
     costs: list[_SplitCost] = []
     partitions: list[PartitionPlan] = []
-    segments = segment_bytes = 0
-    exact = True
     for found in ranges:
-        own = by_partition.get(found.topic_partition, ())
-        stretches = list(_stretches(found, typical))
-        costs_here = _costs(own, stretches, found.range_bytes or assumptions.range_bytes)
-        opened = sum(stretch.segments for stretch in stretches)
-        read = sum(cost.tiered_bytes for cost in costs_here)
-        segments += opened
-        segment_bytes += sum(stretch.segment_bytes for stretch in stretches)
-        exact &= all(stretch.known for stretch in stretches)
+        own, here = by_partition.get(found.topic_partition, []), stretches[found.topic_partition]
+        costs_here = [_SplitCost.of(parts) for _, parts in groupby(own, lambda part: part.split)]
+        opened = sum(stretch.segments for stretch in here)
+        read = round(sum(cost.tiered_bytes for cost in costs_here))
         tiered_end = max(found.start, min(found.end, _tiered_end(found)))
-        partitions.append(PartitionPlan(*found.topic_partition, found.start, found.end, tiered_end, opened, len(own), read))
+        count = len(costs_here)
+        partitions.append(PartitionPlan(*found.topic_partition, found.start, found.end, tiered_end, opened, count, read))
         costs += costs_here
-    gets, read_bytes = sum(cost.gets for cost in costs), sum(cost.tiered_bytes for cost in costs)
+    every = [stretch for here in stretches.values() for stretch in here]
+    gets, read_bytes = round(sum(cost.gets for cost in costs)), round(sum(cost.tiered_bytes for cost in costs))
     figures = JobFigures(
         splits=len(splits),
-        segments=segments,
-        segment_bytes=segment_bytes,
+        segments=sum(partition.segments for partition in partitions),
+        segment_bytes=sum(stretch.segment_bytes for stretch in every),
         gets=gets,
         read_bytes=read_bytes,
         records=sum(split.offsets for split in splits),
@@ -144,7 +164,9 @@ def estimate_job(
         seconds=_makespan((_seconds(cost, assumptions) for cost in costs), assumptions.cores),
     )
     local = sum(cost.local_bytes for cost in costs)
-    return JobPlan(figures, exact, local, tuple(partitions), assumptions, prices)
+    segments_exact = all(stretch.known for stretch in every)
+    requests_exact = all(part.asked is not None or not part.gets for parts in by_partition.values() for part in parts)
+    return JobPlan(figures, segments_exact, requests_exact, local, tuple(partitions), assumptions, prices)
 
 
 @attrs.frozen
@@ -169,10 +191,33 @@ class _Stretch:
 
 
 @attrs.define
-class _SplitCost:
-    tiered_bytes: int = 0
+class _Part:
+    """Offsets ``[start, end)`` of a split, and what they cost: ``asked`` about, or estimated where that is ``None``."""
+
+    split: Split
+    start: int
+    end: int
+    asked: AskedRequests | None
+    tiered_bytes: float = 0
     local_bytes: int = 0
-    gets: int = 0
+    gets: float = 0
+
+
+@attrs.frozen
+class _SplitCost:
+    tiered_bytes: float
+    local_bytes: int
+    gets: float
+
+    @classmethod
+    def of(cls, parts: Iterable[_Part]) -> _SplitCost:
+        """That of one split, of its parts."""
+        own = list(parts)
+        return cls(
+            sum(part.tiered_bytes for part in own),
+            sum(part.local_bytes for part in own),
+            sum(part.gets for part in own),
+        )
 
 
 def _typical(spans: Iterable[SegmentSpan], assumptions: Assumptions) -> _Segment:
@@ -220,29 +265,55 @@ def _unknown(start: int, end: int, usual: _Segment) -> _Stretch:
     return _Stretch(start, end, size, count, max(size, int(count * usual.size)), known=False, usual=usual)
 
 
-def _costs(splits: Sequence[Split], stretches: Sequence[_Stretch], range_bytes: int) -> list[_SplitCost]:
-    """What each split costs. Both are in order, and no split reaches over the end of the partition."""
-    costs, at = [], 0
-    for split in splits:
-        cost = _SplitCost()
+def _parts(splits: Sequence[Split], asked: Sequence[AskedRequests]) -> Iterator[_Part]:
+    """Each split, cut where what was asked of it ends."""
+    for split, known in zip_longest(splits, asked):
+        reached = split.start if known is None else known.end
+        if known is not None and split.start < reached:
+            yield _Part(split, split.start, reached, known)
+        if reached < split.end:
+            yield _Part(split, reached, split.end, None)
+
+
+def _is_read(stretch: _Stretch, parts: Mapping[TopicPartition, Sequence[_Part]], found: OffsetRange) -> bool:
+    """Whether a split holds any of it: filters may leave out segments."""
+    return any(part.start < stretch.end and stretch.start < part.end for part in parts.get(found.topic_partition, ()))
+
+
+def _estimate(parts: Sequence[_Part], stretches: Sequence[_Stretch], range_bytes: int) -> None:
+    """Fills in what each part costs by its stretches. Both are in order, and no part reaches over the end of the partition."""
+    at = 0
+    for part in parts:
         tiered = 0
-        while at < len(stretches) and stretches[at].start < split.end:
+        while at < len(stretches) and stretches[at].start < part.end:
             stretch = stretches[at]
-            start, end = max(split.start, stretch.start), min(split.end, stretch.end)
+            start, end = max(part.start, stretch.start), min(part.end, stretch.end)
             tiered += end - start
-            part = Fraction(end - start, stretch.end - stretch.start)
-            cost.tiered_bytes += round(stretch.size * part)
-            cost.gets += _gets(stretch, part, range_bytes)
-            if stretch.end > split.end:
+            share = Fraction(end - start, stretch.end - stretch.start)
+            part.tiered_bytes += round(stretch.size * share)
+            part.gets += _gets(stretch, share, range_bytes)
+            if stretch.end > part.end:
                 break
             at += 1
-        cost.local_bytes = split.size_in_bytes * (split.offsets - tiered) // split.offsets
-        costs.append(cost)
-    return costs
+        part.local_bytes = part.split.size_in_bytes * (part.end - part.start - tiered) // part.split.offsets
+
+
+def _scale(parts: Sequence[_Part]) -> None:
+    """Puts what was asked in place of its estimate, and scales the estimates of the others by what that changes."""
+    known = [(part, part.asked) for part in parts if part.asked is not None]
+    gets = _ratio(sum(asked.gets for _, asked in known), sum(part.gets for part, _ in known))
+    size = _ratio(sum(asked.read_bytes for _, asked in known), sum(part.tiered_bytes for part, _ in known))
+    for part in parts:
+        part.gets = part.gets * gets if part.asked is None else part.asked.gets
+        part.tiered_bytes = part.tiered_bytes * size if part.asked is None else part.asked.read_bytes
+
+
+def _ratio(asked: float, estimated: float) -> float:
+    return asked / estimated if asked and estimated else 1.0
 
 
 def _gets(stretch: _Stretch, part: Fraction, range_bytes: int) -> int:
-    """The GETs of one split for its part of a stretch. A split requests each segment by itself, in ranges of ``range_bytes``.
+    """The GETs of one split for its share of a stretch. A split requests each segment by itself, in ranges of ``range_bytes``.
 
     Two splits that share a range both request it, so each rounds up. Fractions keep an exact quotient from rounding up.
     """

@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.errors import PeerUnreachableError
+from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
 from kafka_remote_client.spark.offsets.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
-from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_segments, splits_as_asked
+from kafka_remote_client.spark.planning.batch_plan import (
+    batch_ranges,
+    learn_requests,
+    learn_segments,
+    narrowed_ranges,
+    splits_as_asked,
+)
+from kafka_remote_client.spark.planning.filters import ALL_ROWS, narrowing_of
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
+from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET
+from kafka_remote_client.spark.planning.split_window import split_window
 
 __all__ = ["plan"]
 
@@ -39,6 +48,7 @@ def plan(
     latency_ms: float = 20.0,
     megabytes_per_second: float = 100.0,
     prices: Prices | None = None,
+    filters: Iterable[object] = (),
     make_cluster: Callable[[SourceOptions, Clock], Cluster] | None = None,
     **more: str | bool | int,
 ) -> JobPlan:
@@ -46,30 +56,36 @@ def plan(
 
     ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
     ``cores``: how many tasks run at once; those of this machine where not given. ``latency_ms``: of one GET.
-    ``megabytes_per_second``: what one core decodes and hands on, 10^6 bytes each.
+    ``megabytes_per_second``: what one core decodes and hands on, 10^6 bytes each. ``filters``: PySpark's (``EqualTo``,
+    ``GreaterThan`` ...), which Spark will push to a query with ``remote.pushFilters``; without that option they are refused.
 
     Raises ConfigurationError, DataLossError, LocationError: what the query would raise when it is planned. A query repeats its
     questions for minutes; a plan is asked for by somebody who waits, so it asks once. Raises PeerUnreachableError where no
     bootstrap server accepts a connection within ``fetch.remote.connect.timeout.ms``.
     """
     parsed = parse_options(option_texts({**(options or {}), **more}))
+    narrowing, _ = narrowing_of(filters)
+    if narrowing != ALL_ROWS and not parsed.push_filters:
+        raise ConfigurationError(
+            "filters need remote.pushFilters=true; without it Spark reads all rows and filters them itself"
+        )
     cluster = (make_cluster or _reachable_cluster)(parsed, SystemClock())
     try:
-        asked = batch_ranges(parsed, cluster)
+        asked = narrowed_ranges(batch_ranges(parsed, cluster), cluster, narrowing)
     finally:
         cluster.close()
-    # As the query does it, for its splits; then with a question for each segment, to count them.
-    splits = splits_as_asked(parsed, learn_segments(parsed, asked, reads=False))
+    # As the query does it, for its splits; then with a question for each segment, to count them; then with those of the tasks.
+    splits = splits_as_asked(parsed, narrowing.without_segments(learn_segments(parsed, asked, reads=False)))
+    requests = learn_requests(parsed, splits, budget=DEFAULT_BUDGET)
     told = Assumptions(
         cores=cores or os.cpu_count() or 1,
         latency_ms=latency_ms,
         bytes_per_second=megabytes_per_second * 1e6,
         in_flight=parsed.remote.max_in_flight,
-        range_bytes=parsed.remote.range_bytes,
+        range_bytes=split_window(parsed.remote)[1],
     )
-    return estimate_job(
-        learn_segments(parsed, asked, split_bytes=_EACH_SEGMENT, reads=False), splits, assumptions=told, prices=prices
-    )
+    segments = learn_segments(parsed, asked, split_bytes=_EACH_SEGMENT, reads=False)
+    return estimate_job(segments, splits, assumptions=told, asked=requests, prices=prices)
 
 
 def _reachable_cluster(options: SourceOptions, clock: Clock) -> Cluster:

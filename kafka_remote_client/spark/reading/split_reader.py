@@ -44,6 +44,7 @@ from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.options.source_options import OnFallback, SourceOptions
 from kafka_remote_client.spark.planning.preflight import TierUnavailableError
+from kafka_remote_client.spark.planning.split_window import split_window
 from kafka_remote_client.spark.planning.splits import Split
 from kafka_remote_client.spark.reading.broker_limit import OPTION, BrokerBytesError
 from kafka_remote_client.spark.reading.broker_read import consumer_settings, read_from_broker
@@ -159,6 +160,7 @@ class SplitReader:
             split.start,
             end_offset=split.end,
             isolation_level=self._options.client.isolation_level,
+            window=split_window(self._options.remote),
             borrow=True,  # a block is turned into a batch or into messages, which copy, before the next one is taken
         )
         try:

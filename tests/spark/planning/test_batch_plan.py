@@ -13,10 +13,10 @@ from kafka_remote_client.model import NotRemote, PartitionOffsets
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import parse_options
-from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_segments, plan_batch
+from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_requests, learn_segments, plan_batch
 from kafka_remote_client.spark.planning.filters import Narrowing
 from kafka_remote_client.spark.planning.preflight import TierUnavailableError
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan
+from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, Split
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from kafka_remote_client.spark.reading.tier_health import TierHealth
 from tests.support.locations import ManualClock, location, segment
@@ -180,6 +180,31 @@ def test_one_byte_is_read_before_segments_are_learnt() -> None:
     assert [(span.start, span.end) for span in found.segments] == [(0, 100)]
     assert (found.tiered_end, found.tier_failure) == (100, None)
     assert (tier.asked_for_offsets, tier.read) == (1, 1)
+
+
+def requests(tier: FakeTier | None, *splits: Split, **more: str) -> list[tuple[int, int, int]]:
+    def make_engine(_options: object, _clock: object) -> Any:
+        if tier is None:
+            raise DirectFetchOffError("off")
+        return tier
+
+    engines = TaskEngines(make_engine)
+    found = learn_requests(parse_options(BASE | more), splits, budget=5, engines=engines)
+    return [(one.end, one.gets, one.read_bytes) for one in found]
+
+
+def test_requests_are_asked_as_a_task_asks_them() -> None:
+    tier, split = FakeTier(), Split(A0, 0, 80, 800)
+    assert requests(tier, split, split) == [(80, 2, 600)] * 2
+    assert (tier.located, tier.read, tier.asked_for_offsets) == ([0, 0], 0, 0)
+
+
+def test_requests_are_not_asked_where_tasks_ask_none() -> None:
+    split = Split(A0, 0, 80, 800)
+    assert requests(FakeTier()) == []
+    assert requests(FakeTier(), split, **{"fetch.remote.enabled": "false"}) == []
+    assert requests(FakeTier(), split, attrs.evolve(split, tier_failure="down")) == []
+    assert requests(None, split) == []
 
 
 def test_a_plan_alone_reads_no_byte() -> None:

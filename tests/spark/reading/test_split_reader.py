@@ -9,6 +9,7 @@ import attrs
 import pytest
 from confluent_kafka import Message
 
+from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationError, NoSegmentsError, RemoteStorageTimeoutError, RemoteStorageUnavailableError
 from kafka_remote_client.fallback import FallbackLog
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
@@ -19,6 +20,7 @@ from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.planning.preflight import TierUnavailableError
+from kafka_remote_client.spark.planning.split_window import split_window
 from kafka_remote_client.spark.planning.splits import Split
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
@@ -49,9 +51,18 @@ class FakeEngine:
         self.closed = False
 
     def reader(
-        self, topic: str, partition: int, start: int, *, end_offset: int, isolation_level: IsolationLevel, borrow: bool
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        *,
+        end_offset: int,
+        isolation_level: IsolationLevel,
+        window: tuple[int, int],
+        borrow: bool,
     ) -> FakeEngine:
         assert borrow
+        assert window == split_window(RemoteFetchConfig(enabled=True))
         self.asked.append((topic, partition, start, end_offset, isolation_level))
         return self
 
