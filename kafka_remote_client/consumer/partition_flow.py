@@ -72,7 +72,8 @@ class PartitionFlow:
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
         self.stored: TopicPartition | None = None
         self.highest_stored = self.floor = OFFSET_INVALID
-        self._inner_position = OFFSET_INVALID
+        self.inner_position = OFFSET_INVALID
+        """Where the inner consumer stood when it was last asked."""
         self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.STARTING
         self.decide_by = math.inf
@@ -171,7 +172,7 @@ class PartitionFlow:
             self.route = next_route(self.route, event)
         except IllegalRouteError as error:
             raise IllegalRouteError(f"{self.topic}-{self.partition}: {error}") from None
-        self._inner_position = OFFSET_INVALID
+        self.inner_position = OFFSET_INVALID
         if self.route in _TIERS:
             self.tiers.begin(self.key, _TIERS[self.route], self._first_offset)
 
@@ -278,7 +279,7 @@ class PartitionFlow:
         Where the inner consumer has not moved its position says nothing: ``rd_kafka_q_serve_rkmessages`` keeps the higher one
         when a log begins anew below it.
         """
-        before, self._inner_position = self._inner_position, place.offset
+        before, self.inner_position = self.inner_position, place.offset
         if place.offset == before or place.offset <= self.position:
             return False
         self.stands_at(place)

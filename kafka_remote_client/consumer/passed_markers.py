@@ -24,6 +24,7 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 __all__ = ["PassedMarkers"]
 
 _PARTITIONS_PER_LOOK = 1000
+"""Of those that the inner consumer delivers: nobody tells which of them passed something, so all are asked about."""
 
 _Key = tuple[str, int]
 
@@ -56,14 +57,25 @@ class PassedMarkers:
             self._pass(flows if gathered else {*flows, *self._flows.advanced}, gathered)
 
     def look(self, gathered: Collection[Message]) -> None:
-        """A call that delivers looks at some partitions, in turn at all: those with no record to wait for too."""
-        flows = list(self._flows)
+        """A call that delivers passes what lies in partitions with no record to wait for too.
+
+        Readers say what they passed. The inner consumer is asked, about some partitions at a time and in turn about all.
+        """
+        self._flows.pass_over()
+        changed = [] if self.frozen else self._changed_inside()
+        if changed or self._flows.advanced:
+            self._pass({*changed, *self._flows.advanced}, gathered)
+
+    def _changed_inside(self) -> list[PartitionFlow]:
+        """Flows in which the inner consumer does not stand where it stood when it was last asked."""
+        flows, asked = self._flows.routes.inside
         if len(flows) > _PARTITIONS_PER_LOOK:
             start = self._looked_at % len(flows)
             self._looked_at = start + _PARTITIONS_PER_LOOK
             flows = (flows[start:] + flows[:start])[:_PARTITIONS_PER_LOOK]
-        self._read_on(flows)
-        self._pass(flows, gathered)
+            asked = (asked[start:] + asked[:start])[:_PARTITIONS_PER_LOOK]
+        places = self._position(asked) if asked else []
+        return [flow for flow, place in zip(flows, places, strict=True) if place.offset != flow.inner_position]
 
     def before_commit(self, gathered: Collection[Message]) -> None:
         """What calls that delivered have passed is stored before the application commits what is stored."""
@@ -78,9 +90,8 @@ class PassedMarkers:
     def before_close(self, gathered: Collection[Message]) -> None:
         """librdkafka serves markers while it closes, so closing counts as a call that delivers."""
         self._delivery_queue.follow()
-        flows = list(self._flows)
-        self._read_on(flows)
-        self._pass(flows, gathered)
+        self._flows.pass_over()
+        self._pass(self._flows, gathered)
         self.frozen = True
 
     def delivered(self, batch: Sequence[Message]) -> list[PartitionFlow]:
@@ -98,10 +109,6 @@ class PassedMarkers:
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is not None and tp.error is None:
                 yield flow, tp
-
-    def _read_on(self, flows: Iterable[PartitionFlow]) -> None:
-        """Takes what readers have passed without a record for gathered."""
-        self._flows.advanced.update([flow for flow in flows if flow.pass_over()])
 
     def _pass(
         self, flows: Iterable[PartitionFlow], gathered: Collection[Message], *, besides: Collection[_Key] = frozenset()

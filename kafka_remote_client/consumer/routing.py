@@ -255,6 +255,7 @@ class Routing:
                 borrow=True,
                 offsets=flow.offsets,
                 on_ready=partial(self._flows.announce, flow),
+                on_passed=partial(self._flows.announce_passed, flow),
             )
         self._flows.reroute()
 

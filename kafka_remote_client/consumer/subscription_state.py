@@ -29,15 +29,19 @@ class Routes:
     """The partitions of which it is not decided who delivers."""
     by_broker: list[TopicPartition]
     """The partitions that the inner consumer delivers."""
+    inside: tuple[list[PartitionFlow], list[TopicPartition]]
+    """Flows whose route is the broker's, and the same partitions without offsets."""
 
     @classmethod
     def of(cls, flows: Collection[PartitionFlow]) -> Routes:
         """As they are now."""
+        inside = [flow for flow in flows if flow.route is Route.BROKER]
         return cls(
             any(flow.route is not Route.BROKER and not flow.paused for flow in flows),
             any(flow.damage or flow.nothing_committed or not flow.delivered_by_broker for flow in flows),
             [flow for flow in flows if flow.route.awaits],
             [flow.bare for flow in flows if flow.delivered_by_broker],
+            (inside, [flow.bare for flow in inside]),
         )
 
 
@@ -53,6 +57,7 @@ class SubscriptionState:
         self._topics: set[str] = set()
         self._paused: set[_Key] = set()
         self._announced: deque[PartitionFlow] = deque()
+        self._passed: deque[PartitionFlow] = deque()
         self._turns: OrderedDict[PartitionFlow, None] = OrderedDict()
         self._routes: Routes | None = None
         self.parked: set[_Key] = set()
@@ -136,6 +141,23 @@ class SubscriptionState:
     def announce(self, flow: PartitionFlow) -> None:
         """The flow has something to take. Any thread may say so."""
         self._announced.append(flow)
+
+    def announce_passed(self, flow: PartitionFlow) -> None:
+        """The flow's reader has passed something behind its last record. Any thread may say so."""
+        self._passed.append(flow)
+
+    def pass_over(self) -> None:
+        """Takes for gathered what readers have passed without a record. Looks at no flow of which nobody said so.
+
+        Where records still wait in front of it, it is looked at again the next time.
+        """
+        waiting = []
+        for flow in {self._passed.popleft(): None for _ in range(len(self._passed))}:
+            if flow.has_ready:
+                waiting.append(flow)
+            elif self._flows.get(flow.key) is flow and flow.pass_over():
+                self.advanced.add(flow)
+        self._passed.extend(waiting)
 
     def next_ready(self) -> PartitionFlow | None:
         """The flow whose turn it is, of those that have something to take. Looks at no other, however many are assigned."""

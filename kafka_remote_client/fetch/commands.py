@@ -1,4 +1,4 @@
-"""The commands for workers, which take long. Deliver and End take no time: whoever tells an event carries them out."""
+"""The commands for workers, which take long. Deliver, End and Passed take no time: who tells an event carries them out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import attrs
 
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 
-__all__ = ["LocationBatch", "Work", "reads_of"]
+__all__ = ["LocationBatch", "Passed", "Work", "reads_of"]
 
 
 @attrs.frozen(eq=False)
@@ -14,6 +14,13 @@ class LocationBatch:
     """Ask for these locations at once."""
 
     locates: tuple[Locate, ...]
+
+
+@attrs.frozen(eq=False)
+class Passed:
+    """Tell the owner that the read stands behind its last record: it has passed markers or aborted records."""
+
+    read: PartitionRead
 
 
 Work = LocationBatch | Fetch | Decode

@@ -11,6 +11,7 @@ Fetch          a worker: :mod:`~kafka_remote_client.fetch.range_io`  the fetcher
 Decode         a worker: :func:`decode_range`                        records are decoded and checked
 Deliver        whoever told the event                                nothing: the owner's ``on_ready`` is called,
 End            the same                                              and who waits is woken
+Passed         the same                                              nothing: ``on_passed`` is called
 =============  ====================================================  ==============================================
 
 A worker is started when there is a command and no worker waits for one. There are at most as many as ranges may fly at once,
@@ -37,7 +38,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     UnsupportedFormatError,
 )
-from kafka_remote_client.fetch.commands import LocationBatch, Work, reads_of
+from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work, reads_of
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.locate import locate
@@ -97,6 +98,7 @@ class FetchEngine:
         self._work = threading.Condition(self.lock)
         self._ready = threading.Condition(self.lock)
         self._on_ready: dict[PartitionRead, Callable[[], None]] = {}
+        self._on_passed: dict[PartitionRead, Callable[[], None]] = {}
         self._threads: list[threading.Thread] = []
         self._numbers = itertools.count()
         self._idle = 0
@@ -118,11 +120,13 @@ class FetchEngine:
         offsets: PartitionOffsets | None = None,
         window: tuple[int, int] | None = None,
         on_ready: Callable[[], None] | None = None,
+        on_passed: Callable[[], None] | None = None,
     ) -> RemoteReader:
         """Starts to read a partition; see :class:`PartitionRead`. Raises RuntimeError after :meth:`close`.
 
         ``on_ready`` is called, by any thread and under the engine's lock, when there is something to take where there was
-        nothing.
+        nothing. ``on_passed`` is called in the same way when reading has passed markers or aborted records behind the last
+        record that it gave, or gave none: :meth:`RemoteReader.passed` may tell a new place.
         """
         read = PartitionRead(
             self._scheduler.shared,
@@ -142,6 +146,8 @@ class FetchEngine:
                 raise RuntimeError("the fetch engine is closed")
             if on_ready is not None:
                 self._on_ready[read] = on_ready
+            if on_passed is not None:
+                self._on_passed[read] = on_passed
             self._scheduler.opened(read)
             self._wake_worker()
             if not self._threads:
@@ -219,7 +225,8 @@ class FetchEngine:
         """The owner wants nothing more."""
         with self.lock:
             self._scheduler.stopped(read, self._clock.monotonic())
-            self._on_ready.pop(read, None)  # it refers to the owner, which refers to this
+            for told in (self._on_ready, self._on_passed):
+                told.pop(read, None)  # it refers to the owner, which refers to this
             self._wake_worker()
 
     # -- commands --------------------------------------------------------------------------------------------------------
@@ -292,12 +299,12 @@ class FetchEngine:
             return command.lease.buffer
 
     def _tell_owners(self) -> None:
-        """Carries out Deliver and End. Under the lock."""
+        """Carries out Deliver, End and Passed. Under the lock."""
         notices = self._scheduler.notices()
         for notice in notices:
-            on_ready = self._on_ready.get(notice.read)
-            if on_ready is not None:
-                on_ready()
+            owner = (self._on_passed if isinstance(notice, Passed) else self._on_ready).get(notice.read)
+            if owner is not None:
+                owner()
         if notices:
             self._ready.notify_all()
 

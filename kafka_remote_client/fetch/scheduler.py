@@ -48,7 +48,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
 from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.admission import Admission
-from kafka_remote_client.fetch.commands import LocationBatch, Work
+from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.flights import Flights, Return
 from kafka_remote_client.fetch.hedging import Hedging
@@ -120,7 +120,7 @@ class Scheduler:
         self._flying = Flights(config)
         self._hedging = Hedging(config.hedge_max_percent, config.read_timeout_ms / 1000 * _UNMEASURED_SHARE)
         self._ready: set[PartitionRead] = set()
-        self._notices: list[Deliver | End] = []
+        self._notices: list[Deliver | End | Passed] = []
 
     # -- what there is to do ---------------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Scheduler:
         self._queue.wake(now)
         return self._next_decode() or self._next_hedge(now) or self._next_fetch(now) or self._next_locations(now)
 
-    def notices(self) -> list[Deliver | End]:
+    def notices(self) -> list[Deliver | End | Passed]:
         """What owners are to be told since the last call."""
         notices, self._notices = self._notices, []
         return notices
@@ -253,7 +253,10 @@ class Scheduler:
     ) -> None:
         """The range gave ``blocks``, and then perhaps damage. ``jitter``: a random number in [0, 1)."""
         self.budget.decoded(command.range.size, sum(block.nbytes for block in blocks), began, now)
+        stood_at = blocks[-1].next_offset if blocks else command.read.next_offset
         retry_at = command.read.decoded(command, blocks, error, now, jitter)
+        if command.read.next_offset > stood_at:
+            self._notices.append(Passed(command.read))
         if retry_at is not None:
             self._queue.add_later(command.read, retry_at)
         self._to_decode[command.read] = None

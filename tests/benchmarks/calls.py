@@ -12,9 +12,13 @@ row                              is
 ``assign, silent shim``          ``assign()`` at the committed offset, while the shim accepts connections and never answers
 ``seek, silent shim``            ``seek()`` of that partition
 ``incremental_assign, silent``   ``incremental_assign()`` of another partition at its beginning
+``markers, tier``                seeing which of 1,000 partitions passed transaction markers, while readers deliver them: ten
+                                 times a second. ``plain`` asks each reader, as was done before
+``markers, brokers``             the same while the inner consumer delivers them
 ===============================  =============================================================================================
 
-The first three are processor time of the thread that calls, the others time on the clock: such a call may wait.
+Those with the silent shim are time on the clock, because such a call may wait; the others are processor time of the thread that
+calls.
 """
 
 from __future__ import annotations
@@ -24,10 +28,13 @@ import json
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import confluent_kafka
@@ -35,6 +42,11 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_STORED, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
+from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.passed_markers import PassedMarkers
+from kafka_remote_client.consumer.route_state import RouteEvent
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.benchmarks.running import machine
 from tests.support.embedded_topics import direct_settings, plain_settings, small_cluster
@@ -48,6 +60,7 @@ _PATIENCE_SECONDS = 60.0
 _LOCATION_TIMEOUT_MS = 5_000
 """The default of ``fetch.remote.location.timeout.ms``: as long as a call would wait that asks the shim itself."""
 
+_LOOKS = 50
 Measure = Callable[[confluent_kafka.Consumer, int], dict[str, float]]
 """Makes so many calls; gives each row's processor time in microseconds a call."""
 
@@ -149,6 +162,59 @@ def _run_beside_a_silent_shim(cluster: EmbeddedCluster, rounds: int) -> dict[str
     return found
 
 
+class _IdleReader:
+    """A reader that has passed nothing, with a lock as the engine has it."""
+
+    has_ready = False
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+
+    def passed(self) -> tuple[int, int]:
+        with self._lock:
+            return 0, 0
+
+
+def _run_markers(cluster: EmbeddedCluster, partitions: list[TopicPartition], rounds: int) -> dict[str, dict[str, list[float]]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    with _made("plain", cluster) as inner:
+        inner.assign(partitions)
+        for row, event in (("markers, tier", RouteEvent.TIER_CHOSEN), ("markers, brokers", RouteEvent.BROKER_CHOSEN)):
+            flows = _flows(partitions, event)
+            look = partial(PassedMarkers(flows, DeliveryQueue(None), inner.position, None).look, [])
+            for _ in range(rounds):
+                for kind, call in (("plain", partial(_look_at_each, flows, inner)), ("direct", look)):
+                    began = time.thread_time()
+                    for _ in range(_LOOKS):
+                        call()
+                    cost = (time.thread_time() - began) / _LOOKS * 1e6
+                    found.setdefault(row, {}).setdefault(kind, []).append(cost)
+    return found
+
+
+def _flows(partitions: list[TopicPartition], event: RouteEvent) -> SubscriptionState:
+    flows, lock = SubscriptionState(), threading.RLock()
+    for tp in partitions:
+        flow = PartitionFlow(tp.topic, tp.partition, 0)
+        flow.change_route(event)
+        if event is RouteEvent.TIER_CHOSEN:
+            reader: Any = _IdleReader(lock)
+            flow.reader = reader
+        flows.add(flow)
+    return flows
+
+
+def _look_at_each(flows: SubscriptionState, inner: confluent_kafka.Consumer) -> None:
+    """As it was done before: each reader is asked, and an object made for each partition."""
+    for flow in flows:
+        flow.pass_over()
+    asked = [flow.bare for flow in flows if flow.delivered_by_broker]
+    for tp in inner.position(asked) if asked else ():
+        flow = flows.get(tp.topic, tp.partition)
+        assert flow is not None
+        flow.inner_stands_at(tp)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--partitions", type=int, default=1_000)
@@ -165,6 +231,7 @@ def main() -> int:
         costs = _run(cluster, wide, consume_one, options.calls, options.rounds)
         costs |= _run(cluster, [TopicPartition("long", 0, 0)], position_of_each, options.calls, options.rounds)
         costs |= _run_beside_a_silent_shim(cluster, options.rounds)
+        costs |= _run_markers(cluster, wide, options.rounds)
     rows = []
     for row, of in costs.items():
         plain, direct = statistics.median(of["plain"]), statistics.median(of["direct"])

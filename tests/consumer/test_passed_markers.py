@@ -242,3 +242,89 @@ def test_nothing_is_looked_at_while_the_inner_consumer_closes() -> None:
     inner.offset = 7
     looking.before_loss(flows, [])
     assert not stored
+
+
+class Reader:
+    """Counts how often it is asked where it stands, which takes the engine's lock."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.stands_at = 0
+        self.has_ready = False
+
+    def passed(self) -> tuple[int, int]:
+        self.asked += 1
+        return self.stands_at, 3
+
+    def stop(self) -> None:
+        """Nothing is read."""
+
+
+def read_flows(count: int) -> tuple[SubscriptionState, list[Reader]]:
+    flows, readers = SubscriptionState(), []
+    for partition in range(count):
+        flow, reader = PartitionFlow("t", partition, 0), Reader()
+        given: Any = reader
+        flow.change_route(RouteEvent.TIER_CHOSEN)
+        flow.reader = given
+        flows.add(flow)
+        readers.append(reader)
+    return flows, readers
+
+
+def test_only_readers_that_passed_something_are_asked() -> None:
+    flows, readers = read_flows(1_000)
+    stored: list[PartitionFlow] = []
+    looking = markers(flows, Inner(), stored)
+    looking.look([])
+    assert sum(reader.asked for reader in readers) == 0
+    (moved,) = flows.of([TopicPartition("t", 700)])
+    readers[700].stands_at = 9
+    for _ in range(3):
+        flows.announce_passed(moved)
+    looking.look([])
+    looking.look([])
+    assert [reader.asked for reader in readers if reader.asked] == [1]
+    assert (moved.position, moved.position_epoch, stored) == (9, 3, [moved])
+
+
+def test_what_was_passed_behind_waiting_records_counts_later() -> None:
+    flows, (reader,) = read_flows(1)
+    (flow,) = flows
+    looking = markers(flows, Inner(), [])
+    reader.stands_at, reader.has_ready = 9, True
+    flows.announce_passed(flow)
+    looking.look([])
+    assert (reader.asked, flow.position) == (0, OFFSET_INVALID)
+    reader.has_ready = False
+    looking.look([record(0)])
+    assert flow.position == OFFSET_INVALID
+    looking.look([])
+    assert (reader.asked, flow.position) == (1, 9)
+
+
+def test_partitions_whose_inner_position_stays_are_asked_once_each() -> None:
+    """One call for all of them; those that moved are asked again."""
+    flows, inner, stored = flows_of(500), Inner(), list[PartitionFlow]()
+    looking = markers(flows, inner, stored)
+    looking.look([])
+    assert (len(inner.asked), stored) == (500, [])
+    inner.offset = 7
+    looking.look([])
+    assert len(stored) == 500
+    looking.look([])
+    assert len(stored) == 500
+    looking.frozen = True
+    inner.asked = []
+    looking.look([])
+    assert inner.asked == []
+
+
+def test_closing_passes_what_readers_told() -> None:
+    flows, (reader,) = read_flows(1)
+    (flow,) = flows
+    reader.stands_at = 5
+    flows.announce_passed(flow)
+    looking = markers(flows, Inner(), [])
+    looking.before_close([])
+    assert (flow.position, looking.frozen) == (5, True)

@@ -136,3 +136,12 @@ def test_what_is_dropped_is_not_handed_out() -> None:
 def test_flows_are_found_by_partitions_of_which_some_have_none() -> None:
     flows, made = state(Route.REMOTE, Route.BROKER)
     assert flows.of([made[1].bare, TopicPartition("none", 0), made[0].bare]) == [made[1], made[0]]
+
+
+def test_a_partition_that_was_dropped_passes_nothing() -> None:
+    flows, made = state(Route.REMOTE, Route.REMOTE)
+    for flow in made:
+        flows.announce_passed(flow)
+    flows.remove([made[0].key])
+    flows.pass_over()
+    assert flows.advanced == set()
