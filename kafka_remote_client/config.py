@@ -80,6 +80,8 @@ class RemoteFetchConfig:
     location_source: str = default_of("fetch.remote.location.source")
     metadata_topic: str = default_of("fetch.remote.metadata.topic")
     listing_broker: bool = default_of("fetch.remote.listing.broker")
+    lookup_concurrency: int = default_of("fetch.remote.lookup.concurrency")
+    index_cache_bytes: int = default_of("fetch.remote.index.cache.bytes")
     store_url: str | None = default_of("remote.storage.store.url")
     store_layout: str = default_of("remote.storage.store.layout")
     store_key_prefix: str = default_of("remote.storage.store.key.prefix")

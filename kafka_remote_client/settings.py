@@ -405,6 +405,26 @@ SETTINGS: tuple[Setting, ...] = (
         "trusts the bucket alone, for use without brokers; records that DeleteRecords removed may come back.",
     ),
     Setting(
+        "fetch.remote.lookup.concurrency",
+        int,
+        128,
+        "",
+        "Look-ups at the same time by a location source that reads the store itself; more wait. A look-up mostly waits for the "
+        "store. Higher starts many partitions sooner; each look-up takes a thread while it runs.",
+        1,
+        1000,
+    ),
+    Setting(
+        "fetch.remote.index.cache.bytes",
+        int,
+        64 * _MIB,
+        "bytes",
+        "Memory for indexes, checkpoints and snapshots that a location source reads from the store itself. Higher repeats "
+        "fewer reads where many segments are read in turn.",
+        _MIB,
+        1024 * 1024 * _MIB,
+    ),
+    Setting(
         "remote.storage.store.url",
         str,
         None,

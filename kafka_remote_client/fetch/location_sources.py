@@ -94,7 +94,13 @@ def build_source(
     and MissingExtraError.
     """
     if store is not None and remote.location_source == "listing" and not remote.listing_broker:
-        return ListingLocationSource(store, configured_layout(remote), range_bytes=remote.range_bytes)
+        return ListingLocationSource(
+            store,
+            configured_layout(remote),
+            range_bytes=remote.range_bytes,
+            lookup_concurrency=remote.lookup_concurrency,
+            index_cache_bytes=remote.index_cache_bytes,
+        )
     bootstrap = servers(remote, inner)
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
@@ -113,11 +119,20 @@ def build_source(
     layout, reads = configured_layout(remote), store_read_executor()
     try:
         connected = {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}
-        resolver = RemoteSegmentResolver(store, layout, executor=reads)
+        resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=remote.index_cache_bytes, executor=reads)
         tier = _tier(remote, connected, store, layout, resolver, clock, metrics)
     except KafkaException as error:
         raise ConfigurationError(f"the metadata topic cannot be followed: {error.args[0]}") from None
-    return TierLocationSource(leaders, tier, store, layout, clock=clock, range_bytes=remote.range_bytes, reads=reads)
+    return TierLocationSource(
+        leaders,
+        tier,
+        store,
+        layout,
+        clock=clock,
+        range_bytes=remote.range_bytes,
+        reads=reads,
+        lookup_concurrency=remote.lookup_concurrency,
+    )
 
 
 def _tier(

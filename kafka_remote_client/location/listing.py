@@ -30,7 +30,7 @@ from kafka_remote_client.errors import (
     UnsupportedFormatError,
 )
 from kafka_remote_client.location.direct_location import direct_location
-from kafka_remote_client.location.look_ups import LookUps
+from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, LookUps
 from kafka_remote_client.location.tier_source import DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
@@ -45,6 +45,7 @@ from kafka_remote_client.model import (
     uuid_to_text,
 )
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.prefetch import store_read_executor
@@ -71,8 +72,13 @@ class ListingLocationSource:
         topic: str | None = None,
         topic_id: UUID | None = None,
         range_bytes: int = DEFAULT_RANGE_BYTES,
+        lookup_concurrency: int = DEFAULT_CONCURRENCY,
+        index_cache_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """``topic`` bounds the listing to one name; ``topic_id`` picks one of several topics of a name."""
+        """``topic`` bounds the listing to one name; ``topic_id`` picks one of several topics of a name.
+
+        ``lookup_concurrency``: look-ups at the same time. ``index_cache_bytes``: memory for what they read.
+        """
         self._store = store
         self._layout = layout
         self._topic = topic
@@ -80,11 +86,11 @@ class ListingLocationSource:
         self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._listings: dict[str | None, TierListing] = {}
         self._reads = store_read_executor()
-        self.resolver = RemoteSegmentResolver(store, layout, executor=self._reads)
+        self.resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=index_cache_bytes, executor=self._reads)
         self._undecided: dict[TopicIdPartition, int | None] = {}
         self._absent: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._look_ups = LookUps(self._answer, SystemClock())
+        self._look_ups = LookUps(self._answer, SystemClock(), concurrency=lookup_concurrency)
 
     @property
     def listing(self) -> TierListing:

@@ -21,10 +21,11 @@ from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, SegmentLocation
+from kafka_remote_client.settings import default_of
 
 __all__ = ["DEFAULT_CONCURRENCY", "LookUps"]
 
-DEFAULT_CONCURRENCY = 128
+DEFAULT_CONCURRENCY: int = default_of("fetch.remote.lookup.concurrency")
 
 _WAIT_SECONDS = 0.1
 _KEPT_SECONDS = 5.0

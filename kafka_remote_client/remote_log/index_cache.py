@@ -24,10 +24,11 @@ from kafka_remote_client.remote_log.producer_snapshot import open_transactions
 from kafka_remote_client.remote_log.segment_log import SegmentLog
 from kafka_remote_client.remote_log.time_index import TimeIndex
 from kafka_remote_client.remote_log.transaction_index import TransactionIndex
+from kafka_remote_client.settings import default_of
 
 __all__ = ["DEFAULT_MAX_BYTES", "RemoteIndexCache"]
 
-DEFAULT_MAX_BYTES = 64 * 1024 * 1024
+DEFAULT_MAX_BYTES: int = default_of("fetch.remote.index.cache.bytes")
 _ITEM_SIZE = 64
 
 _T = TypeVar("_T")
@@ -45,6 +46,7 @@ class RemoteIndexCache:
         self._versions = store if isinstance(store, VersionedObjectStore) else None
         self._in_one_object = layout if isinstance(layout, IndexesInOneObject) else None
         self._logs = layout.original_logs(store)
+        self.max_bytes = max_bytes
         self._entries: LoadingCache[object] = LoadingCache(max_bytes)
 
     @property

@@ -101,6 +101,7 @@ class ShimConfig:
     signing_key: bytes | None = _declared("signing_key", repr=_secret)
     range_bytes: int = _declared("range_bytes")
     max_grant_bytes: int = _declared("max_grant_bytes")
+    index_cache_bytes: int = _declared("index_cache_bytes")
     lookup_concurrency: int = _declared("lookup_concurrency")
     lookup_timeout: float = _declared("lookup_timeout")
     metadata_topic: str = _declared("metadata_topic")

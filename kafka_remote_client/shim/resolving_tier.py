@@ -13,6 +13,7 @@ from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import GrantedRange, NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
+from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, LocatedRange, LocatedSegment, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
@@ -38,11 +39,12 @@ class ResolvingTier:
         url_ttl: float,
         ready: Callable[[TopicIdPartition], bool],
         executor: Executor | None = None,
+        index_cache_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
         self._store = store
         self._objects = objects
         self._layout = layout
-        self._resolver = RemoteSegmentResolver(objects, layout, executor=executor)
+        self._resolver = RemoteSegmentResolver(objects, layout, index_cache_bytes=index_cache_bytes, executor=executor)
         self._tier = FollowedTier(store, self._resolver, ready)
         self._signer = signer
         self._url_ttl = url_ttl

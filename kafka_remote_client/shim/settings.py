@@ -172,9 +172,18 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         bounds=(64 << 10, 1 << 30),
     ),
     _setting(
+        "index_cache_bytes",
+        int,
+        default_of("fetch.remote.index.cache.bytes"),
+        "Memory for indexes, checkpoints and snapshots of segments. Higher repeats fewer reads of the store where clients read "
+        "many segments in turn.",
+        unit="bytes",
+        bounds=(1 << 20, 1 << 40),
+    ),
+    _setting(
         "lookup_concurrency",
         int,
-        128,
+        default_of("fetch.remote.lookup.concurrency"),
         "Look-ups in the tier at the same time; more wait. A look-up mostly waits for the store. Each takes a thread, which is "
         "started when it is first needed.",
         bounds=(1, 1_000),

@@ -82,6 +82,7 @@ class ShimTier:
             url_ttl=config.url_ttl,
             ready=self._follower.ready,
             executor=self._reads,
+            index_cache_bytes=config.index_cache_bytes,
         )
         limits = GrantLimits(
             config.range_bytes,

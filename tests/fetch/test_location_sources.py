@@ -107,6 +107,22 @@ def test_connecting_to_who_is_asked_may_take_as_long_as_to_the_store(built: Buil
     assert made._leaders._connection(("localhost", 1))._connect_timeout == 2.5
 
 
+@pytest.mark.parametrize("source", ["metadata-topic", "listing", "without brokers"])
+def test_look_ups_and_the_index_cache_are_as_configured(built: Built, source: str) -> None:
+    named: dict[str, object] = {"location__source": source}
+    if source == "without brokers":
+        named = {"location__source": "listing", "listing__broker": False}
+    made = built(**named, lookup__concurrency=3, index__cache__bytes=5 << 20)
+    assert isinstance(made, TierLocationSource | ListingLocationSource)
+    if isinstance(made, ListingLocationSource):
+        resolver = made.resolver
+    else:
+        assert isinstance(made._tier, ListedTier | MetadataTopicTier)
+        resolver = made._tier._resolver
+    assert made._look_ups._workers._max_workers == 3
+    assert resolver.indexes.max_bytes == 5 << 20
+
+
 def test_without_any_server_to_ask_it_is_a_configuration_error(built: Built) -> None:
     for source in ("broker", "metadata-topic", "listing"):
         with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):

@@ -24,8 +24,11 @@ _DECLARED_IN = {
 _GENERATED = {"docs/configs.md", "docs/shim-settings.md", "docs/stores.md", "docs/spark-options.md"}
 _RECORDS_OF_THE_PAST = ("docs/changes/", "docs/decisions/", "docs/benchmarks.md")
 _OF_ANOTHER_MEANING = {
+    ("kafka_remote_client/embedded/archiver.py", 64 << 20): "what the archiver fetches of the mock broker at a time",
     ("kafka_remote_client/embedded/broker.py", 8 << 20): "what the embedded broker reads of its tier at a time",
     ("kafka_remote_client/fetch/chunked_fetcher.py", 8 << 20): "memory that a chunk table's word is worth",
+    ("kafka_remote_client/protocol/connection.py", 64 << 20): "largest response of a broker",
+    ("kafka_remote_client/remote_log/aiven/chunk_table.py", 64 << 20): "largest chunk that a reader takes on",
     ("kafka_remote_client/shim/request_pipeline.py", 100 << 20): "answers that are held for rewriting, not requests",
     ("kafka_remote_client/spark/planning/splits.py", 128 << 20): "remote.splitBytes of Spark",
     ("kafka_remote_client/verify/stored_segment.py", 256 << 20): "largest index that verify reads",

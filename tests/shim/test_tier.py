@@ -64,6 +64,16 @@ def test_as_many_look_ups_run_at_once_as_are_configured(tmp_path: Path) -> None:
         tier.close()
 
 
+def test_the_index_cache_is_as_large_as_configured(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), index_cache_bytes=5 << 20)
+    tier.start()
+    try:
+        assert tier._resolving is not None
+        assert tier._resolving._resolver.indexes.max_bytes == 5 << 20
+    finally:
+        tier.close()
+
+
 def test_clients_may_see_the_origin_at_another_address(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), origin_public_url="https://objects.example", signing_key=b"k" * 32)
     try:
