@@ -6,7 +6,7 @@ import attrs
 
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 
-__all__ = ["LocationBatch", "Passed", "Work", "reads_of"]
+__all__ = ["BatchUnderWay", "LocationBatch", "Passed", "Work", "reads_of"]
 
 
 @attrs.frozen(eq=False)
@@ -14,6 +14,15 @@ class LocationBatch:
     """Ask for these locations at once."""
 
     locates: tuple[Locate, ...]
+
+
+@attrs.define
+class BatchUnderWay:
+    """A batch of locations: which are still under way, of how many, and how many of the others are pending."""
+
+    left: set[Locate]
+    count: int
+    pending: int = 0
 
 
 @attrs.frozen(eq=False)

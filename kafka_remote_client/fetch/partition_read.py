@@ -352,10 +352,9 @@ class PartitionRead:
         return self.state is ReaderState.LOCATING and self.next_offset == offset
 
     def _granted(self, command: Locate, location: SegmentLocation, now: float) -> None:
-        completed = completed_fetch(location, self.isolation_level, self.end_offset, self._shared.config)
         grant = GrantRead(
             location,
-            completed,
+            completed_fetch(location, self.isolation_level, self.end_offset, self._shared.config),
             received_at=now,
             window=command.window,
             range_bytes=command.range_bytes,

@@ -42,13 +42,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 
-import attrs
-
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
 from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.admission import Admission
-from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work
+from kafka_remote_client.fetch.commands import BatchUnderWay, LocationBatch, Passed, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.flights import Flights, Return
 from kafka_remote_client.fetch.hedging import Hedging
@@ -88,15 +86,6 @@ class ReadDefectError(Exception):
         self.command = command
 
 
-@attrs.define
-class _Asked:
-    """A batch of locations: which are still under way, of how many, and how many of the others are pending."""
-
-    left: set[Locate]
-    count: int
-    pending: int = 0
-
-
 class Scheduler:
     """See the module. Not thread-safe: the engine's lock guards it. ``now`` is always monotonic seconds.
 
@@ -115,7 +104,7 @@ class Scheduler:
         self._queue: ReadyQueue[PartitionRead] = ReadyQueue()
         self._to_decode: dict[PartitionRead, None] = {}
         self._to_locate: dict[PartitionRead, None] = {}
-        self._locating: list[_Asked] = []
+        self._locating: list[BatchUnderWay] = []
         self._locations_at_once = _MOST_LOCATIONS
         self._flying = Flights(config)
         self._hedging = Hedging(config.hedge_max_percent, config.read_timeout_ms / 1000 * _UNMEASURED_SHARE)
@@ -404,7 +393,7 @@ class Scheduler:
             del self._to_locate[read]
         if not locates:
             return None
-        self._locating.append(_Asked(set(locates), len(locates)))
+        self._locating.append(BatchUnderWay(set(locates), len(locates)))
         return LocationBatch(tuple(locates))
 
     def _forget(self, command: Locate, *, pending: bool = False) -> None:

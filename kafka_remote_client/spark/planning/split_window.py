@@ -13,7 +13,7 @@ same questions, knows each GET of it.
 A sixteenth: half of the memory is for records that wait, and the other half holds eight ranges in flight. 32 ranges: where
 records are chunked, the chunk at the end of a window is read again by the next window.
 
-References: docs/decisions/0009-splits-have-fixed-ranges.md.
+References: docs/decisions/0010-splits-have-fixed-ranges.md.
 """
 
 from __future__ import annotations
