@@ -36,7 +36,7 @@ from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
-from kafka_remote_client.shim.origin import ObjectOrigin, OriginFaults
+from kafka_remote_client.shim.origin import ObjectOrigin, OriginFaults, StoreBehaviour
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import shim_default
@@ -68,6 +68,10 @@ class Faults:
         """Lets each answer of the store begin so many seconds late."""
         self._origin.delay = arguments.duration(seconds, "seconds")
 
+    def behave_like(self, store: StoreBehaviour | None) -> None:
+        """Lets ``store`` decide when each GET of an object is answered, and which of them are refused with 503."""
+        self._origin.store = store
+
     def expired_urls(self) -> None:
         """Makes every signed URL, old and new, count as expired."""
         self._origin.expire_everything = True
@@ -77,6 +81,7 @@ class Faults:
         self._origin.down = False
         self._origin.delay = 0.0
         self._origin.expire_everything = False
+        self._origin.store = None
 
 
 class EmbeddedCluster:

@@ -10,6 +10,7 @@ What it answers::
     412    | If-Match names another version of the object
     416    | the object ends before the range starts
     500    | the store failed
+    503    | the store that the origin is to behave like refuses the request (OriginFaults.store)
 
 Errors carry a body as S3 writes it. Query strings are secrets and are not logged.
 
@@ -26,7 +27,7 @@ from contextlib import closing
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import attrs
 
@@ -44,7 +45,7 @@ from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest
 from kafka_remote_client.shim.origin_objects import ServedObject, served_objects
 from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner
 
-__all__ = ["ObjectOrigin", "OriginFaults", "OriginStatistics", "error_body"]
+__all__ = ["ObjectOrigin", "OriginFaults", "OriginStatistics", "StoreBehaviour", "error_body"]
 
 _log = logging.getLogger(__name__)
 
@@ -63,17 +64,28 @@ def error_body(code: str, message: str) -> bytes:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
 
 
+class StoreBehaviour(Protocol):
+    """A store that the origin is to behave like, for tests."""
+
+    def admits(self, size: int, ended: threading.Event) -> bool:
+        """Waits until the store would have answered a request for ``size`` bytes, or until ``ended`` is set.
+
+        False: the store refuses the request, and the origin answers 503.
+        """
+
+
 @attrs.define
 class OriginFaults:
     """What a demo does to a running origin; all off by default, and settable from any thread.
 
     ``down``: every connection is cut, also in the middle of a body. ``delay``: seconds before each answer.
-    ``expire_everything``: every valid URL counts as expired.
+    ``expire_everything``: every valid URL counts as expired. ``store``: decides when each GET with a valid URL is answered.
     """
 
     down: bool = False
     delay: float = 0.0
     expire_everything: bool = False
+    store: StoreBehaviour | None = None
 
 
 @attrs.define
@@ -182,6 +194,10 @@ class ObjectOrigin:
             refusal = refused.reason
         if refusal is not None:
             self._refuse(connection, request, HTTPStatus.FORBIDDEN, *_REFUSALS[refusal])
+            return
+        store = self.faults.store
+        if store is not None and not store.admits(signed.range.size, self._stopping):
+            self._refuse(connection, request, HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Reduce your request rate")
             return
         try:
             with closing(self._objects.open(signed.key)) as opened:

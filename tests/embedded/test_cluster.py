@@ -21,8 +21,11 @@ from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.testing import FixedLatency, StoreModel
 from tests.support.granted import asked, fetched, granted_rows, signed_url
 from tests.support.kafka_client import RawClient
+from tests.support.live_store import LiveStoreModel
+from tests.support.locations import ManualClock
 
 pytestmark = pytest.mark.embedded
 
@@ -251,6 +254,11 @@ def test_faults_touch_the_store_and_not_the_broker(tmp_path: Path) -> None:
                 got += len(consumer.consume(100, 1.0))
         finally:
             consumer.close()
+        cluster.faults.clear()
+        assert fetched(granted).status_code == 206
+        model = StoreModel(FixedLatency(0.0), requests_per_second=1)
+        cluster.faults.behave_like(LiveStoreModel(model, 0, ManualClock(0.0)))
+        assert [fetched(granted).status_code for _ in range(2)] == [206, 503]
         cluster.faults.clear()
         assert fetched(granted).status_code == 206
         cluster.faults.slow_store(30)

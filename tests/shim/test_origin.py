@@ -339,6 +339,22 @@ def test_stopping_ends_a_delay(origin: ObjectOrigin) -> None:
     assert outcome == ["cut"]
 
 
+def test_a_store_behind_the_origin_decides_what_is_answered(origin: ObjectOrigin) -> None:
+    sizes: list[int] = []
+
+    class EverySecond:
+        def admits(self, size: int, ended: threading.Event) -> bool:
+            sizes.append(size)
+            return len(sizes) % 2 == 1
+
+    origin.faults.store = EverySecond()
+    assert ask(origin, sign(origin)).status == 206
+    refused(ask(origin, sign(origin)), 503, "SlowDown", "Reduce your request rate")
+    refused(ask(origin, sign(origin).partition("?")[0]), 403, "AccessDenied", "Access Denied")
+    assert len(sizes) == 2
+    assert all(sizes)
+
+
 def test_fault_expire_everything_refuses_good_and_bad_urls(origin: ObjectOrigin) -> None:
     origin.faults.expire_everything = True
     refused(ask(origin, sign(origin)), 403, "AccessDenied", "Request has expired")

@@ -1,0 +1,85 @@
+"""A store model in real time: in front of an object origin (``OriginFaults.store``), and of an object store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
+from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
+from kafka_remote_client.testing import AnswerKind, StoreModel, StoreSampler
+
+__all__ = ["LiveStoreModel", "ModelledStore"]
+
+_FOREVER_SECONDS = 1e6
+
+
+class LiveStoreModel:
+    """Lets each request wait as long as a store of ``model`` would. Thread safe."""
+
+    def __init__(self, model: StoreModel, seed: int = 0, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._in_flight = 0
+        self._seed = seed
+        self._sampler = StoreSampler(model, seed)
+
+    def use(self, model: StoreModel) -> None:
+        """The requests from now on meet a store of another model."""
+        with self._lock:
+            self._sampler = StoreSampler(model, self._seed)
+
+    def admits(self, size: int, ended: threading.Event) -> bool:
+        """Waits until the last byte of the answer would be there; False where the store answers 503.
+
+        A lost request waits until ``ended`` is set.
+        """
+        with self._lock:
+            self._in_flight += 1
+            answer = self._sampler.answer(size, self._in_flight, self._clock.monotonic())
+        try:
+            if answer.seconds:
+                self._clock.wait(ended, min(answer.seconds, _FOREVER_SECONDS))
+        finally:
+            with self._lock:
+                self._in_flight -= 1
+        return answer.kind is not AnswerKind.THROTTLED
+
+
+class ModelledStore:
+    """Sits directly above a real store. Each ``get``, ``get_range`` and ``size`` is a request to the model.
+
+    A lost request raises RemoteStorageUnavailableError once the store is closed. Listings are not delayed.
+    """
+
+    def __init__(self, inner: RemoteObjectStore, live: LiveStoreModel) -> None:
+        self._inner = inner
+        self._live = live
+        self._closed = threading.Event()
+
+    def get(self, key: str) -> bytes:
+        self._request(key, self._inner.size(key))
+        return self._inner.get(key)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        self._request(key, end - start)
+        return self._inner.get_range(key, start, end)
+
+    def size(self, key: str) -> int:
+        self._request(key, 0)
+        return self._inner.size(key)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._inner.list(prefix)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._inner.close()
+
+    def _request(self, key: str, size: int) -> None:
+        admitted = self._live.admits(size, self._closed)
+        if self._closed.is_set():
+            raise RemoteStorageUnavailableError(f"cannot read {key!r}: the store is closed")
+        if not admitted:
+            raise RemoteStorageThrottledError(f"cannot read {key!r}: the model's request rate is exceeded")

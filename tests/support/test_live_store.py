@@ -1,0 +1,70 @@
+"""A store model in real time waits as the model says. No test measures a time: the clock is a recorder."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
+from kafka_remote_client.testing import FixedLatency, StoreModel
+from tests.support.live_store import LiveStoreModel, ModelledStore
+
+
+class Recorder(SystemClock):
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.waits.append(seconds)
+        return event.is_set()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> DirectoryStore:
+    (tmp_path / "object").write_bytes(b"0123456789")
+    return DirectoryStore(tmp_path)
+
+
+def test_each_request_waits_for_its_latency_and_its_bytes(directory: DirectoryStore) -> None:
+    clock = Recorder()
+    store = ModelledStore(directory, LiveStoreModel(StoreModel(FixedLatency(1.0), connection_bytes_per_second=10), 0, clock))
+    assert (store.get("object"), store.get_range("object", 2, 7), store.size("object")) == (b"0123456789", b"23456", 10)
+    assert [one.key for one in store.list("")] == ["object"]
+    assert clock.waits == [2.0, 1.5, 1.0]
+
+
+def test_another_model_holds_from_then_on(directory: DirectoryStore) -> None:
+    clock = Recorder()
+    live = LiveStoreModel(StoreModel(FixedLatency(0.0)), 0, clock)
+    store = ModelledStore(directory, live)
+    store.size("object")
+    live.use(StoreModel(FixedLatency(0.05)))
+    store.size("object")
+    assert clock.waits == [0.05]
+
+
+def test_a_throttled_request_is_refused(directory: DirectoryStore) -> None:
+    store = ModelledStore(directory, LiveStoreModel(StoreModel(FixedLatency(0.0), requests_per_second=1), 0, Recorder()))
+    store.size("object")
+    with pytest.raises(RemoteStorageThrottledError):
+        store.size("object")
+
+
+def test_closing_ends_a_lost_request(directory: DirectoryStore) -> None:
+    store = ModelledStore(directory, LiveStoreModel(StoreModel(FixedLatency(0.0), lost_share=1.0)))
+    outcome: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(RemoteStorageUnavailableError):
+            store.size("object")
+        outcome.append("refused")
+
+    reader = threading.Thread(target=ask)
+    reader.start()
+    store.close()
+    reader.join(10)
+    assert outcome == ["refused"]
