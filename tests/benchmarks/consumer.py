@@ -1,8 +1,9 @@
 """Reads real topics through the broker (confluent-kafka) and with ours, directly through the shim, side by side.
 
-Both sides pay the same latency per request in front of the store: the broker in its RemoteStorageManager (tests/java,
-DelayedTieredStorage), ours in the shim's object origin. Rounds are interleaved: each visits every cell once. Prints a table
-on standard error and JSON on standard output; ``--json FILE`` writes the JSON to a file instead.
+Both sides pay the same latency for each store request: the broker in its RemoteStorageManager (tests/java,
+DelayedTieredStorage), ours in the shim's object origin and in front of the shim's own reads. Rounds are interleaved: each
+visits every cell once. Prints a table on standard error and JSON on standard output; ``--json FILE`` writes the JSON to a
+file instead.
 
 A cell is a row (what topic, how), a record size, a latency, a call, a side and its settings:
 
@@ -30,9 +31,7 @@ The figures of record, with their machine, are in docs/benchmarks.md.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -44,29 +43,22 @@ from typing import Any
 
 import attrs
 
-from tests.benchmarks.running import ROOT, ShimProcess, finish, machine
+from tests.benchmarks.contenders import COMMON, MIB, TUNED_LIBRDKAFKA, direct_config, run_reader
+from tests.benchmarks.running import ShimProcess, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
 
 __all__: list[str] = []
 
-_MIB = 1024 * 1024
 _NEARLY = 0.95
 
-_COMMON: dict[str, object] = {"group.id": "benchmark", "enable.auto.commit": False, "log_level": 0}
-_TUNED_LIBRDKAFKA: dict[str, object] = {
-    "max.partition.fetch.bytes": 8 * _MIB,
-    "fetch.queue.backoff.ms": 5,
-    "queued.max.messages.kbytes": 262_144,
-    "queued.min.messages": 1_000_000,
-}
 _LONG_QUEUE: dict[str, object] = {"queued.min.messages": 10_000_000, "queued.max.messages.kbytes": 2_000_000}
-_TUNED_DIRECT: dict[str, object] = {"fetch.remote.max.in.flight": 16, "fetch.remote.buffer.memory": 256 * _MIB}
+_TUNED_DIRECT: dict[str, object] = {"fetch.remote.max.in.flight": 16, "fetch.remote.buffer.memory": 256 * MIB}
 SETTINGS: dict[str, dict[str, dict[str, object]]] = {
-    "broker": {"default": {}, "tuned": _TUNED_LIBRDKAFKA, "queue": _LONG_QUEUE},
-    "direct": {"default": {}, "tuned": {**_TUNED_LIBRDKAFKA, **_TUNED_DIRECT}, "queue": _LONG_QUEUE},
-    "disabled": {"default": {}, "tuned": _TUNED_LIBRDKAFKA},
+    "broker": {"default": {}, "tuned": TUNED_LIBRDKAFKA, "queue": _LONG_QUEUE},
+    "direct": {"default": {}, "tuned": {**TUNED_LIBRDKAFKA, **_TUNED_DIRECT}, "queue": _LONG_QUEUE},
+    "disabled": {"default": {}, "tuned": TUNED_LIBRDKAFKA},
 }
 
 Contender = tuple[str, str]
@@ -132,42 +124,24 @@ class Bench:
         tls = ROWS[cell.row].tls
         servers = self.broker.tls_bootstrap_servers if tls else self.broker.bootstrap_servers
         secure = {"security.protocol": "ssl", "ssl.ca.location": str(self.authority)} if tls else {}
-        own = {"bootstrap.servers": servers, **_COMMON, **secure, **SETTINGS[cell.side][cell.settings]}
+        own = {"bootstrap.servers": servers, **COMMON, **secure, **SETTINGS[cell.side][cell.settings]}
         if cell.side != "direct":
             return own | ({"fetch.remote.enabled": False} if cell.side == "disabled" else {})
-        shim = self.shims[tls]
-        return own | {
-            "fetch.remote.enabled": True,
-            "fetch.remote.bootstrap.servers": shim.bootstrap_servers,
-            "remote.storage.fetcher.class": "presigned",
-            "remote.storage.fetcher.allow.http": not tls,
-            "remote.storage.fetcher.allow.private.addresses": True,
-            "remote.storage.fetcher.allowed.hosts": shim.origin_host,
-            **({"remote.storage.fetcher.ssl.ca.location": str(self.authority)} if tls else {}),
-        }
+        return own | direct_config(self.shims[tls], self.authority if tls else None)
 
     def measure(self, topic: TieredTopic, cell: Cell) -> dict[str, Any]:
-        """One run in a process of its own; adds MiB/s of values, records per second and CPU per record."""
+        """One run in a process of its own."""
         self.broker.set_latency(cell.latency_ms)
         for shim in self.shims.values():
             shim.set_latency(cell.latency_ms)
-        task = {
-            "side": cell.side,
-            "api": cell.api,
-            "config": self.config(cell),
-            "topic": topic.name,
-            "partitions": topic.partitions,
-            "records": topic.records,
-            "record_bytes": topic.record_bytes,
-            "seconds": self.seconds,
-            "fill_seconds": ROWS[cell.row].fill_seconds,
-        }
-        command = [sys.executable, "-m", "tests.benchmarks.reader"]
-        done = subprocess.run(command, cwd=ROOT, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True)
-        result: dict[str, Any] = json.loads(done.stdout)
-        result["mib_per_second"] = result["value_bytes"] / _MIB / result["seconds"]
-        result["records_per_second"] = result["records"] / result["seconds"]
-        result["cpu_ns_per_record"] = 1e9 * result["cpu_seconds"] / max(1, result["records"])
+        result = run_reader(
+            topic,
+            side=cell.side,
+            api=cell.api,
+            config=self.config(cell),
+            seconds=self.seconds,
+            fill_seconds=ROWS[cell.row].fill_seconds,
+        )
         result["impure"] = impurity(cell.side, result, local=ROWS[cell.row].shape.local, partitions=topic.partitions)
         return result
 
@@ -203,7 +177,7 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, dict[tuple[
         for row, size in product(arguments.rows, arguments.record_bytes):
             key = ROWS[row].shape, size
             if key not in written:
-                written[key] = write_topic(broker, size, arguments.megabytes, arguments.segment_mib * _MIB, key[0])
+                written[key] = write_topic(broker, size, arguments.megabytes, arguments.segment_mib * MIB, key[0])
             topics[row, size] = written[key]
         issuer = Authority("The benchmark's authority")
         authority = directory / "authorities.pem"

@@ -7,9 +7,10 @@ standard input::
      "records": …, "record_bytes": …, "seconds": …, "fill_seconds": 0}
 
 The clock runs from ``assign`` to the last record wanted, the user's loop over ``.value()`` included; CPU time is the process's
-in between. The loop does nothing else, so that the consumer is measured and not the loop: whether all values came is seen by
-their bytes afterwards. After ``seconds`` the reading stops early; rates then count what was read. With ``fill_seconds`` the
-consumer has so long to fill its queue before the clock runs.
+in between. "first_seconds" is the time to the first record, which is asked for alone: ``consume(500)`` would wait for more of
+them. "positions" are the offsets behind what was taken, by partition. The loop does nothing else, so that the consumer is
+measured and not the loop: whether all values came is seen by their bytes afterwards. After ``seconds`` the reading stops early;
+rates then count what was read. With ``fill_seconds`` the consumer has so long to fill its queue before the clock runs.
 """
 
 from __future__ import annotations
@@ -50,6 +51,13 @@ def _poll(consumer: confluent_kafka.Consumer, records: int, until: float) -> tup
     return count, size
 
 
+def _first(consumer: confluent_kafka.Consumer, until: float) -> tuple[int, int]:
+    while time.perf_counter() < until:
+        for message in consumer.consume(1, min(1.0, max(0.0, until - time.perf_counter()))):
+            return 1, len(message.value())
+    return 0, 0
+
+
 def _consumer(side: str, config: dict[str, Any]) -> confluent_kafka.Consumer:
     if side == "broker":
         return confluent_kafka.Consumer(config)
@@ -70,16 +78,22 @@ def main() -> None:
     started = time.perf_counter()
     if not task["fill_seconds"]:
         consumer.assign(partitions)
-    records, size = read(consumer, task["records"], started + task["seconds"])
+    until = started + task["seconds"]
+    first, first_size = _first(consumer, until)
+    first_seconds = time.perf_counter() - started
+    records, size = read(consumer, task["records"] - first, until)
+    records, size = records + first, size + first_size
     seconds = time.perf_counter() - started
     cpu_seconds = time.process_time() - used_before
     used = resource.getrusage(resource.RUSAGE_SELF)
     if size != records * task["record_bytes"]:
         raise ValueError(f"{records} records with {size} bytes of values: some were errors")
     metrics = getattr(consumer, "metrics", dict)()
+    positions = [max(0, one.offset) for one in consumer.position(partitions)]
     consumer.close()
     done = {"records": records, "value_bytes": size, "seconds": seconds, "max_rss_mib": used.ru_maxrss / 1024}
-    print(json.dumps({**done, "cpu_seconds": cpu_seconds, "metrics": metrics}))
+    more = {"first_seconds": first_seconds, "positions": positions, "cpu_seconds": cpu_seconds, "metrics": metrics}
+    print(json.dumps({**done, **more}))
 
 
 if __name__ == "__main__":

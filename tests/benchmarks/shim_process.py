@@ -1,29 +1,59 @@
-"""A shim in a process of its own, with a latency in front of its object origin that the benchmark changes while it runs.
+"""A shim in a process of its own, with a latency in front of every store request that the benchmark changes while it runs.
+
+The latency holds for GETs of its object origin, and for its own reads of indexes, checkpoints and batch headers.
 
 Arguments: the cluster's bootstrap servers, the store's URL, and perhaps further settings of the shim as JSON. Prints
-``{"bootstrap": …, "origin": …}``; each line of standard input is the new latency in milliseconds, answered by
-``{"requests": …, "bytes_sent": …}`` of the origin so far; the end of the input stops it.
+``{"bootstrap": …, "origin": …}`` when all that is tiered is known; each line of standard input is the new latency in
+milliseconds, answered by ``{"requests": …, "bytes_sent": …}`` of the origin so far; the end of the input stops it.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Any
+from unittest import mock
 
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.shim import tier
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.server import Shim
-from tests.benchmarks.origin_latency import origin_counts, set_origin_latency
+from kafka_remote_client.testing import FixedLatency, StoreModel
+from tests.support.live_store import LiveStoreModel, ModelledStore
 
 __all__: list[str] = []
+
+_PATIENCE_SECONDS = 120.0
 
 
 def main() -> None:
     servers, store, *more = sys.argv[1:]
-    with Shim(ShimConfig(bootstrap_servers=servers, store=store, **json.loads(more[0] if more else "{}"))) as shim:
+    live = LiveStoreModel(StoreModel(FixedLatency(0.0)))
+    really = tier.ResolvingTier
+
+    def delayed(metadata: RemoteLogMetadataStore, objects: RemoteObjectStore, *others: Any, **named: Any) -> tier.ResolvingTier:
+        return really(metadata, ModelledStore(objects, live), *others, **named)
+
+    config = ShimConfig(bootstrap_servers=servers, store=store, **json.loads(more[0] if more else "{}"))
+    with mock.patch.object(tier, "ResolvingTier", delayed), Shim(config) as shim:
+        origin = _origin(shim)
+        origin.faults.store = live
+        if not shim.wait_ready(_PATIENCE_SECONDS):
+            raise TimeoutError(f"the shim does not know the tier after {_PATIENCE_SECONDS:.0f} s")
         print(json.dumps({"bootstrap": shim.bootstrap_servers, "origin": shim.origin_url}), flush=True)
         for line in sys.stdin:
-            set_origin_latency(shim, int(line) / 1000)
-            print(json.dumps(origin_counts(shim)), flush=True)
+            live.use(StoreModel(FixedLatency(int(line) / 1000)))
+            seen = origin.statistics()
+            print(json.dumps({"requests": seen.requests, "bytes_sent": seen.bytes_sent}), flush=True)
+
+
+def _origin(shim: Shim) -> ObjectOrigin:
+    assert shim._tier is not None
+    origin = shim._tier._origin
+    assert origin is not None
+    return origin
 
 
 if __name__ == "__main__":

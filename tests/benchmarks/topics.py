@@ -43,7 +43,10 @@ class Shape:
 
 @attrs.frozen
 class TieredTopic:
-    """A topic of which so many records can be read from the tier: ``[0, records)`` where it has one partition."""
+    """A topic of which so many records can be read from the tier: ``[0, records)`` where it has one partition.
+
+    ``tiered``: the offset behind the last record in the tier, by partition. ``segment_bytes``: the size of each segment there.
+    """
 
     name: str
     record_bytes: int
@@ -51,6 +54,8 @@ class TieredTopic:
     segments: int
     codec: str = "none"
     partitions: int = 1
+    tiered: tuple[int, ...] = ()
+    segment_bytes: tuple[int, ...] = ()
 
 
 def write_topic(
@@ -75,12 +80,14 @@ def write_topic(
         wait_until(lambda: broker.offsets(name).high_watermark == count, f"{name} to be written", seconds=600)
         return TieredTopic(name, record_bytes, count, 0, shape.codec)
     broker.wait_until_tiered(name, *range(shape.partitions), seconds=600)
-    tiered = [broker.offsets(name, partition).latest_tiered + 1 for partition in range(shape.partitions)]
+    tiered = tuple(broker.offsets(name, partition).latest_tiered + 1 for partition in range(shape.partitions))
     records = tiered[0] if shape.partitions == 1 else int(min(tiered) * shape.partitions * _LEFT_OVER)
     if records <= 0:
         raise ValueError(f"{megabytes} MB are too few to fill a segment of {segment_bytes} bytes in each partition of {name}")
-    segments = sum(len(broker.remote_segments(name, partition)) for partition in range(shape.partitions))
-    return TieredTopic(name, record_bytes, records, segments, shape.codec, shape.partitions)
+    sizes = tuple(
+        path.stat().st_size for partition in range(shape.partitions) for path in broker.remote_segments(name, partition)
+    )
+    return TieredTopic(name, record_bytes, records, len(sizes), shape.codec, shape.partitions, tiered, sizes)
 
 
 def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int, codec: str) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import attrs
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.support import artifacts, kafka_wire
 from tests.support.certificates import Authority
@@ -41,6 +41,8 @@ __all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets"]
 LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 _KEEPER = Path(__file__).with_name("keeper.py")
 _QUIET = {"log_level": 0, "socket.timeout.ms": 60_000, "reconnect.backoff.max.ms": 500}
+_INDEX_CACHE_BYTES = 1 << 30
+_INDEX_CACHE_SETTING = "remote.log.index.file.cache.total.size.bytes"
 _PATIENCE_SECONDS = 180.0
 """For what a machine with nothing else to do has done in a few seconds."""
 
@@ -409,6 +411,13 @@ class KafkaBroker:
         unfinished = self.directory / f"latency-ms.{time.monotonic_ns()}"
         unfinished.write_text(str(milliseconds))
         unfinished.rename(self.directory / "latency-ms")
+
+    def forget_indexes(self) -> None:
+        """Empties the broker's cache of remote indexes, as a restart would."""
+        for size in ("1", str(_INDEX_CACHE_BYTES)):
+            setting = ConfigEntry(_INDEX_CACHE_SETTING, size, incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[setting])
+            self.admin.incremental_alter_configs([resource])[resource].result(60)
 
     def properties(self) -> Mapping[str, str]:
         """The broker's own configuration."""
