@@ -14,7 +14,9 @@ from kafka_remote_fetchers.directory_store import DirectoryStore
 from kafka_remote_client import Consumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.testing import FixedLatency, StoreModel
 from tests.support.embedded_topics import direct_settings, fallbacks, fill_topic, from_broker, from_store, small_cluster, take
+from tests.support.live_store import LiveStoreModel
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -108,3 +110,17 @@ def test_a_look_up_that_hangs_keeps_no_other_partition_waiting(cluster: Embedded
         assert set(fallbacks(consumer)) <= {"location-pending"}
         wait_until(lambda: others_have_come() and seen >= hanging, "the broker's records", pause=0)
         assert fallbacks(consumer) == {"location-pending": 4}
+
+
+@pytest.mark.fault("F76")
+def test_requests_that_are_never_answered_cost_no_partition_the_store(cluster: EmbeddedCluster) -> None:
+    """The 7th GET of this seed gets no answer, nor do the 114th and more behind it."""
+    cluster.faults.behave_like(LiveStoreModel(StoreModel(FixedLatency(0.02), lost_share=0.02), seed=3))
+    with Consumer(with_defaults(cluster)) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for topic, number in PARTITIONS])
+        messages = take(consumer, COUNT * len(PARTITIONS))
+        assert fallbacks(consumer) == {}
+        assert from_store(consumer) == len(messages)
+        hedges = consumer.metrics()["remote-fetch-hedges-won-total"]
+        assert isinstance(hedges, int)
+        assert hedges >= 1
