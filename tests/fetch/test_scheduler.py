@@ -14,12 +14,12 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.fetch import scheduler as scheduler_module
-from kafka_remote_client.fetch.commands import LocationBatch, reads_of
+from kafka_remote_client.fetch.commands import LocationBatch, Passed, reads_of
 from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.scheduler import ReadDefectError
-from kafka_remote_client.model import LocationPending, NotRemote, PartitionOffsets
+from kafka_remote_client.model import IsolationLevel, LocationPending, NotRemote, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 from tests.support.golden_tier import GoldenTierSource
 from tests.support.stepping import TIERED_END, Stepping, stepping
@@ -467,3 +467,19 @@ def test_bounds_that_were_learnt_are_kept() -> None:
         bounds = PartitionOffsets(log_start=3, earliest_local=9)
         made.scheduler.located(command, LocationError("gone"), 0, bounds, made.clock.now)
         assert the_end(read).offsets == bounds
+
+
+def test_an_owner_is_told_when_reading_passes_markers() -> None:
+    """Each time that reading stands behind the records that it gave, and at no other time."""
+    with stepping() as made:
+        read = made.opened("txn", isolation_level=IsolationLevel.READ_COMMITTED)
+        given = passed = 0
+        while (command := made.next()) is not None:
+            stood_at = read.next_offset
+            made.carry_out(command)
+            notices = [notice for notice in made.scheduler.notices() if isinstance(notice, Passed)]
+            while isinstance(item := made.scheduler.taken(read, made.clock.now), RecordBlock):
+                given = item.next_offset
+            assert len(notices) == (read.next_offset > max(given, stood_at))
+            passed += len(notices)
+        assert passed > 0

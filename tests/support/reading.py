@@ -41,9 +41,10 @@ UNHURRIED: dict[str, Any] = {f"fetch.remote.{what}.bytes.per.second": 0 for what
 
 PATIENT: dict[str, Any] = {
     **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")},
+    "fetch.remote.hedge.max.percent": 0,
     **UNHURRIED,
 }
-"""Wide enough for a loaded machine: for tests that allow no fallback."""
+"""Wide enough for a loaded machine, and no GET that depends on times: for tests that allow no fallback, or count GETs."""
 
 PATIENT_ENGINE = RemoteFetchConfig(
     enabled=True,
@@ -52,6 +53,7 @@ PATIENT_ENGINE = RemoteFetchConfig(
     connect_timeout_ms=60_000,
     min_bytes_per_second=0,
     slow_bytes_per_second=0,
+    hedge_max_percent=0,
 )
 """The same for an engine without a consumer."""
 

@@ -70,6 +70,7 @@ def write_tier(directory: Path, shape: Shape) -> ShapedTier:
         "remote.storage.store.url": directory.as_uri(),
         "remote.storage.store.layout": "local-tiered-storage" if shape.chunk_size is None else "aiven",
         "remote.onFallback": "fail",
+        "fetch.remote.hedge.max.percent": "0",  # a hedge is one GET more, and depends on times
     }
     return ShapedTier(options, tuple(bounds))
 

@@ -75,14 +75,17 @@ class Stepping:
         assert isinstance(found, SegmentLocation)
         return found
 
-    def answer(self, topic: str, offset: int, window: int) -> SegmentLocation | NotRemote:
+    def answer(
+        self, topic: str, offset: int, window: int, isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> SegmentLocation | NotRemote:
         """What the golden tier says."""
-        asked = question(topic, 0, offset, isolation_level=IsolationLevel.READ_UNCOMMITTED, max_bytes=window)
+        asked = question(topic, 0, offset, isolation_level=isolation_level, max_bytes=window)
         return locate_one(self.source, asked, Deadline(self.clock, 60.0))
 
     def locate(self, command: Locate, answer: LocationAnswer | None = None) -> None:
         """Answers with what the golden tier says, unless ``answer`` is given."""
-        told = answer or self.answer(command.read.topic, command.offset, command.window)
+        read = command.read
+        told = answer or self.answer(read.topic, command.offset, command.window, read.isolation_level)
         self.scheduler.located(command, told, command.offset, PartitionOffsets(), self.clock.now)
 
     def fetch(self, command: Fetch, error: RemoteStorageError | None = None, received: int = 0) -> None:

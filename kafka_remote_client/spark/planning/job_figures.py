@@ -6,7 +6,7 @@
     splits        | tasks                                  | tasks that were counted
     segments      | of which anything is read              | opened by tasks: one that two tasks read counts twice
     segment bytes | of these segments, as Kafka wrote them | the same, of those opened
-    gets          | ranges of segments                     | ranges asked for, retries included
+    gets          | ranges of segments                     | ranges asked for, retries and hedges included
     read bytes    | of segments, as Kafka wrote them       | received from the store
     records       | offsets, so at most so many            | from the store and through the broker
     dollars       | gets and read bytes at a price         | the same
