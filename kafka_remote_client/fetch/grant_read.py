@@ -16,7 +16,7 @@ import attrs
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch.memory import Lease
-from kafka_remote_client.fetch.plan import readable_end, refresh_time
+from kafka_remote_client.fetch.plan import refresh_time
 from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 
@@ -243,15 +243,15 @@ class GrantRead:
 
 
 def completed_fetch(
-    location: SegmentLocation, isolation_level: IsolationLevel, end_offset: int | None, config: RemoteFetchConfig
+    location: SegmentLocation, isolation_level: IsolationLevel, end_offset: int, config: RemoteFetchConfig
 ) -> CompletedFetch:
-    """The decoder of a grant's records, up to ``end_offset`` at most."""
+    """The decoder of a grant's records below ``end_offset``, which is in no case past the grant's end."""
     return CompletedFetch(
         location.metadata,
         location.fetch_offset,
         isolation_level,
         location.aborted_transactions,
-        end_offset=readable_end(location, isolation_level, end_offset),
+        end_offset=end_offset,
         allow_offset_gaps=config.allow_offset_gaps,
         max_decompressed_bytes=config.max_decompressed_bytes,
         at_segment_start=location.ranges[0].range.start == 0,

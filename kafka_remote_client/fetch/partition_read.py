@@ -142,8 +142,7 @@ class PartitionRead:
     ) -> None:
         self.topic, self.partition = topic, partition
         self.name = f"{topic}-{partition}"
-        self.isolation_level = isolation_level
-        self.end_offset = end_offset
+        self.isolation_level, self.end_offset = isolation_level, end_offset
         self.stop_at_local, self.borrow = stop_at_local, borrow
         self.state = ReaderState.LOCATING
         self.next_offset, self.leader_epoch = start_offset, leader_epoch
@@ -352,9 +351,10 @@ class PartitionRead:
         return self.state is ReaderState.LOCATING and self.next_offset == offset
 
     def _granted(self, command: Locate, location: SegmentLocation, now: float) -> None:
+        end = readable_end(location, self.isolation_level, self.end_offset)
         grant = GrantRead(
             location,
-            completed_fetch(location, self.isolation_level, self.end_offset, self._shared.config),
+            completed_fetch(location, self.isolation_level, end, self._shared.config),
             received_at=now,
             window=command.window,
             range_bytes=command.range_bytes,
