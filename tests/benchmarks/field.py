@@ -21,6 +21,7 @@ column              is
 ``gets_over_ideal`` GETs over what ranges of full size would need for the part that was read
 ``over_read_bytes`` received bytes that held no delivered record
 ``cpu_ns``          the client's CPU time per record
+``servers_cpu_ns``  that of broker, shim and object origin
 ==================  ==========================================================================================================
 
 ``--sample`` takes about three minutes. Prints a table on standard error and JSON on standard output. The exit status is 1 with
@@ -45,7 +46,7 @@ import attrs
 
 from kafka_remote_client.settings import default_of
 from tests.benchmarks.contenders import COMMON, MIB, TUNED_LIBRDKAFKA, direct_config, run_reader
-from tests.benchmarks.running import ShimProcess, machine
+from tests.benchmarks.running import ShimProcess, cpu_seconds, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 
@@ -55,6 +56,7 @@ BROKER_DEFAULT, BROKER_TUNED, DIRECT = "broker default", "broker tuned", "direct
 CONTENDERS = (BROKER_DEFAULT, BROKER_TUNED, DIRECT)
 _SHIMS = ("cold", "warm")
 _WARMING_SECONDS = 20.0
+_OF_ALL = ("first_seconds", "mib_per_second", "cpu_ns_per_record", "servers_cpu_ns_per_record")
 _FULL_RANGE = default_of("fetch.remote.range.bytes")
 
 
@@ -108,7 +110,7 @@ TARGETS = (
 
 def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[str, float]:
     """What a measurement comes to."""
-    found = {name: float(result[name]) for name in ("first_seconds", "mib_per_second", "cpu_ns_per_record")}
+    found = {name: float(result[name]) for name in _OF_ALL}
     if contender != DIRECT:
         return found
     metrics = result["metrics"]
@@ -197,7 +199,13 @@ class Bench:
             shim.set_latency(latency_ms)
             config |= direct_config(shim)
         side, _ = contender.split()
-        return run_reader(topic, side=side, api="consume", config=config, seconds=seconds or self.seconds, fill_seconds=0)
+        before = self._servers_cpu(shim)
+        read = run_reader(topic, side=side, api="consume", config=config, seconds=seconds or self.seconds, fill_seconds=0)
+        read["servers_cpu_ns_per_record"] = 1e9 * (self._servers_cpu(shim) - before) / max(1, read["records"])
+        return read
+
+    def _servers_cpu(self, shim: ShimProcess | None) -> float:
+        return sum(cpu_seconds(process=one.pid) for one in (self.broker, shim) if one is not None)
 
     def stop(self) -> None:
         if self.warm_shim is not None:
@@ -225,7 +233,7 @@ def _print_table(made: list[dict[str, Any]]) -> None:
         print(Place(**row["place"]), file=sys.stderr)
         for contender, found in row["figures"].items():
             line = f"  {contender:<15} first {found['first_seconds']:6.2f} s {found['mib_per_second']:7.1f} MiB/s"
-            line += f" {found['cpu_ns_per_record']:6.0f} ns CPU"
+            line += f" {found['cpu_ns_per_record']:6.0f} + {found['servers_cpu_ns_per_record']:.0f} ns CPU"
             if contender == DIRECT:
                 line += f"  share {found['share']:.3f}  GETs/ideal {found['gets_over_ideal']:.2f}"
                 line += f"  over-read {found['over_read_bytes']:.0f} B  fallbacks {found['fallbacks']:.0f}"

@@ -16,9 +16,10 @@ import attrs
 
 from tests.support.kafka_broker import KafkaBroker
 
-__all__ = ["ROOT", "OriginCounts", "ShimProcess", "finish", "machine"]
+__all__ = ["ROOT", "OriginCounts", "ShimProcess", "cpu_seconds", "finish", "machine"]
 
 ROOT = Path(__file__).resolve().parents[2]
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @attrs.frozen
@@ -64,6 +65,21 @@ class ShimProcess:
         if not line:
             raise RuntimeError("the shim ended")
         return line
+
+
+def cpu_seconds(*, session: int | None = None, process: int | None = None) -> float:
+    """What a process, or all of a session with the children that they have waited for, took so far."""
+    ticks = 0
+    for directory in Path("/proc").iterdir() if process is None else [Path("/proc", str(process))]:
+        if not directory.name.isdigit():
+            continue
+        try:
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if session is None or int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / _TICKS
 
 
 def machine(*packages: str) -> dict[str, object]:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -37,7 +36,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tests.benchmarks.planning import planning_seconds
-from tests.benchmarks.running import ShimProcess, finish, machine
+from tests.benchmarks.running import ShimProcess, cpu_seconds, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars
@@ -46,7 +45,6 @@ __all__: list[str] = []
 
 _MIB = 1024 * 1024
 _CORES, _WARMING = 2, 100
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 _CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
 
@@ -113,9 +111,9 @@ class Bench:
 
     def _cpu(self) -> dict[str, float]:
         return {
-            "spark": _cpu_seconds(session=self.spark.pid),
-            "broker": _cpu_seconds(process=self.broker.pid),
-            "shim": _cpu_seconds(process=self.shim.pid),
+            "spark": cpu_seconds(session=self.spark.pid),
+            "broker": cpu_seconds(process=self.broker.pid),
+            "shim": cpu_seconds(process=self.shim.pid),
         }
 
 
@@ -128,21 +126,6 @@ def impurity(source: str, result: Mapping[str, Any], stored_bytes: int) -> str |
             f"{result['store_bytes']} of {stored_bytes} bytes came from the store, {result['broker_reads']} reads by the broker"
         )
     return None
-
-
-def _cpu_seconds(*, session: int | None = None, process: int | None = None) -> float:
-    """What a process, or all of a session with the children that they have waited for, took so far."""
-    ticks = 0
-    for directory in Path("/proc").iterdir() if process is None else [Path("/proc", str(process))]:
-        if not directory.name.isdigit():
-            continue
-        try:
-            fields = (directory / "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if session is None or int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / _TICKS
 
 
 def ratios(medians: Mapping[Cell, float]) -> list[dict[str, Any]]:
