@@ -59,7 +59,7 @@ _ROWS = (
     ("F07", "404 or 403 of a store that lags, or of a bucket that is gone", _RELOCATED, _LOCATION),
     ("F08", "416: the object is shorter than its metadata says, or empty", _RELOCATED, _LOCATION),
     ("F09", "500, 502, 504", _SAME, _RETRIES),
-    ("F10", "503 SlowDown, 429 with Retry-After", _SAME, _RETRIES),
+    ("F10", "503 SlowDown, 429 with Retry-After", _SAME, "10 more attempts and their pauses, or until the breaker opens"),
     ("F11", "200 whose body is an error document", _SAME, _RETRIES),
     ("F12", "a redirect", f"{_BROKER}; nothing is asked of the other place", _AT_ONCE),
     ("F13", "200 with the whole object: the store does not know ranges", _BROKER, _RETRIES),
