@@ -338,9 +338,8 @@ def _hoarded(stage: Stage, patience: float) -> Evidence:
 
     def read_ahead() -> bool:
         with engine.lock:
-            return engine.memory.held > bound or bool(
-                scheduler.has_ready and not scheduler.in_flight and not scheduler._queue._asked
-            )
+            idle = not scheduler.in_flight and not scheduler._queue._asked
+            return scheduler.has_ready and (engine.memory.held > bound or idle)
 
     try:
         isolation = IsolationLevel.READ_UNCOMMITTED
