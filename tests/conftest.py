@@ -212,12 +212,12 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
     """The partition of ``tests.support.scenario``, written once per run. To be asked for by name, never dynamically:
     writing it restarts the broker, which waits for all tests under way.
     """
-    run = _run_directory()
-    facts = run / "transactional-topic.json"
-    with file_lock(run / "transactional-topic.lock"):
-        if not facts.exists():
-            with file_lock(run / "restart.lock"):
-                write_transactional_topic(running_broker, "transactional").save(facts)
+    facts, topic = _run_directory() / "transactional-topic.json", "transactional"
+
+    def write() -> None:
+        write_transactional_topic(running_broker, topic).save(facts)
+
+    once_per_run(running_broker, topic, write, restarts=True, undo=lambda: running_broker.remove_topic(topic))
     return TransactionalTopic.load(facts)
 
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.support import artifacts, kafka_wire
@@ -271,9 +271,8 @@ class KafkaBroker:
         self._wait_for_leaders()
         # Each leader reads __remote_log_metadata anew before it knows its tier again.
         for topic, partition in self._tiered_partitions():
-            wait_until(
-                lambda t=topic, p=partition: self._knows_its_tier(t, p), f"the tier of {topic}-{partition} to be known again"
-            )
+            known = f"the tier of {topic}-{partition} to be known again"
+            wait_until(lambda t=topic, p=partition: self._knows_its_tier(t, p), known, seconds=_PATIENCE_SECONDS)
 
     def _knows_its_tier(self, topic: str, partition: int) -> bool:
         try:
@@ -293,7 +292,7 @@ class KafkaBroker:
             topics = self.admin.list_topics(timeout=60).topics.values()
             return all(p.leader >= 0 for topic in topics for p in topic.partitions.values())
 
-        wait_until(all_led, "all partitions to have a leader")
+        wait_until(all_led, "all partitions to have a leader", seconds=_PATIENCE_SECONDS)
 
     def destroy(self) -> None:
         """Stops the broker and removes its directory."""
@@ -314,9 +313,15 @@ class KafkaBroker:
             settings |= {"remote.storage.enable": "true", "local.retention.bytes": "1", "retention.ms": "-1"}
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
-        self.admin.create_topics([topic])[name].result(60)
+        is_new = name not in self.admin.list_topics(timeout=60).topics
+        try:
+            self.admin.create_topics([topic])[name].result(60)
+        except KafkaException as error:
+            # A broker repeats the request when its controller is late. The repeated request finds the first one's topic.
+            if not is_new or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         # The answer comes from the controller, a moment before the broker itself knows of the topic.
-        wait_until(lambda: self._leads(name, partitions), f"the broker to lead {name}")
+        wait_until(lambda: self._leads(name, partitions), f"the broker to lead {name}", seconds=_PATIENCE_SECONDS)
 
     def _leads(self, topic: str, partitions: int) -> bool:
         found = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
@@ -324,6 +329,14 @@ class KafkaBroker:
 
     def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result(60)
+
+    def remove_topic(self, name: str) -> None:
+        """Starts the broker when it is stopped, and deletes the topic if there is one. Returns when the name is free again."""
+        self.start()
+        self._wait_for_leaders()
+        if name in self.admin.list_topics(timeout=60).topics:
+            self.delete_topic(name)
+            wait_until(lambda: name not in self.admin.list_topics(timeout=60).topics, f"{name} to be gone")
 
     def offsets(self, topic: str, partition: int = 0) -> TierOffsets:
         """The broker's answers to ListOffsets -2, -4, -5, -1 and -1 under read_committed."""

@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable
 
 from tests.support.artifacts import file_lock
 from tests.support.kafka_broker import KafkaBroker
 
-__all__ = ["once_per_run"]
+__all__ = ["SetUpFailedError", "once_per_run"]
 
 
-def once_per_run(broker: KafkaBroker, name: str, write: Callable[[], object]) -> None:
+class SetUpFailedError(RuntimeError):
+    """A set-up step failed earlier in this run, perhaps in another process. The message has the first failure's traceback."""
+
+
+def once_per_run(
+    broker: KafkaBroker,
+    name: str,
+    write: Callable[[], object],
+    *,
+    restarts: bool = False,
+    undo: Callable[[], object] | None = None,
+) -> None:
     """Calls ``write``, which writes to the broker, unless this run already did so under ``name``. Returns when it is done.
 
-    The broker is not restarted meanwhile.
+    The broker is not restarted meanwhile, unless ``write`` itself ``restarts`` it: then no test uses the broker.
+    With ``undo``, a first failure goes to stderr, ``undo`` takes back what ``write`` did, and ``write`` runs once more.
+    Raises what ``write`` raises, and SetUpFailedError to those who ask after it failed.
     """
     run = broker.directory.parent
-    done = run / f"{name}.written"
+    done, failed = run / f"{name}.written", run / f"{name}.failed"
     with file_lock(run / f"{name}.lock"):
-        if not done.exists():
-            with file_lock(run / "restart.lock", shared=True):
-                write()
-            done.touch()
+        if done.exists():
+            return
+        if failed.exists():
+            raise SetUpFailedError(f"{name} could not be written: {failed.read_text()}")
+        try:
+            with file_lock(run / "restart.lock", shared=not restarts):
+                _written(name, write, undo)
+        except BaseException:
+            failed.write_text(traceback.format_exc())
+            raise
+        done.touch()
+
+
+def _written(name: str, write: Callable[[], object], undo: Callable[[], object] | None) -> None:
+    if undo is not None:
+        try:
+            write()
+            return
+        except Exception:
+            print(f"{name} is written again, because this failed:\n{traceback.format_exc()}", file=sys.stderr)
+            undo()
+    write()

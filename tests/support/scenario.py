@@ -143,7 +143,7 @@ class _Writer:
             now = self._broker.offsets(self.topic)
             return now.last_stable == now.high_watermark
 
-        wait_until(decided, f"the markers of {self.topic}")
+        wait_until(decided, f"the markers of {self.topic}", seconds=_PATIENCE_SECONDS)
         self._broker.wait_until_tiered(self.topic)
 
 

@@ -1,0 +1,74 @@
+"""A set-up step runs once per run, and says why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.support.once import SetUpFailedError, once_per_run
+
+
+@attrs.frozen
+class _Broker:
+    directory: Path
+
+
+@pytest.fixture
+def once(tmp_path: Path) -> Callable[..., None]:
+    def run(write: Callable[[], object], **options: object) -> None:
+        once_per_run(_Broker(tmp_path / "broker"), "topic", write, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+class _Step:
+    """Fails so many times, then works."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.calls: list[str] = []
+        self._failures = failures
+
+    def write(self) -> None:
+        self.calls.append("write")
+        if self.calls.count("write") <= self._failures:
+            raise ValueError("the broker is late")
+
+    def undo(self) -> None:
+        self.calls.append("undo")
+
+
+def test_a_step_runs_once(once: Callable[..., None]) -> None:
+    step = _Step()
+    once(step.write)
+    once(step.write)
+    assert step.calls == ["write"]
+
+
+def test_who_asks_after_a_failure_is_told_the_first_cause(once: Callable[..., None]) -> None:
+    step = _Step(failures=1)
+    with pytest.raises(ValueError, match="the broker is late"):
+        once(step.write)
+    with pytest.raises(SetUpFailedError, match="the broker is late"):
+        once(step.write)
+    assert step.calls == ["write"]
+
+
+def test_a_step_that_can_be_undone_is_written_again(once: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    step = _Step(failures=1)
+    once(step.write, undo=step.undo)
+    once(step.write, undo=step.undo)
+    assert step.calls == ["write", "undo", "write"]
+    assert "the broker is late" in capsys.readouterr().err
+
+
+def test_a_second_failure_is_raised(once: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    step = _Step(failures=2)
+    with pytest.raises(ValueError, match="the broker is late"):
+        once(step.write, undo=step.undo)
+    with pytest.raises(SetUpFailedError):
+        once(step.write, undo=step.undo)
+    assert step.calls == ["write", "undo", "write"]
+    assert "topic is written again" in capsys.readouterr().err
