@@ -44,7 +44,7 @@ GATES = (
     (None, 95),
     (
         "kafka_remote_client/records/*,kafka_remote_client/fetch/plan.py,kafka_remote_client/fetch/partition_state.py,"
-        "kafka_remote_client/fetch/policy.py,kafka_remote_client/fetch/breaker.py,kafka_remote_client/fetch/preference.py,"
+        "kafka_remote_client/fetch/policy.py,kafka_remote_client/breaker.py,kafka_remote_client/fetch/preference.py,"
         "kafka_remote_client/fetch/scheduler.py,kafka_remote_client/fetch/commands.py,kafka_remote_client/fetch/partition_read.py,"
         "kafka_remote_client/consumer/route_state.py,kafka_remote_client/remote_log/metadata_cache.py,"
         "kafka_remote_client/spark/planning/splits.py,kafka_remote_client/spark/planning/filters.py,"

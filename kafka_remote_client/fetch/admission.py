@@ -13,6 +13,7 @@ the broker
 
 from __future__ import annotations
 
+from kafka_remote_client.breaker import BreakerState, StoresHealth
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import (
     Action,
@@ -22,7 +23,6 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
 )
 from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.breaker import BreakerState, StoresHealth
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference, Key

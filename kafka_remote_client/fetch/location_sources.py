@@ -34,6 +34,7 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.breaker_store import guarded_store
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
 from kafka_remote_client.remote_log.prefetch import store_read_executor
@@ -93,6 +94,8 @@ def build_source(
     ``formats`` are the storage formats that the client can read. Raises ConfigurationError, also for what librdkafka refuses,
     and MissingExtraError.
     """
+    if store is not None:
+        store = guarded_store(store, clock, failures=remote.breaker_failures, reset_seconds=remote.breaker_reset_ms / 1000)
     if store is not None and remote.location_source == "listing" and not remote.listing_broker:
         return ListingLocationSource(
             store,

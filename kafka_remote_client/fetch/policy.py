@@ -1,7 +1,7 @@
 """From symptom to action: the one place that decides what follows a failure. Pure (no I/O).
 
 An error's kind is what was seen and says what is done first (errors.py); :data:`POLICY` says for each how often that is done
-before the broker's turn, and whether it speaks against the store's health (fetch/breaker.py). A kind that is not listed is
+before the broker's turn, and whether it speaks against the store's health (breaker.py). A kind that is not listed is
 treated as the nearest kind that it is one of. docs/failures.md is this table, generated.
 
 What needs a retry also needs one from the store's budget, which a store that fails uses up. What has no budget left goes to the
@@ -16,6 +16,7 @@ from enum import Enum
 
 import attrs
 
+from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.errors import (
     Action,
     ConfigurationError,
@@ -38,7 +39,6 @@ from kafka_remote_client.errors import (
     SegmentNotFoundError,
     UnsupportedFormatError,
 )
-from kafka_remote_client.fetch.breaker import StoreHealth
 
 __all__ = [
     "PENDING_PAUSE_SECONDS",

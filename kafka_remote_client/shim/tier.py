@@ -21,6 +21,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.plugin import ObjectSigner, RemoteObjectStore
 from kafka_remote_client.registry import check_store_options, load_signer, load_store, signer_schemes
+from kafka_remote_client.remote_log.breaker_store import guarded_store
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -50,6 +51,7 @@ class ShimTier:
         self._config = config
         self._signer = _signer(config.store, config)
         self._objects = load_store(config.store, config.store_options)
+        self._guarded = guarded_store(self._objects, clock, hang_seconds=config.lookup_timeout)
         readers = (self._objects,) if self._signer is None else (self._objects, self._signer)
         check_store_options(config.store_options, *readers)
         self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
@@ -76,7 +78,7 @@ class ShimTier:
         self._follower.start()
         self._resolving = ResolvingTier(
             self._metadata,
-            self._objects,
+            self._guarded,
             self._layout,
             signer,
             url_ttl=config.url_ttl,

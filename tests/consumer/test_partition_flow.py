@@ -5,11 +5,11 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
 
+from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.consumer.damage import Damage
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
 from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
-from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
 from tests.support.batches import Rec, batch

@@ -1,5 +1,6 @@
 import pytest
 
+from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.errors import (
     Action,
     CorruptRecordError,
@@ -17,7 +18,6 @@ from kafka_remote_client.errors import (
     SegmentNotFoundError,
     UnsupportedFormatError,
 )
-from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.fetch.policy import (
     POLICY,
     Budget,

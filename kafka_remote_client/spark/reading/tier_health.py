@@ -19,9 +19,9 @@ import threading
 
 import attrs
 
+from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.fetch.breaker import StoreHealth
 from kafka_remote_client.spark.options.client_options import ClientOptions
 from kafka_remote_client.spark.options.source_options import SourceOptions
 

@@ -1,4 +1,4 @@
-from kafka_remote_client.fetch.breaker import BreakerState, StoreHealth, StoresHealth
+from kafka_remote_client.breaker import BreakerState, StoreHealth, StoresHealth
 
 
 def opened(now: float = 0.0) -> StoreHealth:
