@@ -40,13 +40,16 @@ class Drained:
 def read_slowly(made: Rig, clock: ManualClock, *readers: RemoteReader, step: float) -> list[Drained]:
     """Reads to the end of all; time goes on only when nothing else does, because a limit holds everything back."""
     drained = [Drained(reader) for reader in readers]
-    limits = made.engine._scheduler.budget._limits
+    scheduler = made.engine._scheduler
+    limits = scheduler.budget._limits
     while True:
 
         def at_rest() -> bool:
             ended = [one.take() for one in drained]
             with made.engine.lock:
-                return all(ended) or (limits._held_since is not None and not made.engine._scheduler.in_flight)
+                locating = any(one.reader._read._locating for one in drained)
+                works = scheduler.in_flight or scheduler._queue._asked or locating
+                return all(ended) or (limits._held_since is not None and not works)
 
         wait_until(at_rest, "the readers to come to rest", pause=0.001)
         if all(one.end is not None for one in drained):

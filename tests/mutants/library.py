@@ -48,7 +48,7 @@ class Area:
 
 _PURE, _SHELL = 97, 92
 _PURE_CONSUMER = ("route_state",)
-_PURE_FETCH = ("breaker", "commands", "partition_read", "partition_state", "plan", "policy", "preference", "scheduler")
+_PURE_FETCH = ("commands", "partition_read", "partition_state", "plan", "policy", "preference", "scheduler")
 _PURE_LOCATION = (
     "aborted_tail",
     "answer",
