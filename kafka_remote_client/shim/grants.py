@@ -17,8 +17,8 @@ An error or divergence of step 2 is the answer. Whatever else stands in the way 
 own request goes to the broker unchanged, and the client learns no reason, so that "you may not" and "there is nothing" look
 alike. All questions go over the client's own connection: the client's READ right, quotas and fencing are the broker's to judge.
 
-**A batch** names several partitions. Step 2 is one question about all of them; the other steps run side by side, and each
-partition is answered for itself::
+**A batch** names several partitions. Step 2 is one question about all of them; the other steps run side by side. Step 4 asks in
+one Fetch for all partitions that have come to it, step 5 for each alone. Each partition is answered for itself::
 
     the partition is         | its answer                          | the client
     granted                  | the grant                           | reads the tier
@@ -68,6 +68,7 @@ from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.decisions import Decisions
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.shim.joined_probes import JoinedProbes
 from kafka_remote_client.shim.lookups import Lookups
 from kafka_remote_client.shim.settings import shim_default
 from kafka_remote_client.shim.tagged_fetch import (
@@ -169,12 +170,16 @@ class _TopicIds:
 
 @attrs.frozen
 class _Visit:
-    """A request, as its partitions need it: by which connection it came, whether that is encrypted, how to ask the broker."""
+    """A request, as its partitions need it: by which connection it came, whether that is encrypted, how to ask the broker.
+
+    ``lineage`` asks the broker on behalf of all partitions of the request.
+    """
 
     connection: str
     secure: bool
     ask: Ask
     topic_ids: _TopicIds
+    lineage: JoinedProbes
 
 
 class GrantingBroker:
@@ -221,7 +226,8 @@ class GrantingBroker:
 
     async def _answer(self, asked: fetch.FetchRequest, request: ClientRequest, ask: Ask) -> bytes:
         tagged = read_tagged_fetch(asked, request.header.api_version)
-        visit = _Visit(request.client, request.secure, ask, _TopicIds(tagged, ask))
+        lineage = JoinedProbes(partial(self._fetch, ask))
+        visit = _Visit(request.client, request.secure, ask, _TopicIds(tagged, ask), lineage)
         if tagged.batched:
             return await self._answer_batch(tagged, visit)
         (one,) = tagged.partitions
@@ -279,7 +285,7 @@ class GrantingBroker:
             raise NotGrantedError("plaintext-data-key")
         leader_epoch = tagged.partition.current_leader_epoch
         confirm = self._leader_check.confirm(resolved, tagged.isolation_level, leader_epoch)
-        aborted = await self._answered(tagged, confirm, visit.ask)
+        aborted = await self._answered(tagged, confirm, visit)
         ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag))
         if not tagged.wanted.batched:
             ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
@@ -323,23 +329,25 @@ class GrantingBroker:
         found = self._tier.resolve(attrs.evolve(question, topic=tip.topic))
         return found if isinstance(found, NotRemote) else (found, self._tier.locate(found))
 
-    async def _answered(self, tagged: TaggedPartition, probes: Probes[_T], ask: Ask) -> _T:
+    async def _fetch(self, ask: Ask, version: int, body: bytes) -> fetch.FetchResponse:
+        return fetch.decode_response(await self._ask(version, body, ask), version)
+
+    async def _answered(self, tagged: TaggedPartition, probes: Probes[_T], visit: _Visit) -> _T:
         """What ``probes`` returns when the client's broker answers each."""
         try:
             probe = next(probes)
             while True:
-                probe = probes.send(await self._probed(tagged, probe, ask))
+                probe = probes.send(await self._probed(tagged, probe, visit))
         except StopIteration as done:
             result: _T = done.value
             return result
 
-    async def _probed(self, tagged: TaggedPartition, probe: Probe, ask: Ask) -> PartitionData | None:
+    async def _probed(self, tagged: TaggedPartition, probe: Probe, visit: _Visit) -> PartitionData | None:
         for name in _COUNTED[probe.kind]:
             self._counters.add(name)
-        body = tagged.probe(
-            fetch_offset=probe.offset, last_fetched_epoch=probe.last_fetched_epoch, partition_max_bytes=probe.max_bytes
-        )
-        answer = fetch.decode_response(await self._ask(tagged.version, body, ask), tagged.version)
+        if probe.kind is ProbeKind.LINEAGE:
+            return await visit.lineage.answer(tagged, probe)
+        answer = await self._fetch(visit.ask, tagged.version, tagged.probe(probe))
         return None if answer.error_code else only_partition(answer)
 
     def _grant_of(self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...]) -> SegmentGrant:

@@ -16,13 +16,13 @@ from uuid import UUID
 
 import attrs
 
-from kafka_remote_client.location.probes import NotGrantedError
+from kafka_remote_client.location.probes import NotGrantedError, Probe
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["DIALECT", "TaggedFetch", "TaggedPartition", "asks_for_location", "read_tagged_fetch"]
+__all__ = ["DIALECT", "TaggedFetch", "TaggedPartition", "asks_for_location", "joined_probe", "read_tagged_fetch"]
 
 DIALECT = TaggedDialect()
 
@@ -52,10 +52,9 @@ class TaggedPartition:
     def offset(self) -> int:
         return self.partition.fetch_offset
 
-    def probe(self, **changes: int) -> bytes:
-        """The request for this partition alone, as TaggedFetch.probe makes it, with ``changes`` to the partition."""
-        topic = attrs.evolve(self.topic, partitions=(_bare(self.partition, changes),))
-        return _probe(self.version, self.request, (topic,))
+    def probe(self, probe: Probe) -> bytes:
+        """The request for this partition alone, as TaggedFetch.probe makes it, at the offset of ``probe``."""
+        return joined_probe([(self, probe)])
 
 
 @attrs.frozen
@@ -78,6 +77,22 @@ class TaggedFetch:
             for topic in self.request.topics
         )
         return _probe(self.version, self.request, tuple(topics))
+
+
+def joined_probe(probes: Sequence[tuple[TaggedPartition, Probe]]) -> bytes:
+    """One request for different partitions of the same request, as TaggedFetch.probe makes it, each at its probe's offset."""
+    topics: dict[tuple[str, UUID], FetchTopic] = {}
+    for asked, probe in probes:
+        changes = {
+            "fetch_offset": probe.offset,
+            "last_fetched_epoch": probe.last_fetched_epoch,
+            "partition_max_bytes": probe.max_bytes,
+        }
+        name = asked.topic.topic, asked.topic.topic_id
+        before = topics[name].partitions if name in topics else ()
+        topics[name] = attrs.evolve(asked.topic, partitions=(*before, _bare(asked.partition, changes)))
+    first = probes[0][0]
+    return _probe(first.version, first.request, tuple(topics.values()))
 
 
 def _bare(partition: FetchPartition, changes: Mapping[str, int]) -> FetchPartition:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -146,9 +147,41 @@ def test_one_probe_without_bytes_or_tags_asks_for_all_partitions() -> None:
         }
         assert (probe.max_wait_ms, probe.min_bytes, probe.tags) == (0, 0, {})
         assert all(not one.tags for one in topic.partitions)
-        assert all(len(other.topics[0].partitions) == 1 for other in others)
+        assert all(one.partition_max_bytes == 0 and not one.tags for other in others for one in other.topics[0].partitions)
 
     run(body, HeldTier())
+
+
+class TierOfSegments(HeldTier):
+    """Each partition has a segment of its own."""
+
+    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        found = super().resolve(question)
+        assert isinstance(found, ResolvedSegment)
+        known = found.metadata.remote_log_segment_id
+        segment_id = attrs.evolve(known, id=UUID(int=1 + question.partition))
+        return attrs.evolve(found, metadata=attrs.evolve(found.metadata, remote_log_segment_id=segment_id))
+
+
+@pytest.mark.usefixtures("patient")
+def test_lineages_of_many_partitions_are_asked_together() -> None:
+    tier = TierOfSegments()
+
+    async def body(made: Batches) -> None:
+        whole = made.ask
+
+        async def ask(api_key: int, version: int, body: Any) -> memoryview:
+            while whole.fetches and len(tier.calls) < 64:  # what is sent first waits for all others to be looked up
+                await asyncio.sleep(0.001)
+            return await whole(api_key, version, body)
+
+        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        assert set((await made.told(batched_fetch(*range(64)))).values()) == {GRANTED}
+        lineage = [len(request.topics[0].partitions) for request in whole.fetches[1:]]
+        assert sum(lineage) == 64
+        assert len(lineage) <= 16
+
+    run(body, tier)
 
 
 def test_topics_of_one_batch_are_named_in_one_question() -> None:
