@@ -338,7 +338,8 @@ def _hoarded(stage: Stage, patience: float) -> Evidence:
 
     def read_ahead() -> bool:
         with engine.lock:
-            idle = not scheduler.in_flight and not scheduler._queue._asked
+            locating = any(reader._read._locating for reader in readers)
+            idle = not (locating or scheduler.in_flight or scheduler._queue._asked)
             return scheduler.has_ready and (engine.memory.held > bound or idle)
 
     try:
