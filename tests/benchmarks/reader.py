@@ -3,14 +3,17 @@
 A process of its own per measurement: nothing that an earlier one warmed, and its own CPU time. The task comes on
 standard input::
 
-    {"side": "broker" | "direct" | "disabled", "api": "consume" | "poll", "config": {...}, "topic": …, "partitions": 1,
-     "records": …, "record_bytes": …, "seconds": …, "fill_seconds": 0}
+    {"side": "broker" | "direct" | "disabled", "api": "consume" | "poll" | "starts", "config": {...}, "topic": …,
+     "partitions": 1, "records": …, "record_bytes": …, "seconds": …, "fill_seconds": 0}
 
 The clock runs from ``assign`` to the last record wanted, the user's loop over ``.value()`` included; CPU time is the process's
 in between. "first_seconds" is the time to the first record, which is asked for alone: ``consume(500)`` would wait for more of
 them. "positions" are the offsets behind what was taken, by partition. The loop does nothing else, so that the consumer is
 measured and not the loop: whether all values came is seen by their bytes afterwards. After ``seconds`` the reading stops early;
 rates then count what was read. With ``fill_seconds`` the consumer has so long to fill its queue before the clock runs.
+
+"starts" reads until each partition has given a record, and adds "started_seconds": the time to each one's first record, in
+rising order, without those that gave none.
 """
 
 from __future__ import annotations
@@ -58,6 +61,18 @@ def _first(consumer: confluent_kafka.Consumer, until: float) -> tuple[int, int]:
     return 0, 0
 
 
+def _starts(consumer: confluent_kafka.Consumer, partitions: int, until: float) -> tuple[int, int, list[float]]:
+    started: dict[int | None, float] = {}
+    count = size = 0
+    while len(started) < partitions and (now := time.perf_counter()) < until:
+        for message in consumer.consume(_MESSAGES, min(0.01, until - now)):
+            size += len(message.value())
+            count += 1
+            if message.partition() not in started:
+                started[message.partition()] = time.perf_counter()
+    return count, size, sorted(started.values())
+
+
 def _consumer(side: str, config: dict[str, Any]) -> confluent_kafka.Consumer:
     if side == "broker":
         return confluent_kafka.Consumer(config)
@@ -69,7 +84,6 @@ def _consumer(side: str, config: dict[str, Any]) -> confluent_kafka.Consumer:
 def main() -> None:
     task = json.load(sys.stdin)
     consumer = _consumer(task["side"], task["config"])
-    read = {"consume": _consume, "poll": _poll}[task["api"]]
     partitions = [confluent_kafka.TopicPartition(task["topic"], number, 0) for number in range(task["partitions"])]
     if task["fill_seconds"]:
         consumer.assign(partitions)
@@ -79,10 +93,16 @@ def main() -> None:
     if not task["fill_seconds"]:
         consumer.assign(partitions)
     until = started + task["seconds"]
-    first, first_size = _first(consumer, until)
-    first_seconds = time.perf_counter() - started
-    records, size = read(consumer, task["records"] - first, until)
-    records, size = records + first, size + first_size
+    starts: list[float] = []
+    if task["api"] == "starts":
+        records, size, starts = _starts(consumer, len(partitions), until)
+        first_seconds = min(starts, default=until) - started
+    else:
+        first, first_size = _first(consumer, until)
+        first_seconds = time.perf_counter() - started
+        read = {"consume": _consume, "poll": _poll}[task["api"]]
+        records, size = read(consumer, task["records"] - first, until)
+        records, size = records + first, size + first_size
     seconds = time.perf_counter() - started
     cpu_seconds = time.process_time() - used_before
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -93,7 +113,7 @@ def main() -> None:
     consumer.close()
     done = {"records": records, "value_bytes": size, "seconds": seconds, "max_rss_mib": used.ru_maxrss / 1024}
     more = {"first_seconds": first_seconds, "positions": positions, "cpu_seconds": cpu_seconds, "metrics": metrics}
-    print(json.dumps({**done, **more}))
+    print(json.dumps({**done, **more, "started_seconds": [start - started for start in starts]}))
 
 
 if __name__ == "__main__":
