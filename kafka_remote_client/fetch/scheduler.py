@@ -455,8 +455,7 @@ class Scheduler:
             self._returned(command, received, error)
             return
         self._came_for_nothing(command, received)
-        if self._hedging.enabled:
-            self._flying.watch(others[-1], now)
+        self._flying.watch(others[-1], now)
 
     def _came_for_nothing(self, command: Fetch, received: int) -> None:
         """Another GET of the range counts, or nobody waits for the range any more."""
