@@ -17,12 +17,18 @@ column              is
 ==================  ==========================================================================================================
 ``first_seconds``   from ``assign`` to the first record
 ``mib_per_second``  MiB/s of values, from ``assign`` to the last record
-``share``           of the records below the local log start that were taken: those that came from the store
+``share``           of the records below the local log start that were taken: those that came from the store. Records that wait
+                    to be taken came from the store, too, so it may be above 1
+``gets``            GETs of the client, hedges among them
+``hedges``          GETs for ranges that were late
 ``gets_over_ideal`` GETs over what ranges of full size would need for the part that was read
 ``over_read_bytes`` received bytes that held no delivered record
 ``cpu_ns``          the client's CPU time per record
-``servers_cpu_ns``  that of broker, shim and object origin
+``servers_cpu_ns``  that of broker, shim and object origin, or MinIO and proxy
 ==================  ==========================================================================================================
+
+With ``--store minio`` the tier is copied into MinIO after it was written. The shim signs URLs of it, and a proxy in front of it
+delays each request of shim and client.
 
 ``--sample`` takes about three minutes. Prints a table on standard error and JSON on standard output. The exit status is 1 with
 one line for each missed target. The figures of record are in docs/benchmarks.md, "Field conditions".
@@ -46,6 +52,7 @@ import attrs
 
 from kafka_remote_client.settings import default_of
 from tests.benchmarks.contenders import COMMON, MIB, TUNED_LIBRDKAFKA, direct_config, run_reader
+from tests.benchmarks.minio_tier import MinioTier
 from tests.benchmarks.running import ShimProcess, cpu_seconds, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
@@ -118,8 +125,9 @@ def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[
     ideal = sum(-(-size // _FULL_RANGE) for size in topic.segment_bytes) * taken / sum(topic.tiered)
     fallbacks = metrics["remote-fetch-fallbacks-total"]
     return found | {
-        # The store's count may be ahead of what was taken, because records wait to be taken.
-        "share": min(1.0, metrics["remote-fetch-records-total"] / taken) if taken else 0.0,
+        "share": metrics["remote-fetch-records-total"] / taken if taken else 0.0,
+        "gets": metrics["remote-fetch-request-total"],
+        "hedges": metrics["remote-fetch-hedges-total"],
         "gets_over_ideal": metrics["remote-fetch-request-total"] / ideal if ideal else 0.0,
         "over_read_bytes": metrics["remote-fetch-over-read-bytes-total"],
         "fallbacks": sum(fallbacks.values()),
@@ -148,14 +156,18 @@ def rows(measured: dict[tuple[Place, str], list[dict[str, float]]]) -> list[dict
 
 
 def missed(made: Sequence[dict[str, Any]], targets: Sequence[Target] = TARGETS) -> list[str]:
-    """A line for each target that a row misses. A figure that was not measured misses nothing."""
+    """A line for each target that a row misses, also where the figure was not measured."""
     lines = []
     for row in made:
         place = Place(**row["place"])
         ours = row["figures"].get(DIRECT, {}) | {name: value for name, value in row.items() if name.startswith("over_")}
         for target in targets:
             value = ours.get(target.figure)
-            if value is not None and target.holds_in(place) and target.missed_by(value):
+            if not target.holds_in(place):
+                continue
+            if value is None:
+                lines.append(f"not measured: {place}: {target.figure}, to be {target}")
+            elif target.missed_by(value):
                 lines.append(f"missed: {place}: {target.figure} is {value:.3g}, not {target}")
     return lines
 
@@ -166,6 +178,7 @@ class Bench:
 
     broker: KafkaBroker
     seconds: float
+    minio: MinioTier | None = None
     warm_shim: ShimProcess | None = None
     warmed: set[str] = attrs.field(factory=set)
 
@@ -175,17 +188,20 @@ class Bench:
             self.broker.forget_indexes()
             if contender != DIRECT:
                 return self._read(topic, place.latency_ms, contender, None)
-            shim = ShimProcess(self.broker)
+            shim = self._shim()
             try:
                 return self._read(topic, place.latency_ms, contender, shim)
             finally:
                 shim.stop()
-        shim = self.warm_shim = self.warm_shim or ShimProcess(self.broker)
+        shim = self.warm_shim = self.warm_shim or self._shim()
         if topic.name not in self.warmed:
             for one in (BROKER_TUNED, DIRECT):
                 self._read(topic, 0, one, shim, _WARMING_SECONDS)
             self.warmed.add(topic.name)
         return self._read(topic, place.latency_ms, contender, shim)
+
+    def _shim(self) -> ShimProcess:
+        return ShimProcess(self.broker) if self.minio is None else self.minio.shim()
 
     def _read(
         self, topic: TieredTopic, latency_ms: int, contender: str, shim: ShimProcess | None, seconds: float | None = None
@@ -196,7 +212,7 @@ class Bench:
             config |= TUNED_LIBRDKAFKA
         if contender == DIRECT:
             assert shim is not None
-            shim.set_latency(latency_ms)
+            (shim if self.minio is None else self.minio.proxy).set_latency(latency_ms)
             config |= direct_config(shim)
         side, _ = contender.split()
         before = self._servers_cpu(shim)
@@ -205,7 +221,8 @@ class Bench:
         return read
 
     def _servers_cpu(self, shim: ShimProcess | None) -> float:
-        return sum(cpu_seconds(process=one.pid) for one in (self.broker, shim) if one is not None)
+        store = () if self.minio is None else self.minio.pids
+        return sum(cpu_seconds(process=pid) for pid in (self.broker.pid, *((shim.pid,) if shim is not None else ()), *store))
 
     def stop(self) -> None:
         if self.warm_shim is not None:
@@ -219,11 +236,17 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, dict[Shape,
         broker.directory.mkdir()
         stack.callback(broker.destroy)
         broker.start()
+        minio = None
+        if arguments.store == "minio":
+            minio = MinioTier(broker, Path(scratch) / "minio")
+            stack.callback(minio.close)
         topics: dict[Shape, dict[int, TieredTopic]] = defaultdict(dict)
         for partitions, size, codec in product(arguments.partitions, arguments.record_bytes, arguments.codec):
             shape = Shape(codec, partitions=partitions)
-            topics[shape][size] = write_topic(broker, size, arguments.megabytes, arguments.segment_mib * MIB, shape)
-        bench = Bench(broker, arguments.seconds)
+            topic = topics[shape][size] = write_topic(broker, size, arguments.megabytes, arguments.segment_mib * MIB, shape)
+            if minio is not None:
+                minio.add(topic)
+        bench = Bench(broker, arguments.seconds, minio)
         stack.callback(bench.stop)
         yield bench, topics
 
@@ -235,7 +258,8 @@ def _print_table(made: list[dict[str, Any]]) -> None:
             line = f"  {contender:<15} first {found['first_seconds']:6.2f} s {found['mib_per_second']:7.1f} MiB/s"
             line += f" {found['cpu_ns_per_record']:6.0f} + {found['servers_cpu_ns_per_record']:.0f} ns CPU"
             if contender == DIRECT:
-                line += f"  share {found['share']:.3f}  GETs/ideal {found['gets_over_ideal']:.2f}"
+                line += f"  share {found['share']:.3f}  GETs {found['gets']:.0f} ({found['gets_over_ideal']:.2f} of ideal)"
+                line += f"  hedges {found['hedges']:.0f}"
                 line += f"  over-read {found['over_read_bytes']:.0f} B  fallbacks {found['fallbacks']:.0f}"
             print(line, file=sys.stderr)
         over = ", ".join(f"{name.removeprefix('over_')} {row[name]:.2f}" for name in row if name.startswith("over_"))
@@ -247,6 +271,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sample", action="store_true", help="24 cold partitions, 1 KB, 50 ms, 120 MB, two rounds of up to 6 s"
     )
+    parser.add_argument("--store", choices=["directory", "minio"], default="directory", help="where our side reads the tier")
     parser.add_argument("--shim", nargs="+", choices=_SHIMS, default=list(_SHIMS))
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 24, 100, 1000], help="one topic each")
     parser.add_argument("--record-bytes", type=int, nargs="+", default=[100, 1024], help="one topic each")

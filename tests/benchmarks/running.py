@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
@@ -31,15 +32,27 @@ class OriginCounts:
 
 
 class ShimProcess:
-    """The shim of tests/benchmarks/shim_process.py; ``settings`` are further ones of ShimConfig."""
+    """The shim of tests/benchmarks/shim_process.py; ``settings`` are further ones of ShimConfig.
 
-    def __init__(self, broker: KafkaBroker, **settings: object) -> None:
-        command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, broker.store_url]
+    ``store``: another one than the broker's directory; its URLs lead to ``store_host``, and its latency is not the shim's.
+    """
+
+    def __init__(
+        self,
+        broker: KafkaBroker,
+        *,
+        store: str | None = None,
+        store_host: str = "",
+        environment: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> None:
+        command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, store or broker.store_url]
         command += [json.dumps(settings)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(environment or {})}, **pipes)
         told = json.loads(self._line())
         self.bootstrap_servers: str = told["bootstrap"]
-        self.origin_host: str = urlsplit(told["origin"]).netloc
+        self.origin_host: str = store_host or urlsplit(told["origin"]).netloc
         self._latency = 0
 
     @property

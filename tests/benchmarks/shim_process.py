@@ -3,8 +3,9 @@
 The latency holds for GETs of its object origin, and for its own reads of indexes, checkpoints and batch headers.
 
 Arguments: the cluster's bootstrap servers, the store's URL, and perhaps further settings of the shim as JSON. Prints
-``{"bootstrap": …, "origin": …}`` when all that is tiered is known; each line of standard input is the new latency in
-milliseconds, answered by ``{"requests": …, "bytes_sent": …}`` of the origin so far; the end of the input stops it.
+``{"bootstrap": …, "origin": …}`` when all that is tiered is known; the origin is null where URLs lead to the store. Each line
+of standard input is the new latency in milliseconds, answered by ``{"requests": …, "bytes_sent": …}`` of the origin so far; the
+end of the input stops it.
 """
 
 from __future__ import annotations
@@ -39,21 +40,22 @@ def main() -> None:
     config = ShimConfig(bootstrap_servers=servers, store=store, **json.loads(more[0] if more else "{}"))
     with mock.patch.object(tier, "ResolvingTier", delayed), Shim(config) as shim:
         origin = _origin(shim)
-        origin.faults.store = live
+        if origin is not None:
+            origin.faults.store = live
         if not shim.wait_ready(_PATIENCE_SECONDS):
             raise TimeoutError(f"the shim does not know the tier after {_PATIENCE_SECONDS:.0f} s")
         print(json.dumps({"bootstrap": shim.bootstrap_servers, "origin": shim.origin_url}), flush=True)
         for line in sys.stdin:
             live.use(StoreModel(FixedLatency(int(line) / 1000)))
-            seen = origin.statistics()
-            print(json.dumps({"requests": seen.requests, "bytes_sent": seen.bytes_sent}), flush=True)
+            seen = None if origin is None else origin.statistics()
+            counts = (0, 0) if seen is None else (seen.requests, seen.bytes_sent)
+            print(json.dumps(dict(zip(("requests", "bytes_sent"), counts, strict=True))), flush=True)
 
 
-def _origin(shim: Shim) -> ObjectOrigin:
+def _origin(shim: Shim) -> ObjectOrigin | None:
+    """``None`` where signed URLs lead to the store."""
     assert shim._tier is not None
-    origin = shim._tier._origin
-    assert origin is not None
-    return origin
+    return shim._tier._origin
 
 
 if __name__ == "__main__":

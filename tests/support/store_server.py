@@ -40,6 +40,11 @@ class StoreServer(ABC):
         return f"{HOST}:{self._port}"
 
     @property
+    def pid(self) -> int | None:
+        """The server's process, while it runs."""
+        return self._pid
+
+    @property
     def endpoint(self) -> str:
         return f"http://{self.authority}"
 

@@ -1,0 +1,137 @@
+"""A TCP proxy in a process of its own that holds back each request, and passes answers on at once.
+
+::
+
+    client ──► proxy ── waits for the latency ──► server
+    client ◄── proxy ◄── splice, nothing is copied ── server
+
+Bytes that a client sends together are one request: so it is with GET and HEAD, whose heads fit into a segment. Connections are
+made and kept without delay.
+
+Started as a module with the server's address as its argument, it prints its port. Each line of standard input is the new
+latency in milliseconds, answered by the number of requests so far. The end of the input stops it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from tests.support.ports import HOST
+
+__all__ = ["DelayingProxy"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_REQUEST_BYTES = 64 << 10
+_PIPE_BYTES = 1 << 20
+
+
+class DelayingProxy:
+    """The proxy in front of ``target``, "host:port", until :meth:`stop`. It also ends with this process."""
+
+    def __init__(self, target: str) -> None:
+        command = [sys.executable, "-m", __name__, target]
+        self._process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.authority = f"{HOST}:{int(self._line())}"
+        self._latency = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def set_latency(self, milliseconds: int) -> None:
+        """What each request waits from now on."""
+        self._latency = milliseconds
+        self.requests()
+
+    def requests(self) -> int:
+        """How many requests came so far."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{self._latency}\n")
+        self._process.stdin.flush()
+        return int(self._line())
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=60)
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the proxy ended")
+        return line
+
+
+class _Relay:
+    """Connections of clients, each with one to the server."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._numbers = itertools.count(1)
+        self.requests = 0
+        self.latency = 0.0
+        self._listener = socket.create_server((HOST, 0), backlog=1024)
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            server = socket.create_connection(self._target)
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for way in (self._requests, self._answers):
+                threading.Thread(target=way, args=(client, server), daemon=True).start()
+
+    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while data := client.recv(_REQUEST_BYTES):
+                self.requests = next(self._numbers)
+                time.sleep(self.latency)
+                server.sendall(data)
+        _end(server)
+
+    def _answers(self, client: socket.socket, server: socket.socket) -> None:
+        out, into = os.pipe()
+        fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        with suppress(OSError):
+            while waiting := os.splice(server.fileno(), into, _PIPE_BYTES):
+                while waiting:
+                    waiting -= os.splice(out, client.fileno(), waiting)
+        os.close(out)
+        os.close(into)
+        _end(client)
+
+
+def _end(connection: socket.socket) -> None:
+    """Says on this side that the other one has ended."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def main() -> None:
+    host, _, port = sys.argv[1].rpartition(":")
+    relay = _Relay((host, int(port)))
+    print(relay.port, flush=True)
+    for line in sys.stdin:
+        relay.latency = int(line) / 1000
+        print(relay.requests, flush=True)
+
+
+if __name__ == "__main__":
+    main()
