@@ -36,6 +36,7 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.registry import load_fetcher
+from tests.benchmarks.engine_reading import memory
 from tests.benchmarks.store_tier import PARTITION, TOPIC, layout_of
 
 __all__: list[str] = []
@@ -108,7 +109,7 @@ def ours(task: dict[str, Any]) -> dict[str, Any]:
     engine = FetchEngine(source, ChunkedFetcher(metered), config, clock=clock, metrics=metrics, formats=CHUNKED_FORMATS)
     for module in ("cryptography.hazmat.primitives.ciphers.aead", "Crypto.Cipher.PKCS1_OAEP", "Crypto.Hash.SHA3_512"):
         importlib.import_module(module)  # loaded when they are needed, and no part of what reading takes
-    resident = _memory("VmRSS")
+    resident = memory("VmRSS")
     started, used = time.perf_counter(), time.process_time()
     records = 0
     for item in engine.reader(TOPIC, PARTITION, 0, borrow=True).blocks(_SECONDS):
@@ -119,7 +120,7 @@ def ours(task: dict[str, Any]) -> dict[str, Any]:
     seconds, cpu = time.perf_counter() - started, time.process_time() - used
     engine.close()
     assert records == task["records"], records
-    peak = _memory("VmHWM") - resident
+    peak = memory("VmHWM") - resident
     done = {"seconds": seconds, "cpu_seconds": cpu, "gets": metered.requests, "bytes": metered.bytes, "peak_bytes": peak}
     return {**done, "locations": metrics.snapshot()["remote-fetch-location-request-total"]}
 
@@ -235,12 +236,6 @@ def _on_threads(count: int, run: Callable[[], None]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _memory(name: str) -> int:
-    """Bytes, by the name in /proc. Not ru_maxrss: that one remembers the process that this one was forked from."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
 
 
 if __name__ == "__main__":

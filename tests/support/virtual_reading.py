@@ -38,7 +38,7 @@ from kafka_remote_client.testing import AnswerKind, FixedLatency, StoreModel, St
 from tests.support.batches import Rec, batch
 from tests.support.locations import ManualClock, location, segment
 
-__all__ = ["Figures", "VirtualReading", "distant"]
+__all__ = ["Figures", "FixedNumber", "FixedSize", "VirtualReading", "distant"]
 
 _TOTAL_BYTES_PER_SECOND = 2_500_000_000
 
@@ -76,7 +76,7 @@ class Figures:
     ended: tuple[str, ...] = ()
 
 
-class _FixedSize(RangeSizer):
+class FixedSize(RangeSizer):
     """Ranges of one size."""
 
     def __init__(self, range_bytes: int) -> None:
@@ -87,7 +87,7 @@ class _FixedSize(RangeSizer):
         return self.maximum
 
 
-class _FixedNumber(ReadAhead):
+class FixedNumber(ReadAhead):
     """Always as many ranges as may fly."""
 
     def __init__(self, number: int) -> None:
@@ -142,7 +142,7 @@ class VirtualReading:
         self._buffers = _Buffers()
         budget = FetchBudget(config)
         if range_bytes is not None:
-            budget.sizer, budget.read_ahead = _FixedSize(range_bytes), _FixedNumber(config.max_in_flight)
+            budget.sizer, budget.read_ahead = FixedSize(range_bytes), FixedNumber(config.max_in_flight)
         self._metrics = FetchMetrics(self._clock)
         self._scheduler = Scheduler(config, budget, self._metrics, self._buffers.give_back)
         self._idle = config.max_in_flight + LOCATION_BATCHES
