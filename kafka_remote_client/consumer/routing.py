@@ -25,7 +25,7 @@ from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.lost_start import LostStarts
-from kafka_remote_client.consumer.messages import epoch_of, nothing_committed
+from kafka_remote_client.consumer.messages import epoch_of, nothing_committed, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -341,10 +341,25 @@ class Routing:
                 return message
             if error is not None:
                 return self._halt(flow, flow.damage, error)
+            if offset_of(message) < flow.damage.offset:
+                self._stand_again(flow)
+                return None
             flow.damage = None  # the broker's copy is good
             self._flows.reroute()
             return message
         return None if error is None or error.code() in _OF_ITS_PLACE else message
+
+    def _stand_again(self, flow: PartitionFlow) -> None:
+        """The inner consumer went back to the log's start, though it was sought to the damage: it is sought there again.
+
+        librdkafka takes the next fetch offset from a batch before it checks the batch. Where that is out of range the policy
+        ``earliest`` resets the partition, also when it was sought meanwhile (``rd_kafka_offset_reset`` has no version).
+        """
+        self._inner.pause([flow.bare])
+        self._flows.parked.add(flow.key)
+        flow.moved = True
+        flow.recheck_at = 0.0
+        self._flows.reroute()
 
     def _halt(self, flow: PartitionFlow, damage: Damage, error: KafkaError) -> Message:
         """The broker's copy is bad too. go_broker() and a seek end it."""

@@ -700,6 +700,24 @@ def test_turning_direct_fetch_on_does_not_end_a_halt(rig: Rig) -> None:
     assert (flow.halted, flow.route, rig.routing.heeded(flow, bad)) == (True, Route.BROKER, None)
 
 
+def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: Rig) -> None:
+    """A damaged batch gives librdkafka an offset out of range, and it begins at the log's start, also after a seek."""
+    rig.engine.items = [ReadEnd("corrupt", 30, 4, CorruptRecordError("damaged"), BOUNDS)]
+    flow = rig.adopted(20)
+    rig.routing.take(1)
+    rig.calls.clear()
+    for offset in (10, 11):
+        assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=offset, value=b"")) is None
+    assert (flow.next_offset, flow.damage is None) == (30, False)
+    assert rig.calls == [("pause", OFFSET_INVALID)]
+    rig.clock.now += 1
+    rig.routing.recheck()
+    assert ("seek", 30) in rig.calls
+    good = Message(topic="t", partition=0, offset=30, value=b"")
+    assert rig.routing.heeded(flow, good) is good
+    assert flow.damage is None
+
+
 def test_bounds_of_a_local_partition_are_asked_once_an_interval(rig: Rig) -> None:
     rig.adopted(120)
     rig.engine.watched, rig.inner_position = BOUNDS, 130
