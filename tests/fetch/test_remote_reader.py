@@ -261,7 +261,7 @@ def test_a_retried_range_goes_on_with_the_saved_filter() -> None:
 def test_a_fetcher_that_hangs_costs_a_thread_and_never_a_partition() -> None:
     start = range_starts()[1]
     released = threading.Event()
-    config = attrs.evolve(CONFIG, read_timeout_ms=1, connect_timeout_ms=1, hedge_max_percent=0)
+    config = attrs.evolve(CONFIG, read_timeout_ms=1, connect_timeout_ms=1)
     with rig(fetcher=ScriptedFetcher({start: [lambda _: HangingStream(released)]}), config=config) as made:
         rows, end = made.read()
         assert end.reason == "timeout"

@@ -39,7 +39,8 @@ __all__ = [
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 TOPIC = "codec-none-rdk"
 TIERED_END = 4200
-CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000, location_timeout_ms=60_000)
+CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000, location_timeout_ms=60_000, hedge_max_percent=0)
+"""Without hedges: a busy machine would add GETs and bytes to those that tests count."""
 
 
 class Rig:
