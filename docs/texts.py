@@ -22,7 +22,7 @@ _LOGGED = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 def extracted() -> str:
     """The page: modules in order, each with its texts in the order of the code."""
     lines = [
-        "Texts that a user may see, by module. docs/generate.py writes this file; tests/docs/test_strings.py checks its words.",
+        "Texts that a user may see, by module. docs/generate.py writes this file; tests/docs/test_texts.py checks its words.",
         "",
     ]
     for root in SOURCES:

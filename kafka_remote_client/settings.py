@@ -1,4 +1,4 @@
-"""The table of the consumer's own settings: name, type, default, unit, bound, and what moving it costs.
+"""The table of the consumer's own settings: name, type, default, unit, bound, and what changing it costs.
 
 Each setting is declared once, here. The value :class:`~kafka_remote_client.config.RemoteFetchConfig`, the fetchers and
 docs/configs.md take names, defaults and bounds from the table; no other module writes a default again. The shim's settings are
@@ -224,7 +224,8 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         64,
         "",
-        "Maximum number of ranges in flight; how many there are follows from what is measured. Each one costs a thread.",
+        "Maximum number of ranges in flight. The client uses fewer if measured latency and bandwidth need no more. Each one "
+        "costs a thread.",
         1,
         256,
     ),
@@ -409,8 +410,9 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         128,
         "",
-        "Look-ups at the same time by a location source that reads the store itself; more wait. A look-up mostly waits for the "
-        "store. Higher starts many partitions sooner; each look-up takes a thread while it runs.",
+        "Maximum number of look-ups at the same time, for a location source that reads the store itself; more wait. A "
+        "look-up mostly waits for the "
+        "store. Higher starts many partitions sooner; each running look-up takes a thread.",
         1,
         1000,
     ),

@@ -34,15 +34,19 @@ SETTINGS = {
             "Stores whose URLs may be followed, as `host[:port][/path-prefix]`, separated by commas. Required: URLs of other "
             "stores are refused.",
         ),
-        _switch("allow.http", "Permit plain http. Segments and signed URLs then travel in the clear."),
+        _switch("allow.http", "Permit plain http. Segments and signed URLs are then sent unencrypted."),
         _switch("allow.private.addresses", "Permit stores at private and loopback addresses."),
-        _text("ssl.ca.location", "PEM file of certificate authorities of the store. Not set: those of the system."),
-        _text("local.root", "Directory that object keys are relative to. Not set: the one of `remote.storage.store.url`."),
+        _text("ssl.ca.location", "PEM file with the store's certificate authorities. Not set: the system's CAs."),
+        _text(
+            "local.root", "Directory that object keys are relative to. Not set: the directory in `remote.storage.store.url`."
+        ),
         _text("store.url", "The store, such as `s3://BUCKET/PREFIX`. Not set: `remote.storage.store.url`."),
-        _text("s3.region", "Region of the bucket. Not set: boto3's own."),
-        _text("s3.endpoint.url", "`https://host[:port]` of another S3. Not set: AWS."),
-        _switch("s3.path.style", "Name the bucket in the path and not in the host name, as most other S3s need it."),
-        _text("s3.profile", "Profile of the shared AWS configuration. Not set: boto3's own."),
+        _text("s3.region", "Region of the bucket. Not set: boto3's default."),
+        _text("s3.endpoint.url", "`https://host[:port]` of another S3 implementation. Not set: AWS."),
+        _switch(
+            "s3.path.style", "Put the bucket into the path instead of the host name, as most other S3 implementations need."
+        ),
+        _text("s3.profile", "Profile of the shared AWS configuration. Not set: boto3's default."),
         _text("s3.role.arn", "Role to assume with the credentials that boto3 finds. Not set: none."),
         _text("s3.role.session.name", "Name of the sessions of that role.", "kafka-remote"),
         _text("s3.external.id", "External id that the trust policy of that role requires. Not set: none."),

@@ -124,16 +124,16 @@ def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
             console.print()
     for item in found:
         if isinstance(item, Unchecked):
-            console.print(f"not looked at: {item.what}: {item.reason}")
+            console.print(f"not checked: {item.what}: {item.reason}")
     if findings:
         console.print(_totals(summary))
         console.print()
     verdict = summary.as_json()["verdict"]
     console.print(
         f"{verdict}: {summary.topics} topics, {summary.partitions} partitions, {summary.segments} segments"
-        f" ({summary.segments_checked} looked into, {summary.segments_busy} being copied or deleted),"
+        f" ({summary.segments_checked} checked, {summary.segments_busy} being copied or deleted),"
         f" {summary.bytes_stored} bytes stored, {summary.bytes_read} read; {summary.findings.total()} findings,"
-        f" {summary.unchecked} not looked at"
+        f" {summary.unchecked} not checked"
     )
 
 

@@ -71,7 +71,10 @@ class _Metered:
 def _stock_settings(conf: dict[str, Any]) -> dict[str, Any]:
     remote, stock = split_config(conf)
     if remote.enabled:
-        _log.warning("direct fetch is off: confluent_kafka.aio cannot build a consumer with direct fetch, or may not")
+        _log.warning(
+            "direct fetch is off: confluent_kafka.aio cannot build a consumer with direct fetch, or "
+            "KAFKA_REMOTE_CLIENT_AIO=0 forbids it"
+        )
     return stock
 
 

@@ -75,5 +75,8 @@ def allowed(remote: RemoteFetchConfig) -> bool:
     """Whether a consumer's class may be chosen. Where it may not and direct fetch is to be on, the log says so."""
     works = WORKS and switched_on("KAFKA_REMOTE_CLIENT_CLASS_CHOICE")
     if remote.enabled and not works:
-        _log.warning("direct fetch is off: the class of a consumer cannot be chosen in its constructor, or may not be")
+        _log.warning(
+            "direct fetch is off: the class of a consumer cannot be chosen in its constructor, or "
+            "KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0 forbids it"
+        )
     return works

@@ -83,11 +83,11 @@ class Rule:
 
 POLICY: tuple[Rule, ...] = (
     # The store did not give the range.
-    Rule(RemoteStorageTimeoutError, "connecting or reading took longer than it may", counts=True),
+    Rule(RemoteStorageTimeoutError, "connecting or reading timed out", counts=True),
     Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Budget.THROTTLED, counts=True),
     Rule(
         RemoteStorageUnavailableError,
-        "no address, refused, reset, cut short; 5xx, 408; a bucket that is gone",
+        "unknown host, refused, reset or truncated connection; 5xx, 408; a missing bucket",
         Budget.SETTING,
         counts=True,
     ),
@@ -97,23 +97,23 @@ POLICY: tuple[Rule, ...] = (
         Budget.SETTING,
         counts=True,
     ),
-    Rule(SegmentNotFoundError, "404, 410, 412: gone, or another version", Budget.ONCE_BETWEEN),
+    Rule(SegmentNotFoundError, "404, 410, 412: deleted, or another version", Budget.ONCE_BETWEEN),
     Rule(RangeNotSatisfiableError, "416, or the object ends inside the range", Budget.ONCE_BETWEEN),
-    Rule(LocationExpiredError, "the URL's life is over", Budget.ONCE_BETWEEN),
+    Rule(LocationExpiredError, "the URL has expired", Budget.ONCE_BETWEEN),
     Rule(RemoteStorageAccessError, "401, 403: signature or credentials", Budget.ONCE_BETWEEN, counts=True),
-    Rule(ForbiddenLocationError, "a redirect, or a URL that may not be followed"),
+    Rule(ForbiddenLocationError, "a redirect, or a URL that the settings do not permit"),
     Rule(RemoteStorageError, "a refused certificate; any other failure of a fetcher", counts=True),
     # The store gave it, and it is not what Kafka wrote.
     Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Budget.ONCE),
-    Rule(UnsupportedFormatError, "a format, magic or codec that is unknown; a batch beyond the cap"),
+    Rule(UnsupportedFormatError, "an unknown format, magic or codec; a batch above the size limit"),
     # Nobody could say where it lies.
     Rule(LocationThrottledError, "the broker throttles this client"),
-    Rule(PeerUnreachableError, "no connection to the shim or broker that is asked for locations"),
-    Rule(NotAnnouncedError, "the peer that is asked for locations is a plain broker and no shim"),
-    Rule(LocationError, "no location in time, or none that makes sense"),
-    Rule(RemoteLogError, "the tier's own files could not be understood"),
+    Rule(PeerUnreachableError, "no connection to the shim or broker for location requests"),
+    Rule(NotAnnouncedError, "location requests go to a plain broker instead of a shim"),
+    Rule(LocationError, "no location in time, or an invalid one"),
+    Rule(RemoteLogError, "files of the tier are invalid"),
     # The rest.
-    Rule(ConfigurationError, "a setting that cannot be meant"),
+    Rule(ConfigurationError, "an invalid setting"),
     Rule(DirectFetchError, "anything else"),
 )
 

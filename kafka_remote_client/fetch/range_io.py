@@ -99,7 +99,7 @@ def _fill(
         try:
             transfer.buffer = transfer.take()
         except (MemoryError, OSError):
-            raise RemoteStorageError(f"no memory for bytes {wanted}") from None
+            raise RemoteStorageError(f"not enough memory for bytes {wanted}") from None
         view = memoryview(transfer.buffer)[: wanted.size]
         while transfer.filled < wanted.size and not unwanted():
             count = stream.readinto(view[transfer.filled :])

@@ -104,7 +104,7 @@ class TierReader:
         end = bounds.high_watermark if end_offset is None else min(end_offset, bounds.high_watermark)
         if start >= end or bounds.log_start < 0:
             raise ConfigurationError(
-                f"the store holds nothing of {topic}-{partition} there: it has offsets {bounds.log_start} "
+                f"the store has no such offset of {topic}-{partition}; it has offsets {bounds.log_start} "
                 f"to {bounds.latest_tiered}"
             )
         return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=level)

@@ -114,7 +114,7 @@ def _partition_data(question: LocationQuestion, response: FetchResponse, *, by_i
             for data in topic.partitions:
                 if data.partition_index == question.partition:
                     return data
-    raise ProtocolError(f"{question}: the answer is about other partitions")
+    raise ProtocolError(f"{question}: the answer names other partitions")
 
 
 def _check_grant(question: LocationQuestion, grant: SegmentGrant, data: PartitionData) -> None:

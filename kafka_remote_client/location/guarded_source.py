@@ -41,7 +41,7 @@ class GuardedLocationSource:
 
         names = ", ".join(f"{question.topic}-{question.partition}" for question in questions)
         try:
-            answers = _guarded(f"asking where {names} lies", ask)
+            answers = _guarded(f"asking for the location of {names}", ask)
         except DirectFetchError as error:
             answers = dict.fromkeys(questions, error)
         errors = Counter(id(answer) for answer in answers.values())

@@ -153,13 +153,13 @@ class TaggedDialect:
         """The inverse of :meth:`request_tags`; other tags are ignored. Raises ProtocolError."""
         max_bytes = _read(partition, _MAX_BYTES, Reader.int64, 0)
         if max_bytes < 0:
-            raise ProtocolError(f"a negative window was asked for: {max_bytes}")
+            raise ProtocolError(f"a location request has a negative window: {max_bytes}")
         end_offset = _read(partition, _END_OFFSET, Reader.int64, _UNBOUNDED)
         if end_offset < _UNBOUNDED:
-            raise ProtocolError(f"a read is to end at a negative offset: {end_offset}")
+            raise ProtocolError(f"a location request has a negative end offset: {end_offset}")
         range_bytes = _read(partition, _RANGE_BYTES, Reader.int64, 0)
         if range_bytes < 0:
-            raise ProtocolError(f"ranges of a negative size were asked for: {range_bytes}")
+            raise ProtocolError(f"a location request has negative range_bytes: {range_bytes}")
         return LocationRequest(
             _read(root, _FORMATS, lambda r: r.array(r.string), ()),
             _read(partition, _REQUESTED, Reader.boolean, False),
@@ -275,12 +275,12 @@ def _check(grant: SegmentGrant) -> None:
             f"a grant's range offsets [{offsets[0]}, {offsets[-1]}] are not in [{grant.start_offset}, next offset)"
         )
     if any(one > following for one, following in pairwise(offsets)):
-        raise ProtocolError("a grant's range offsets fall")
+        raise ProtocolError("a grant's range offsets decrease")
     epochs = grant.leader_epochs
     if not epochs or epochs[0].epoch < 0:
         raise ProtocolError("a grant has no leader epochs")
     if any(one.epoch >= other.epoch or one.start_offset >= other.start_offset for one, other in pairwise(epochs)):
-        raise ProtocolError("a grant's leader epochs do not rise")
+        raise ProtocolError("a grant's leader epochs do not increase")
     if epochs[0].start_offset < grant.start_offset or epochs[-1].start_offset > grant.end_offset:
         raise ProtocolError("a grant's leader epochs lie outside its segment")
 

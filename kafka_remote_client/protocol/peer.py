@@ -91,7 +91,7 @@ class BrokerPeer:
         self._connection: BrokerConnection | None = None
         self._session: PeerSession | None = None
         self._closed = False
-        self._failure = partial(LocationError, f"{name} could not be reached")
+        self._failure = partial(LocationError, f"{name} cannot be reached")
         """Makes the error that says why the last connection could not be made."""
 
     def session(self, deadline: Deadline) -> tuple[PeerSession, bool]:
@@ -102,7 +102,7 @@ class BrokerPeer:
         """
         self._throttle.check()
         if not self._lock.acquire(timeout=deadline.remaining()):
-            raise LocationError(f"connecting to {self._name} took until the deadline")
+            raise LocationError(f"connecting to {self._name} timed out")
         try:
             if self._session is not None:
                 if self._usable(self._session):
@@ -140,7 +140,7 @@ class BrokerPeer:
             connection.close()
             if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
                 kind = PeerUnreachableError if isinstance(error, PeerUnreachableError) else LocationError
-                self._failure = partial(kind, f"{error} (a moment ago; the next attempt waits)")
+                self._failure = partial(kind, f"{error} (failed a moment ago; the next attempt waits)")
                 self._reconnect.failed()
             raise
         self._reconnect.succeeded()

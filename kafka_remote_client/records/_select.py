@@ -33,7 +33,8 @@ if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
         from kafka_remote_client.records import _kernel
     except ImportError:
         logging.getLogger(__name__).info(
-            "the compiled record kernel is not installed; records are decoded in pure Python, with the same results but slower"
+            "the compiled record kernel is not installed; records are decoded in pure Python, with the same results at lower "
+            "speed"
         )
     else:
         AbortedTransactionFilter = _kernel.AbortedTransactionFilter  # type: ignore[misc,assignment] # the twin, as all below

@@ -97,9 +97,7 @@ class _Health:
                 del self._under_way[number]
                 self._failed(now)
             if not self._health.allows(now):
-                raise RemoteStorageUnavailableError(
-                    "the store is not asked: its last requests failed; it is tried again within seconds"
-                )
+                raise RemoteStorageUnavailableError("the store's last requests failed; the next one is sent within seconds")
             number = next(self._numbers)
             self._under_way[number] = now
             return number
@@ -116,7 +114,7 @@ class _Health:
         was = self._health.state
         self._health.failed(now)
         if was is BreakerState.CLOSED and self._health.state is BreakerState.OPEN:
-            _log.warning("The store fails: look-ups that need it are refused until it answers again.")
+            _log.warning("the store fails; look-ups that need it are refused until it answers again")
 
 
 class _Store:

@@ -57,7 +57,7 @@ def read_request(reader: BinaryIO) -> HttpRequest | None:
         raise MalformedRequestError("protocol version")
     headers = _read_headers(reader)
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        raise MalformedRequestError("a body where none is expected")
+        raise MalformedRequestError("unexpected request body")
     keep_alive = version == b"HTTP/1.1" and headers.get("connection", "").lower() != "close"
     return HttpRequest(method.decode("ascii"), target.decode("ascii"), headers, keep_alive)
 

@@ -63,21 +63,21 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         metavar=_ADDRESS,
         required=True,
     ),
-    _setting("advertised_host", str, None, "Host that clients are told in place of the listen host."),
+    _setting("advertised_host", str, None, "Host name that clients get in place of the listen host."),
     _setting(
         "node_port_base",
         int,
         None,
-        "The listener of a broker has this port plus its node id. Not set: the bootstrap port plus one; free ports where that "
-        "is 0.",
+        "Port of a broker's listener, minus its node id. Not set: the bootstrap port plus one, or free ports if that port is "
+        "0.",
         bounds=(1, 65_535),
     ),
     _setting(
         "node_ids",
         tuple,
         (),
-        "Brokers to listen for from the start, so that clients which kept an address from before a restart are not refused. "
-        "Others become known by the answers that pass through.",
+        "Node ids of brokers that get a listener at start, so that clients with cached addresses can connect after a restart. "
+        "The shim learns other brokers from answers that it forwards.",
         flag=None,
     ),
     _setting(
@@ -92,7 +92,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "store_options",
         dict,
         {},
-        "How to reach the store, by the names of docs/stores.md.",
+        "Setting of the store (docs/stores.md).",
         flag="--store-option",
         metavar=_GIVEN,
     ),
@@ -100,21 +100,21 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "whole_object_urls",
         bool,
         False,
-        "Grant URLs that are not bound to a range (Azure has no others). Each opens all of its segment to whoever may read a "
-        "part.",
+        "Grant URLs that are not bound to a range (Azure has no others). Each permits reading its whole segment to any client "
+        "that may read a part.",
     ),
     _setting(
         "layout",
         str,
         default_of("remote.storage.store.layout"),
-        "How the tier names and stores its objects.",
+        "Layout of the tier's objects.",
         metavar="NAME",
     ),
     _setting(
         "key_prefix",
         str,
         default_of("remote.storage.store.key.prefix"),
-        "Prefix of every object's name, as the brokers' plugin has it (aiven).",
+        "Prefix of all object names: key.prefix of the brokers' plugin (aiven).",
         metavar="PREFIX",
     ),
     _setting(
@@ -129,7 +129,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "allow_plaintext_data_keys",
         bool,
         False,
-        "Give clients without TLS the keys of encrypted segments, too (aiven). Off: the broker serves them such segments.",
+        "Give the keys of encrypted segments to clients without TLS too (aiven). Off: the broker serves such segments to them.",
     ),
     _setting(
         "origin_listen",
@@ -143,8 +143,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "url_ttl",
         float,
         120.0,
-        "Life of a signed URL. Longer survives slower readers; shorter closes a leaked one sooner, or one of a reader whose "
-        "rights are gone.",
+        "Lifetime of a signed URL. Longer suits slower readers; shorter ends the use of leaked URLs and of revoked rights "
+        "sooner.",
         unit="s",
         bounds=(1, 900),
     ),
@@ -152,14 +152,14 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "signing_key",
         bytes,
         None,
-        "Key shared by shims whose URLs any of them should serve. Not set: drawn at start.",
+        "Key that shims share to serve each other's URLs. Not set: a random key at start.",
         flag=None,
     ),
     _setting(
         "range_bytes",
         int,
         default_of("fetch.remote.range.bytes"),
-        "Size of one signed range at most. A client sizes its ranges by the window that it asks for: they are an eighth of it.",
+        "Maximum size of one signed range. A client's ranges are an eighth of the window that it asks for.",
         unit="bytes",
         bounds=(64 << 10, 256 << 20),
     ),
@@ -167,7 +167,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "max_grant_bytes",
         int,
         256 << 20,
-        "Size of all ranges of one grant at most. Higher means fewer location requests.",
+        "Maximum size of all ranges of one grant. Higher needs fewer location requests.",
         unit="bytes",
         bounds=(64 << 10, 1 << 30),
     ),
@@ -175,7 +175,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "index_cache_bytes",
         int,
         default_of("fetch.remote.index.cache.bytes"),
-        "Memory for indexes, checkpoints and snapshots of segments. Higher repeats fewer reads of the store where clients read "
+        "Memory for indexes, checkpoints and snapshots of segments. Higher repeats fewer reads of the store if clients read "
         "many segments in turn.",
         unit="bytes",
         bounds=(1 << 20, 1 << 40),
@@ -184,15 +184,16 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "lookup_concurrency",
         int,
         default_of("fetch.remote.lookup.concurrency"),
-        "Look-ups in the tier at the same time; more wait. A look-up mostly waits for the store. Each takes a thread, which is "
-        "started when it is first needed.",
+        "Maximum number of look-ups in the tier at the same time; more wait. A look-up mostly waits for the store. Each takes "
+        "a thread, which starts when it is first needed.",
         bounds=(1, 1_000),
     ),
     _setting(
         "lookup_timeout",
         float,
         10.0,
-        "Time for one look-up in the tier, its wait for others included. After it the broker serves the records. Keep it below "
+        "Time for one look-up in the tier, including its wait for others. After it the broker serves the records. Keep it "
+        "below "
         "the request timeout of the clients.",
         unit="s",
         bounds=(0.1, 600),
@@ -202,8 +203,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "metadata_consumer",
         dict,
         {},
-        "librdkafka setting of the consumer that follows the metadata topic: the shim's own principal, which needs to read "
-        "that topic and nothing else. Added to the broker settings.",
+        "librdkafka setting of the consumer that follows the metadata topic. Its principal is the shim's own and needs to read "
+        "only that topic. Added to the broker settings.",
         flag="--metadata-consumer",
         metavar=_GIVEN,
     ),
@@ -221,15 +222,15 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "ssl_client_ca",
         str,
         None,
-        "Authority of the certificates that clients have to show. Not set: they need none.",
+        "CA of the client certificates. Clients must then present one. Not set: they need none.",
         metavar="PEM",
     ),
-    _setting("origin_https", bool, False, "Serve segments over TLS as well."),
+    _setting("origin_https", bool, False, "Serve segments over TLS too."),
     _setting(
         "broker_settings",
         dict,
         {},
-        "security.protocol and ssl.* of all connections to brokers, by librdkafka's names.",
+        "security.protocol and ssl.* of all connections to brokers, with librdkafka's names.",
         flag="--broker-setting",
         metavar=_GIVEN,
     ),
@@ -239,13 +240,15 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         False,
         "Present the shim's certificate to brokers for every client: brokers then see one identity for all of them.",
     ),
-    _setting("max_connections", int, 10_000, "Clients at the same time.", bounds=(1, 1_000_000)),
-    _setting("max_connections_per_ip", int, 2_000, "Clients at the same time from one address.", bounds=(1, 1_000_000)),
+    _setting("max_connections", int, 10_000, "Maximum number of client connections.", bounds=(1, 1_000_000)),
+    _setting(
+        "max_connections_per_ip", int, 2_000, "Maximum number of client connections from one address.", bounds=(1, 1_000_000)
+    ),
     _setting(
         "max_request_bytes",
         int,
         100 << 20,
-        "Length of one request, checked before anything is kept of it.",
+        "Maximum size of one request. The shim checks it before it allocates memory.",
         unit="bytes",
         bounds=(1024, (1 << 31) - 1),
     ),
@@ -253,7 +256,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "max_in_flight",
         int,
         1_000,
-        "Requests of one client without an answer; more wait. Higher takes more memory for a client that does not read.",
+        "Maximum number of unanswered requests of one client; more wait. Higher needs more memory for a client that does not "
+        "read.",
         bounds=(1, 100_000),
     ),
     _setting("connect_timeout", float, 10.0, "Time to connect to one bootstrap server or broker.", unit="s", bounds=(0.1, 600)),
@@ -270,7 +274,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "idle_timeout",
         float,
         600.0,
-        "Time without a byte in either direction after which a client is disconnected.",
+        "Time without traffic in either direction after which the shim disconnects a client.",
         unit="s",
         bounds=(1, 86_400),
     ),

@@ -118,7 +118,9 @@ class AivenInspector:
         slices_sound = _check_slices(manifest, segment.sizes[_INDEXES], found)
         encryption = manifest.encryption
         if encryption is not None and encryption.key_id not in self._keys.key_ids:
-            found.closed = f"it is encrypted for the key {encryption.key_id!r}, which was not given (--encryption-key)"
+            found.closed = (
+                f"it is encrypted for the key {encryption.key_id!r}, and the private key was not given (--encryption-key)"
+            )
             return found
         try:
             stored = self._stored_log(manifest)

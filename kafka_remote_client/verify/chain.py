@@ -89,10 +89,10 @@ def _dead(
     if agreed is None:
         epochs = ", ".join(str(entry.epoch) for entry in metadata.segment_leader_epochs)
         written = ", ".join(str(epoch) for epoch in _epochs_of(lineage, start, end)) or "none that is still known"
-        words = f"it has leader epochs {epochs} for offsets {start} to {end}; in today's log these are of epochs {written}"
+        words = f"it has leader epochs {epochs} for offsets {start} to {end}; in today's log their epochs are {written}"
         return Problem(FindingKind.OUTSIDE_LINEAGE, words)
     holders = _holders(chain, agreed, end)
-    words = f"its offsets {agreed} to {end} are read from {_names(holders)}" if holders else "no reader is led to it"
+    words = f"its offsets {agreed} to {end} are read from {_names(holders)}" if holders else "no reader uses it"
     return Problem(FindingKind.DUPLICATE, f"dead: {words}", offset=agreed)
 
 

@@ -69,9 +69,9 @@ def judge_copy(stored: StoredSegment, known: Known | None) -> Problem | CopyStat
     if state is _COPYING:
         if lacking:
             return Problem(FindingKind.HALF_COPIED, f"its copy began and never finished; it lacks: {lacking}")
-        return Problem(FindingKind.ORPHAN_UNFINISHED, "its copy began and was never called finished")
+        return Problem(FindingKind.ORPHAN_UNFINISHED, "its copy began, but the metadata topic never said that it finished")
     if state is _DELETING:
         return Problem(FindingKind.ORPHAN_DELETED, "its deletion began and never finished")
     if known.deleted:
-        return Problem(FindingKind.ORPHAN_DELETED, "metadata call it deleted")
-    return Problem(FindingKind.ORPHAN_UNKNOWN, "no metadata record names it")
+        return Problem(FindingKind.ORPHAN_DELETED, "the metadata topic says that it is deleted")
+    return Problem(FindingKind.ORPHAN_UNKNOWN, "the metadata topic has no record of it")

@@ -26,73 +26,101 @@ class FindingKind(Enum):
     """Every kind: its name in the output, its severity, and what it means."""
 
     BATCH_DAMAGED = ("batch-damaged", Severity.DAMAGE, "a record batch fails its checksum, its sizes, or does not decode")
-    BATCH_UNSUPPORTED = ("batch-unsupported", Severity.DAMAGE, "a batch has a magic, a codec or a size that nothing here reads")
-    BATCH_CHAIN = ("batch-chain", Severity.DAMAGE, "a sound batch does not begin where the one before it ends")
+    BATCH_UNSUPPORTED = ("batch-unsupported", Severity.DAMAGE, "a batch has an unsupported magic, codec or size")
+    BATCH_CHAIN = ("batch-chain", Severity.DAMAGE, "a valid batch does not start where the one before it ends")
     BATCH_OUTSIDE_SEGMENT = (
         "batch-outside-segment",
         Severity.DAMAGE,
-        "a sound batch has offsets outside of its segment",
+        "a valid batch has offsets outside of its segment",
     )
-    BATCH_LEADER_EPOCH = ("batch-leader-epoch", Severity.DAMAGE, "a sound batch has another leader epoch than its offsets")
+    BATCH_LEADER_EPOCH = ("batch-leader-epoch", Severity.DAMAGE, "the leader epoch of a valid batch does not match its offsets")
     LOG_CUT = ("log-cut", Severity.DAMAGE, "the log ends within a batch, or before what several of its indexes point to")
-    LOG_SIZE = ("log-size", Severity.DAMAGE, "the log object has another size than metadata or manifest say")
-    OFFSET_INDEX_UNREADABLE = ("offset-index-unreadable", Severity.DAMAGE, "the offset index breaks its format")
-    OFFSET_INDEX_MISMATCH = ("offset-index-mismatch", Severity.DAMAGE, "an entry of the offset index points to no such batch")
-    TIME_INDEX_UNREADABLE = ("time-index-unreadable", Severity.DAMAGE, "the time index breaks its format")
-    TIME_INDEX_MISMATCH = ("time-index-mismatch", Severity.DAMAGE, "the time index gives other timestamps than the batches")
-    TRANSACTION_INDEX_UNREADABLE = ("transaction-index-unreadable", Severity.DAMAGE, "the transaction index breaks its format")
+    LOG_SIZE = ("log-size", Severity.DAMAGE, "the size of the log object differs from the metadata or the manifest")
+    OFFSET_INDEX_UNREADABLE = ("offset-index-unreadable", Severity.DAMAGE, "the offset index does not parse")
+    OFFSET_INDEX_MISMATCH = (
+        "offset-index-mismatch",
+        Severity.DAMAGE,
+        "an entry of the offset index does not point to a batch with its offset",
+    )
+    TIME_INDEX_UNREADABLE = ("time-index-unreadable", Severity.DAMAGE, "the time index does not parse")
+    TIME_INDEX_MISMATCH = (
+        "time-index-mismatch",
+        Severity.DAMAGE,
+        "the timestamps of the time index differ from those of the batches",
+    )
+    TRANSACTION_INDEX_UNREADABLE = ("transaction-index-unreadable", Severity.DAMAGE, "the transaction index does not parse")
     TRANSACTION_INDEX_MISMATCH = (
         "transaction-index-mismatch",
         Severity.DAMAGE,
-        "the transaction index gives other aborted transactions than the ABORT markers",
+        "the aborted transactions of the transaction index differ from the ABORT markers",
     )
-    LEADER_EPOCHS_UNREADABLE = ("leader-epochs-unreadable", Severity.DAMAGE, "the leader epoch checkpoint breaks its format")
+    LEADER_EPOCHS_UNREADABLE = ("leader-epochs-unreadable", Severity.DAMAGE, "the leader epoch checkpoint does not parse")
     LEADER_EPOCHS_MISMATCH = (
         "leader-epochs-mismatch",
         Severity.DAMAGE,
-        "the leader epoch checkpoint gives other epochs than the batches or the metadata",
+        "the epochs of the leader epoch checkpoint differ from the batches or the metadata",
     )
     PRODUCER_SNAPSHOT_UNREADABLE = (
         "producer-snapshot-unreadable",
         Severity.DAMAGE,
-        "the producer snapshot breaks its format or its checksum",
+        "the producer snapshot does not parse, or its checksum is wrong",
     )
     PRODUCER_SNAPSHOT_MISMATCH = (
         "producer-snapshot-mismatch",
         Severity.DAMAGE,
-        "the producer snapshot gives other open transactions than the batches",
+        "the open transactions of the producer snapshot differ from the batches",
     )
     MANIFEST_UNREADABLE = (
         "manifest-unreadable",
         Severity.DAMAGE,
         "the manifest does not parse, or contradicts itself",
     )
-    MANIFEST_FOREIGN = ("manifest-foreign", Severity.DAMAGE, "the manifest is that of another segment")
-    MANIFEST_INDEXES = ("manifest-indexes", Severity.DAMAGE, "the manifest's index slices do not lie back to back from 0 on")
-    INDEXES_SIZE = ("indexes-size", Severity.DAMAGE, "the .indexes object has another size than the manifest says")
-    INDEX_ENCRYPTION = ("index-encryption", Severity.DAMAGE, "an encrypted index fails its tag")
-    CHUNK_DAMAGED = ("chunk-damaged", Severity.DAMAGE, "a chunk of the log fails its tag, its decompression or its size")
-    DATA_KEY = ("data-key", Severity.DAMAGE, "the manifest's data key does not open, or opens nothing of the segment")
+    MANIFEST_FOREIGN = ("manifest-foreign", Severity.DAMAGE, "the manifest describes another segment")
+    MANIFEST_INDEXES = ("manifest-indexes", Severity.DAMAGE, "the manifest's index slices are not contiguous from 0")
+    INDEXES_SIZE = ("indexes-size", Severity.DAMAGE, "the size of the .indexes object differs from the manifest")
+    INDEX_ENCRYPTION = ("index-encryption", Severity.DAMAGE, "an encrypted index fails authentication")
+    CHUNK_DAMAGED = (
+        "chunk-damaged",
+        Severity.DAMAGE,
+        "a chunk of the log fails authentication, does not decompress, or has a wrong size",
+    )
+    DATA_KEY = ("data-key", Severity.DAMAGE, "the manifest's data key cannot be decrypted, or decrypts nothing of the segment")
     METADATA_MISMATCH = (
         "metadata-mismatch",
         Severity.DAMAGE,
-        "metadata topic or manifest give other offsets, epochs, sizes or timestamps than the segment",
+        "offsets, epochs, sizes or timestamps in the metadata topic or the manifest differ from the segment",
     )
-    MISSING_OBJECT = ("missing-object", Severity.DAMAGE, "a segment lacks an object, and no copy under way explains it")
-    MISSING_SEGMENT = ("missing-segment", Severity.DAMAGE, "metadata call a segment finished of which no object is there")
-    OFFSET_GAP = ("offset-gap", Severity.DAMAGE, "no segment holds offsets between two others")
-    HALF_COPIED = ("half-copied", Severity.WASTE, "only the objects that are uploaded first are there")
-    ORPHAN_UNFINISHED = ("orphan-unfinished", Severity.WASTE, "all objects are there, and the copy was never called finished")
-    ORPHAN_UNKNOWN = ("orphan-unknown", Severity.WASTE, "metadata do not know the segment at all")
+    MISSING_OBJECT = (
+        "missing-object",
+        Severity.DAMAGE,
+        "an object of a segment is missing, and the segment is not being copied",
+    )
+    MISSING_SEGMENT = (
+        "missing-segment",
+        Severity.DAMAGE,
+        "the metadata topic says that a segment is finished, but none of its objects exists",
+    )
+    OFFSET_GAP = ("offset-gap", Severity.DAMAGE, "no segment holds the offsets between two segments")
+    HALF_COPIED = ("half-copied", Severity.WASTE, "only the objects that a plugin uploads first exist")
+    ORPHAN_UNFINISHED = (
+        "orphan-unfinished",
+        Severity.WASTE,
+        "all objects exist, but the metadata topic never said that the copy finished",
+    )
+    ORPHAN_UNKNOWN = ("orphan-unknown", Severity.WASTE, "the metadata topic has no record of the segment")
     ORPHAN_DELETED = (
         "orphan-deleted",
         Severity.WASTE,
-        "metadata call its deletion begun or done; objects are left",
+        "the metadata topic says that its deletion has started or finished, but objects remain",
     )
-    OUTSIDE_LINEAGE = ("outside-lineage", Severity.WASTE, "no leader epoch of the segment wrote its offsets in today's log")
+    OUTSIDE_LINEAGE = (
+        "outside-lineage",
+        Severity.WASTE,
+        "in today's log, none of the segment's leader epochs wrote its offsets",
+    )
     DUPLICATE = ("duplicate", Severity.WASTE, "dead: other segments hold all offsets of it that belong to the log")
     OVERLAP = ("overlap", Severity.WASTE, "live in part: other segments hold some of its offsets")
-    FOREIGN_OBJECT = ("foreign-object", Severity.WASTE, "an object among the segments that is no part of any")
+    FOREIGN_OBJECT = ("foreign-object", Severity.WASTE, "an object beside the segments that belongs to none")
 
     def __init__(self, label: str, severity: Severity, meaning: str) -> None:
         self.label = label
@@ -126,7 +154,7 @@ class Finding:
     offset: int | None = None
 
     def as_json(self) -> dict[str, object]:
-        """The object of ``--json``; docs/verify.md has its fields."""
+        """The object of ``--output json``; docs/verify.md has its fields."""
         tip = self.topic_id_partition
         return {
             "type": "finding",

@@ -185,7 +185,7 @@ class LogWalk:
         return Problem(kind, words, self._position, base, header.size)
 
     def _end_early(self) -> bool:
-        """The log has no more bytes, and what is left is no whole batch: cut off, or its size is wrong."""
+        """The log has no more bytes, and what is left is not a whole batch: cut off, or its size is wrong."""
         rest, self._buffer = self._buffer, b""
         left = self.source.size - self._position
         self._lose()
@@ -197,7 +197,7 @@ class LogWalk:
             base = BatchPrefix.read(rest).base_offset if len(rest) >= PREFIX_SIZE else None
             self.problems.append(Problem(FindingKind.BATCH_DAMAGED, words, self._position, base))
             return self._jump_to_index(self._position)
-        words = f"the last {left} bytes are no whole batch"
+        words = f"the last {left} bytes are not a whole batch"
         self.problems.append(Problem(FindingKind.LOG_CUT, words, self._position, size=left))
         return False
 

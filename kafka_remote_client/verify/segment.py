@@ -105,7 +105,8 @@ def check_segment(
     best = claim or opened.described
     indexes = _parse(opened, stored, best)
     if claim is not None and claim.txn_index_empty and indexes.transactions:
-        words = f"metadata call the transaction index empty, so no reader asks for its {len(indexes.transactions)} entries"
+        entries = len(indexes.transactions)
+        words = f"the metadata topic says that the transaction index is empty, so readers skip its {entries} entries"
         opened.report(opened.roles[ObjectKind.TRANSACTION_INDEX], FindingKind.METADATA_MISMATCH, words)
     claims = _claims(claim, opened.described, indexes.lineage)
     end: LogEnd | None = None

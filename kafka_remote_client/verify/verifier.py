@@ -155,9 +155,9 @@ class TierVerifier:
                 found.setdefault(tip, _Partition(tip))
         for topic in topics:
             if not any(tip.topic == topic for tip in found):
-                raise NothingToVerifyError(f"neither store nor metadata hold a topic {topic}")
+                raise NothingToVerifyError(f"neither the store nor the metadata topic has a topic {topic}")
         if not found:
-            raise NothingToVerifyError("neither store nor metadata hold a segment")
+            raise NothingToVerifyError("neither the store nor the metadata topic has a segment")
         partitions = sorted(found.values(), key=lambda one: (one.tip.topic, one.tip.topic_id, one.tip.partition))
         for partition in partitions:
             self._plan_partition(partition)
@@ -176,7 +176,7 @@ class TierVerifier:
 
     def _plan_partition(self, partition: _Partition) -> None:
         if self._metadata is not None and not self._metadata.ready(partition.tip):
-            partition.unchecked.append(Unchecked(str(partition.tip), "the metadata topic cannot be trusted for it"))
+            partition.unchecked.append(Unchecked(str(partition.tip), "the metadata topic is inconsistent for it"))
         cache = self._trusted(partition.tip)
         known_segments = {one.remote_log_segment_id: one for one in cache.list_all_remote_log_segments()} if cache else {}
         for segment_id, stored in partition.stored.items():
@@ -211,7 +211,7 @@ class TierVerifier:
                 reason = "its objects lie under another prefix (--key-prefix)"
                 partition.unchecked.append(Unchecked(str(metadata.remote_log_segment_id), reason))
         elif self._is_finished(metadata.remote_log_segment_id):
-            words = f"metadata call it finished (offsets {metadata.start_offset} to {metadata.end_offset})"
+            words = f"the metadata topic says that it is finished (offsets {metadata.start_offset} to {metadata.end_offset})"
             partition.said.append(_of_metadata(metadata, FindingKind.MISSING_SEGMENT, words, metadata.segment_size_in_bytes))
         else:
             self.summary.segments_busy += 1  # its deletion began since
@@ -296,7 +296,7 @@ class TierVerifier:
         partition.explained.add(stored.listed.start_offset)
         partition.doubted.add(segment_id)
         if self._is_finished(segment_id):
-            return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"since it was listed: {error}"))]
+            return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"after it was listed: {error}"))]
         self.summary.segments_busy += 1
         return []
 
@@ -330,7 +330,7 @@ class TierVerifier:
             topic = self._inspector.topic_of(info.key)
             meant = topic in self._request.topics if self._request.topics else topic is not None or bool(self._inspector.prefix)
             if meant and info.key not in ours:
-                yield Finding(FindingKind.FOREIGN_OBJECT, "it is no part of a segment", info.size, object_key=info.key)
+                yield Finding(FindingKind.FOREIGN_OBJECT, "it belongs to no segment", info.size, object_key=info.key)
 
 
 def _cache_of_reports(partition: _Partition) -> RemoteLogMetadataCache:

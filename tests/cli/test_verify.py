@@ -91,10 +91,14 @@ def test_nothing_is_written(damaged: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "neither store nor metadata hold a topic nowhere; the store has LocalTieredStorage segments"),
+        (
+            ["nowhere"],
+            "neither the store nor the metadata topic has a topic nowhere; the store has LocalTieredStorage segments",
+        ),
         (
             ["--layout", "aiven"],
-            "neither store nor metadata hold a segment; the store has LocalTieredStorage segments below kafka-tiered-storage/",
+            "neither the store nor the metadata topic has a segment; the store has LocalTieredStorage segments below "
+            "kafka-tiered-storage/",
         ),
         (["--layout", "bogus"], "unknown layout 'bogus'"),
         (["--encryption-key", "bogus"], "KEYID=PRIVATE_KEY_FILE"),
@@ -131,7 +135,7 @@ def test_a_broker_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[s
 
 def test_encrypted_segments_without_key_have_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert verify("--layout", "aiven", "--key-prefix", "some-prefix/", root=golden_aiven("aiven-zstd-aes")) == 2
-    assert "not looked at: " in capsys.readouterr().out
+    assert "not checked: " in capsys.readouterr().out
 
 
 def test_a_terminal_shows_progress_and_a_pipe_does_not() -> None:

@@ -227,7 +227,7 @@ def test_partition_with_untrusted_metadata_is_judged_by_the_listing() -> None:
     tier.metadata.ready = lambda tip: False
     verdict = tier.verify(metadata=True)
     assert verdict.findings == []
-    assert {item.reason for item in verdict.unchecked} == {"the metadata topic cannot be trusted for it"}
+    assert {item.reason for item in verdict.unchecked} == {"the metadata topic is inconsistent for it"}
     assert verdict.summary.segments_checked == verdict.summary.segments
 
 

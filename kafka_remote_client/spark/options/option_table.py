@@ -51,25 +51,36 @@ class Option:
 _OURS = frozenset({"maxBytesPerTrigger"})
 _STREAMING_DEFAULTS = {"startingOffsets": "latest", "groupIdPrefix": "spark-kafka-source"}
 _DIFFERS = {
-    "subscribePattern": "It is Python's kind of regular expression.",
-    "minPartitions": "Splits are cut where segments end first, and inside them only where that gives too few.",
-    "groupIdPrefix": "Nothing is committed under these ids.",
+    "subscribePattern": "It is a Python regular expression.",
+    "minPartitions": "Splits end at segment boundaries; segments are divided only if that gives too few splits.",
+    "groupIdPrefix": "The source commits no offsets with these ids.",
     **dict.fromkeys(
         ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"),
-        "Needs PySpark 4.2 or later, and is refused before.",
+        "Needs PySpark 4.2 or later; an error in older versions.",
     ),
 }
 
 OPTIONS = tuple(
     Option(name, scope, default, doc, _DIFFERS.get(name, ""), _STREAMING_DEFAULTS.get(name))
     for name, scope, default, doc in (
-        ("assign", Scope.BOTH, "", 'The partitions to read, as JSON: {"topicA":[0,1]}. One of the three.'),
-        ("subscribe", Scope.BOTH, "", "The topics to read, with commas between. One of the three."),
+        (
+            "assign",
+            Scope.BOTH,
+            "",
+            'The partitions to read, as JSON: {"topicA":[0,1]}. One of assign, subscribe and subscribePattern.',
+        ),
+        (
+            "subscribe",
+            Scope.BOTH,
+            "",
+            "The topics to read, separated by commas. One of assign, subscribe and subscribePattern.",
+        ),
         (
             "subscribePattern",
             Scope.BOTH,
             "",
-            "A regular expression that is found in the names of the topics to read. One of the three.",
+            "A regular expression; topics are read if it matches anywhere in their name. One of assign, subscribe and "
+            "subscribePattern.",
         ),
         (
             "startingTimestamp",
@@ -88,7 +99,7 @@ OPTIONS = tuple(
             "startingOffsetsByTimestampStrategy",
             Scope.BOTH,
             "error",
-            "error or latest: what to do where no record has this timestamp or a later one.",
+            "What to do if no record has this timestamp or a later one: error or latest.",
         ),
         (
             "endingTimestamp",

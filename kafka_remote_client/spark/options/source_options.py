@@ -249,7 +249,7 @@ def _columns(reader: _Reader) -> ColumnChoice:
         headers=reader.switch("includeHeaders"),
     )
     if not any(attrs.astuple(choice)):
-        raise ConfigurationError("remote.include…: at least one column must be left")
+        raise ConfigurationError("remote.include…: at least one column must be included")
     return choice
 
 

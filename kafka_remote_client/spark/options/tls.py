@@ -45,7 +45,7 @@ def _check_versions(rest: dict[str, str]) -> None:
     """OpenSSL speaks TLS 1.2 and 1.3; asked for both, nothing is to be done, and for less, it must not do more."""
     enabled = rest.pop("ssl.enabled.protocols", None)
     if enabled is not None and {name.strip() for name in enabled.split(",")} != _MODERN_TLS:
-        raise refused("ssl.enabled.protocols", "must be TLSv1.2,TLSv1.3, which is what this client speaks")
+        raise refused("ssl.enabled.protocols", "must be TLSv1.2,TLSv1.3, the versions that this client supports")
     if rest.pop("ssl.protocol", "TLS") not in {"TLS", *_MODERN_TLS}:
         raise refused("ssl.protocol", "must be TLSv1.3, TLSv1.2 or TLS")
 
@@ -69,7 +69,7 @@ def _trust_store(rest: dict[str, str], settings: dict[str, str]) -> TrustStore |
     kind = _store_type(rest, store)
     if kind == "PKCS12":
         if location is None or certificates is not None:
-            raise refused(f"{store}.certificates", "is for PEM stores; a PKCS12 store needs ssl.truststore.location alone")
+            raise refused(f"{store}.certificates", "is for PEM stores; for a PKCS12 store set only ssl.truststore.location")
         return TrustStore(Path(location), password)
     _one_of(store, location, certificates, "certificates")
     if password is not None:
@@ -89,7 +89,7 @@ def _key_store(rest: dict[str, str], settings: dict[str, str]) -> None:
     kind = _store_type(rest, store)
     if kind == "PKCS12":
         if location is None or key is not None or chain is not None:
-            raise refused(f"{store}.key", "is for PEM stores; a PKCS12 store needs ssl.keystore.location alone")
+            raise refused(f"{store}.key", "is for PEM stores; for a PKCS12 store set only ssl.keystore.location")
         if key_password not in {None, password}:
             raise refused("ssl.key.password", "must be that of the PKCS12 store")
         settings["ssl.keystore.location"] = location

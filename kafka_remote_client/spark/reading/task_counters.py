@@ -93,7 +93,7 @@ def _job(path: str, found: Iterable[Mapping[str, Any]]) -> CountedJob:
                 ends.append(ended)
                 counters.append(counted)
             case _:
-                raise ConfigurationError(f"{path} holds JSON that is no counters of a split")
+                raise ConfigurationError(f"{path} holds JSON that is not the counters of a split")
     return CountedJob(added(counters), len(splits), max(0, max(ends) - min(starts)) / 1000)
 
 
@@ -105,5 +105,5 @@ def _read(file: Path) -> Mapping[str, Any]:
     except ValueError:
         told = None
     if not isinstance(told, dict):
-        raise ConfigurationError(f"{file} holds no JSON object with counters")
+        raise ConfigurationError(f"{file} does not hold a JSON object with counters")
     return told
