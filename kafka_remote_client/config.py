@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _OURS = (PREFIX, "remote.")
-"""How a key begins that nobody but this package can mean: librdkafka has none that begins so."""
+"""Prefixes of keys that belong to this package: librdkafka has no key with them."""
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 

@@ -36,7 +36,7 @@ The tree::
 ``str(error)`` says what failed, where, and what to do. What else is known is in ``error.context``, an :class:`ErrorContext`:
 each layer that an error passes on its way up fills in what it knows, with :meth:`DirectFetchError.with_context`.
 
-A signed URL is in no message, attribute or ``repr`` of these: whoever raises one wraps the cause with
+A signed URL is in no message, attribute or ``repr`` of these: code that raises one hides the cause with
 ``from None`` where the cause could carry a URL.
 """
 
@@ -288,7 +288,7 @@ class UnsupportedFormatError(DirectFetchError):
 
 
 class LocationError(DirectFetchError):
-    """Where an offset lies could not be learnt: the peer is gone, slow, or makes no sense."""
+    """The location of an offset is unknown: the peer is unreachable, slow, or its answer is invalid."""
 
     cause = "location-unavailable"
 

@@ -1,4 +1,4 @@
-"""Why a partition goes on by the broker: one value, carried from where direct fetch ended to whoever counts it or logs it.
+"""Why a partition goes on by the broker: one value, carried from where direct fetch ended to the code that counts or logs it.
 
 ::
 

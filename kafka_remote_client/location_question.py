@@ -1,6 +1,6 @@
 """The question that every location source answers: where do the records of a partition lie from an offset on?
 
-One value goes all the way. A reader asks it; whoever passes it on adds what the reader cannot know::
+One value goes all the way. A reader asks it; code that passes it on adds what the reader cannot know::
 
     field              | added by  | note
     topic, partition   | reader    |

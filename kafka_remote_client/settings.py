@@ -4,7 +4,7 @@ Each setting is declared once, here. The value :class:`~kafka_remote_client.conf
 docs/configs.md take names, defaults and bounds from the table; no other module writes a default again. The shim's settings are
 declared the same way in ``shim/settings.py``, those of the fetchers in ``kafka_remote_fetchers/_settings.py``.
 
-The first five are KIP-1254's, under its names and with its defaults; the others are ours, under the same prefixes.
+The first five are KIP-1254's, with its names and defaults; the others belong to this project and have the same prefixes.
 
 References: KIP-1254, "New Consumer Configs".
 """
@@ -44,7 +44,7 @@ _MIB = 1024 * 1024
 
 
 def unknown_setting(name: str, valid: Iterable[str], where: str = "") -> ConfigurationError:
-    """The error for a key that nobody reads. It names the closest of the ``valid`` ones; ``where`` says who reads those."""
+    """The error for an unknown key. It names the closest of the ``valid`` ones; ``where`` says what reads those."""
     by_stem = {_stem(known): known for known in sorted(valid)}
     close = [by_stem[stem] for stem in get_close_matches(_stem(name), by_stem, n=1)]
     if not close and _stem(name) == name:  # the prefix is what is misspelled

@@ -1,4 +1,4 @@
-"""Daemon threads, which the system may refuse to start: whoever wants one has to get along without."""
+"""Daemon threads. The system may refuse to start one; callers must work without it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A body may take 2 s whatever it brings, and from then on only as long as what ca
 
     next byte by = min(the range's deadline, begun + max(2 s, bytes that came / floor) + time not spent waiting)
 
-Time in which nobody reads, because the caller is busy with what came, is not the store's.
+Time in which the caller does not read, because it is busy with what came, is not the store's.
 
 References: KIP-1254 "Fallback", reliability faults F24 and F25.
 """
@@ -40,7 +40,7 @@ class BodyDeadline(Deadline):
         self._move()
 
     def received(self, count: int) -> None:
-        """So many bytes came, and nobody waits until :meth:`waits` is called again."""
+        """So many bytes came, and the caller does not wait until it calls :meth:`waits` again."""
         self._received += count
         self._idle_since = self._clock.monotonic()
         self._move()

@@ -189,7 +189,7 @@ class StoreConnection(http.client.HTTPConnection):
         raise ConnectionAbortedError
 
     def is_dropped(self) -> bool:
-        """An idle connection with something to read has been closed, or says what nobody asked for."""
+        """An idle connection with something to read has been closed, or sends unrequested bytes."""
         assert self._wire is not None
         poll = select.poll()
         poll.register(self._wire, select.POLLIN)

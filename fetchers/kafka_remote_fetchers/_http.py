@@ -155,7 +155,7 @@ def partial_content_length(headers: Headers, wanted: WantedRange) -> int:
 
 
 def _retry_after(headers: Headers) -> float | None:
-    """Seconds. A date is counted from the answer's own Date, so that no clock of ours has to agree with the store's."""
+    """Seconds. A date is counted from the answer's own Date, so that this machine's clock need not agree with the store's."""
     value = headers.get("Retry-After", "").strip()
     if _DIGITS.fullmatch(value):
         seconds = float(value)

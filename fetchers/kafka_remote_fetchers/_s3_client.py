@@ -1,9 +1,9 @@
-"""boto3 clients of one bucket: credentials by boto3's own provider chain, or a role, and anew when they have been replaced.
+"""boto3 clients of one bucket: credentials by boto3's provider chain, or a role, and read again when they have been replaced.
 
 Settings: ``S3_SETTINGS``, declared in :mod:`kafka_remote_fetchers._settings`.
 
-boto3 reads a credentials file once. Where the store refuses what it read, a new session reads again, now and then; who only
-signs hears of no refusal, and reads again each minute.
+boto3 reads a credentials file once. Where the store refuses what it read, a new session reads again, now and then; a caller
+that only signs hears of no refusal, and reads again each minute.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ class S3Clients:
         return self._current
 
     def renew(self, refused: S3Client) -> S3Client | None:
-        """A client with credentials read anew, after those of ``refused`` were; None where that was done a moment ago.
+        """A client with credentials read again, after the store rejected those of ``refused``; None if that was done a moment
+        ago.
 
         Raises RemoteStorageError kinds.
         """
@@ -170,7 +171,9 @@ class S3Clients:
             return self._current
 
     def to_sign_with(self) -> S3Client:
-        """The current client, for one who hears of no refusal: keys that boto3 does not renew are read anew each minute."""
+        """The current client, for a caller that sees no rejections: keys that boto3 does not renew are read again each
+        minute.
+        """
         with self._lock:
             now = self._clock.monotonic()
             renews_itself = hasattr(self._current.credentials, "refresh_needed")

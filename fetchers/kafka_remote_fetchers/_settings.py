@@ -108,7 +108,7 @@ def store_options(configs: Mapping[str, object]) -> dict[str, object]:
 
 
 def store_url(configs: Mapping[str, object]) -> str:
-    """Where the tier lies, for a fetcher with access of its own. Raises ConfigurationError when nobody says."""
+    """The store's URL, for a fetcher with its own access. Raises ConfigurationError if no setting names it."""
     url = text_setting(configs, f"{FETCHER_PREFIX}store.url") or text_setting(configs, "remote.storage.store.url")
     if url is None:
         raise ConfigurationError(f"{FETCHER_PREFIX}store.url is not set")
@@ -116,7 +116,7 @@ def store_url(configs: Mapping[str, object]) -> str:
 
 
 def _declared(name: str) -> Setting:
-    """The setting of that name, with or without the fetchers' prefix. Raises KeyError for one that nobody declares."""
+    """The setting of that name, with or without the fetchers' prefix. Raises KeyError for an undeclared one."""
     if name.startswith((PREFIX, "remote.storage.store.")):
         return client_setting(name)
     return SETTINGS[f"{FETCHER_PREFIX}{name.removeprefix(FETCHER_PREFIX)}"]

@@ -1,12 +1,12 @@
 """Reads segments from S3 with the consumer's own credentials: boto3's provider chain, a profile or a role.
 
 boto3 finds the credentials and signs each GetObject, with Range and, where the location has an ETag, If-Match. The bytes
-come over connections of ours, under one deadline for the whole range: boto3's own time-outs begin again with every byte.
+come over this package's connections, under one deadline for a range: boto3's time-outs start again with every byte.
 
 Settings: ``store.url`` (``s3://BUCKET/PREFIX``: what keys are relative to), those of :mod:`kafka_remote_fetchers._s3_client`,
 and of the client those of :mod:`kafka_remote_fetchers._range_client`.
 
-Where the store refuses the credentials they are read anew and the range is asked for once more, within the same deadline.
+If the store rejects the credentials, they are read again and the range is requested once more, within the same deadline.
 
 References: KIP-1254 "Authentication", reliability faults F10-F12.
 """
@@ -104,7 +104,7 @@ class S3Fetcher:
         return ranges.open(target, headers, wanted, deadline)
 
     def _within(self, deadline: Deadline, host: str, call: Callable[..., _T], *args: object) -> _T:
-        """The call's result, if it comes in time: fetching credentials knows no deadline of ours, so it gets a thread."""
+        """The call's result, if it comes in time: fetching credentials takes no deadline, so it gets a thread."""
         results: list[_T] = []
         failures: list[BaseException] = []
         done = threading.Event()

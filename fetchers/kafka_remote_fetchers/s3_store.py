@@ -115,7 +115,7 @@ class S3Store:
         raise ObjectNotFoundError(key)
 
     def _renewing(self, ask: Callable[[S3Client], _T]) -> _T:
-        """Asks; once more with credentials read anew where the store refuses those that there are."""
+        """Asks; once more with credentials read again if the store rejects the current ones."""
         client = self._clients.current
         try:
             return ask(client)

@@ -116,7 +116,7 @@ def run_demo(
     wrote: Callable[[int], None] = lambda _done: None,
     read: Callable[[int, Mapping[str, TierTotals]], None] = lambda _done, _tiers: None,
 ) -> DemoResult:
-    """Runs the demo on a started, empty cluster; ``wrote`` and ``read`` are told of progress.
+    """Runs the demo on a started, empty cluster; ``wrote`` and ``read`` get the progress.
 
     Raises LocationError or KafkaException when the embedded cluster does not work.
     """

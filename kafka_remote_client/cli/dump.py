@@ -48,7 +48,7 @@ def dump(
     """Lines of JSON, one per record. ``say`` gets remarks for people, such as where committed records end.
 
     Raises ConfigurationError when the store has no such topic or partition, or several of that name, and for an interval in
-    which no partition can have a record; otherwise what kept a record from being read. Nobody else can be asked here, so
+    which no partition can have a record; otherwise what kept a record from being read. There is no other source to ask here, so
     nothing is left out silently.
     """
     if request.start is not None and request.end is not None and request.start >= request.end:

@@ -1,4 +1,4 @@
-"""``kafka-remote shim``: stands in front of a cluster until it is told to stop. Its options are the declared settings."""
+"""``kafka-remote shim``: stands in front of a cluster until it is stopped. Its options are the declared settings."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """A line on a terminal's standard error: one function is told what is to come, the other of each part."""
+    """A line on a terminal's standard error: one function gets the total, the other each part."""
     columns = (TextColumn("verify"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("verify", total=None)

@@ -1,4 +1,4 @@
-"""What calls are given, taken and refused as confluent_kafka does it, where ours has to look before it passes a call on."""
+"""Checks arguments as confluent_kafka does, for calls that need a look at them before they are passed on."""
 
 from __future__ import annotations
 

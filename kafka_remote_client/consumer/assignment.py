@@ -138,7 +138,7 @@ class Assignment:
         self.forget(flow.key for flow in self._flows)
 
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
-        """Flows with the offsets given. Waits for nobody: what is not known of a start is asked once it is assigned."""
+        """Flows with the offsets given. Never waits: unknown starts are asked for once they are assigned."""
         flows = [
             PartitionFlow(given.topic, given.partition, given.offset, epoch_of(given.leader_epoch), self._tiers)
             for given in partitions

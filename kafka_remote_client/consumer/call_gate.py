@@ -1,4 +1,4 @@
-"""Who may be inside a consumer: one caller at a time, as confluent_kafka's own gate has it since 2.16.
+"""Admits callers to a consumer: one caller at a time, as confluent_kafka's own gate has it since 2.16.
 
 A second thread's call waits until the first one returns; a callback's calls belong to the call that it was called from.
 Upstream's asyncio classes run a callback's calls in other threads of their pool, and name the caller in a context variable.

@@ -1,6 +1,6 @@
 """The class of a consumer is chosen in its constructor, and again in a forked child. Nothing else assigns ``__class__``.
 
-Why: with direct fetch off no method of ours may stand in the way of confluent_kafka's. Only the constructor knows whether it is
+Why: with direct fetch off, all methods must be confluent_kafka's. Only the constructor knows whether it is
 off, because an application's subclass may take any arguments. A consumer cannot be a wrapper around another one either:
 applications check ``isinstance``, subclass it, and hand it to confluent_kafka's own classes.
 

@@ -2,9 +2,9 @@
 
 librdkafka commits a stored offset only past the one that it knows to be committed, which it began at or committed last. Not
 so as it gives a partition up: then it commits what is stored, wherever that is. Where a partition begins at what is
-committed, this is asked for here, and the inner consumer is told a number. So what it would know is kept here. An offset that
-it would not commit is *withheld*: in its place "nothing is stored" is stored, and it comes back when another commit was made,
-or when the partition is given up.
+committed, this class asks for that offset, and the inner consumer gets a number. So this class keeps what it would know. An
+offset that it would not commit is *withheld*: in its place "nothing is stored" is stored, and it comes back when another
+commit was made, or when the partition is given up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CommittedOffsets:
     # -- where partitions begin --------------------------------------------------------------------------------------------
 
     def begin_anew(self, partitions: Iterable[TopicPartition], *, in_group: bool = False) -> None:
-        """Partitions are assigned anew: those that begin where they are committed are asked for soon, by :meth:`starts`.
+        """Partitions are assigned: those that begin where they are committed are asked for soon, by :meth:`starts`.
 
         What is stored of those that are taken again librdkafka would commit as it gives them up, and wait for. A member of a
         group commits at a rebalance.
@@ -107,7 +107,7 @@ class CommittedOffsets:
     def _begin(self, key: _Key, start: TopicPartition) -> None:
         """A partition begins where it is committed. Somebody else may have committed less than the inner consumer knows of.
 
-        It would then commit nothing up to there, so it is told by the one thing that it heeds: the same offset once more.
+        It would then commit nothing up to there, so it gets the one signal that it follows: the same offset once more.
         """
         if self._told.get(key, -1) > start.offset:
             with suppress(KafkaException):
@@ -116,7 +116,7 @@ class CommittedOffsets:
         self._floors[key] = start
 
     def adopt(self, flow: PartitionFlow) -> None:
-        """A partition is assigned anew; what librdkafka knew to be committed of it, it knows still."""
+        """A partition is assigned again; librdkafka still knows what was committed of it."""
         floor = self._floors.get(flow.key)
         if floor is not None:
             flow.floor, flow.floor_epoch = floor.offset, epoch_of(floor.leader_epoch)
@@ -159,7 +159,7 @@ class CommittedOffsets:
         if made is not None:
             places = [tp for tp in made if tp.error is None and tp.offset >= 0]
         elif message is None and offsets is None:
-            self._commits_stored = True  # which of them were, nobody says
+            self._commits_stored = True  # which of them were is unknown
             places = []
         else:
             places = offsets if message is None else [_after(message)]

@@ -1,15 +1,15 @@
 """The drop-in Consumer: the same class as confluent_kafka's until direct fetch is turned on.
 
 ``Consumer(config)`` looks at ``fetch.remote.enabled`` once, in its constructor. Off (the default), or where direct fetch cannot
-work, the object has no method of ours in the way of confluent_kafka's. On, its class is completed with :class:`DirectConsumer`
-(class_choice.py), an application's own subclass too, whose ``super().poll()`` then reaches ours.
+work, all methods of the object are confluent_kafka's. On, its class is completed with :class:`DirectConsumer`
+(class_choice.py), an application's own subclass too, whose ``super().poll()`` then reaches ``DirectConsumer``.
 
 :class:`DirectConsumer` decides nothing itself. It lets one caller in at a time (call_gate.py) and asks its parts, none of which
 keeps it:
 
 =====================  =================================================================================================
 ``_assignment``        which partitions are assigned and where: assignments, rebalances, seeks, pauses (assignment.py)
-``_routing``           who delivers each partition, and the hand-over between the two (routing.py, route_state.py)
+``_routing``           which tier delivers each partition, and hand-overs (routing.py, route_state.py)
 ``_deliveries``        what was gathered from both tiers, and how it is handed out (deliveries.py)
 ``_commits``           what is committed, stored and withheld (committed_offsets.py)
 ``_flows``             one value for each partition, which the four share (subscription_state.py, partition_flow.py)
@@ -151,7 +151,7 @@ class DirectConsumer(Consumer):
         self._deliveries.held.wrap(settings)
         return settings if stores is None else {**settings, "enable.auto.offset.store": False}
 
-    # -- what is ours alone ------------------------------------------------------------------------------------------------
+    # -- added methods ------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         self._metrics.set_total("broker-fetch-records-total", self._deliveries.broker_records)

@@ -1,10 +1,10 @@
-"""A batch that is damaged in both tiers, and how the application is told.
+"""A batch that is damaged in both tiers, and the error that the application gets.
 
 The tier's copy is found damaged by our own checks, and the broker goes on from there. If its copy is bad as well, librdkafka
 says so (with ``check.crcs``), skips what it takes for the batch, and may lose its place: the next offset that it reads out of
-damaged bytes is out of range, and ``auto.offset.reset`` begins the partition anew. So the partition is halted at the damage
+damaged bytes is out of range, and ``auto.offset.reset`` starts the partition again. So the partition is halted at the damage
 instead: the application gets one error that names topic, partition, offset and segment, and nothing more of the partition until
-it seeks past the damage, resumes the partition (which tries again) or assigns it anew.
+it seeks past the damage, resumes the partition (which tries again) or assigns it again.
 
 References: docs/reliability.md, fault F30.
 """

@@ -274,7 +274,7 @@ class Deliveries:
             flow.handed_out_to(message)
 
     def _place(self, batch: list[Message]) -> None:
-        """Notes where partitions begin that began nobody knew where, now that records are handed out."""
+        """Notes the starts that were unknown, now that records are handed out."""
         unplaced = [TopicPartition(*key) for key in self._tiers.unplaced]
         begun = {(tp.topic, tp.partition) for tp in self._inner.position(unplaced) if tp.offset >= 0}
         for message in batch:
@@ -336,7 +336,7 @@ class Deliveries:
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is None or tp.error is not None:
                 continue
-            # Not settled: what poll() gathered ahead would be gathered anew for each position.
+            # Not settled: poll() would gather its read-ahead again for each position.
             last, waits = self.queue.stand(flow.key)
             if last is not None:
                 flow.handed_out_to(last)
@@ -353,7 +353,7 @@ class Deliveries:
         position = -1
         if self._flows.get(*key) is not None:
             last = self.queue.last
-            if last is not None and key_of(last) == key:  # what waits behind it need not be gathered anew for this
+            if last is not None and key_of(last) == key:  # what waits behind it need not be gathered again
                 position = offset_of(last) + 1
             else:
                 position = ask([TopicPartition(*key)])[0].offset

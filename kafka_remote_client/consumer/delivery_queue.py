@@ -29,7 +29,7 @@ _TICKS_UNTIL_IDLE = 100
 class DeliveryQueue(MessageSlice):
     """The slice that is being handed out. ``store``: stores a record's offset; ``None`` where the application does it itself.
 
-    ``poll`` takes messages while nobody is ``due``; everything else goes through methods.
+    ``poll`` takes messages while ``due`` is false; everything else goes through methods.
     """
 
     def __init__(self, store: Callable[[Message], None] | None) -> None:
@@ -69,7 +69,7 @@ class DeliveryQueue(MessageSlice):
             self.begin(messages)
             if self._thread is None:
                 self._thread = start_thread("kafka-remote-offsets", _watch, weakref.ref(self), self._stopped)
-                self.due = self._thread is None  # with nobody to watch, each poll() does what the thread would have done
+                self.due = self._thread is None  # without the thread, each poll() does its work
         return self.take()
 
     def store(self) -> bool:
@@ -111,7 +111,9 @@ class DeliveryQueue(MessageSlice):
         self._unstored |= lasts
 
     def _last_of_each(self, handed: list[Message]) -> dict[tuple[str, int], Message]:
-        """The last record of each partition in ``handed``. Nobody asked for more of it yet, unless its end was told."""
+        """The last record of each partition in ``handed``. The application has not asked for more of it, unless it got the
+        end.
+        """
         final = {key_of(message): message for message in (handed[-1:] if self._of_one_partition else handed)}
         ends = {key for key, message in final.items() if message.error() is not None}
         lasts = {key_of(message): message for message in handed if message.error() is None} if ends else final

@@ -59,7 +59,7 @@ class _Closer:
                 atexit.register(self._exit)
 
     def drop(self, engine: Closeable) -> None:
-        """The finalizer. At the end of the process it closes the engine itself: nobody would wait for the thread."""
+        """The finalizer. At the end of the process it closes the engine itself: nothing would wait for the thread."""
         if self._exiting:
             engine.close()
         else:

@@ -52,7 +52,7 @@ class _Refusing:
 
 
 def _refusing(cls: type[Any]) -> type[Any]:
-    """``cls``, where every public method of confluent_kafka's and ours raises; what an application added may find that out."""
+    """``cls``, whose public methods all raise, except those that the application added."""
     methods = {name for base in cls.__mro__ if base.__module__.partition(".")[0] in _UPSTREAM_AND_OURS for name in vars(base)}
     refused = dict.fromkeys([name for name in methods if not name.startswith("_")] + ["__enter__"], _refuse)
     return type(cls.__name__, (_Refusing, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__, **refused})

@@ -1,6 +1,6 @@
 """What an application's callback raises in the middle of an inner call, held until that call has given its records.
 
-confluent_kafka drops the records that a call has in hand when a callback of that call raises, and tells of it only when the
+confluent_kafka drops the records that a call has in hand when a callback of that call raises, and raises it only when the
 call is over; its close() may then never return. So no exception gets that far: callbacks that librdkafka calls are wrapped,
 and what was raised comes out of the consumer's own call as soon as the inner one has ended.
 
@@ -54,7 +54,7 @@ class HeldExceptions:
 
 
 class _Logger:
-    """What librdkafka's messages are told to."""
+    """Receives librdkafka's messages."""
 
     def __init__(self, log: Callable[..., None]) -> None:
         self.log = log

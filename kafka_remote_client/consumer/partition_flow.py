@@ -79,7 +79,7 @@ class PartitionFlow:
         self.decide_by = math.inf
         """When the broker delivers though the tiers' bounds are unknown, on the monotonic clock."""
         self.unknown_until = 0.0
-        """While the bounds are not asked for a seek, because nobody could tell them a moment ago."""
+        """While the bounds are not asked for a seek, because they were unknown a moment ago."""
         self.paused = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
@@ -163,7 +163,7 @@ class PartitionFlow:
 
     @property
     def held(self) -> bool:
-        """Whether the inner consumer is not to fetch: the tier delivers, or who does is not decided."""
+        """Whether the inner consumer is not to fetch: the tier delivers, or the route is not decided."""
         return self.route.awaits or self.below_local
 
     def change_route(self, event: RouteEvent) -> None:
@@ -187,7 +187,7 @@ class PartitionFlow:
     def sought(self, target: PartitionFlow) -> None:
         """The application moved the partition to where ``target`` stands; the inner consumer was moved with it.
 
-        Who delivers is still to be chosen, unless the route of ``target`` awaits an answer.
+        The route is still to be chosen, unless the route of ``target`` awaits an answer.
         """
         self.next_offset = target.next_offset
         self.leader_epoch = target.leader_epoch
@@ -240,7 +240,7 @@ class PartitionFlow:
             self.gathered_to(block.next_offset, block.last_leader_epoch)  # with the markers at its end
             self._block = None
             if self.reader is not None:
-                self.reader.release()  # messages have copies, and memory is wanted by all partitions
+                self.reader.release()  # messages have copies, and all partitions share the memory
         return messages, size
 
     def pass_over(self) -> bool:
@@ -277,7 +277,7 @@ class PartitionFlow:
         """The inner consumer has passed everything before ``place``, and nothing of that waits. Whether the position moves.
 
         Where the inner consumer has not moved its position says nothing: ``rd_kafka_q_serve_rkmessages`` keeps the higher one
-        when a log begins anew below it.
+        when a log starts again below it.
         """
         before, self.inner_position = self.inner_position, place.offset
         if place.offset == before or place.offset <= self.position:

@@ -24,7 +24,7 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 __all__ = ["PassedMarkers"]
 
 _PARTITIONS_PER_LOOK = 1000
-"""Of those that the inner consumer delivers: nobody tells which of them passed something, so all are asked about."""
+"""Of those that the inner consumer delivers: nothing shows which of them passed something, so all are asked about."""
 
 _Key = tuple[str, int]
 

@@ -1,6 +1,7 @@
-"""The route of one assigned partition, as a table: who delivers its next record, or what is asked to find out. Pure.
+"""The route of one assigned partition, as a table: the tier that delivers its next record, or the question that decides it.
+Pure.
 
-Theory of operation. A partition that was just assigned or sought is STARTING: nobody has looked where its next offset lies.
+Theory of operation. A partition that was just assigned or sought is STARTING: where its next offset is has not been looked up.
 Where it begins at its committed offset, the coordinator is asked for that first; then, unless they are known, the bounds of the
 tiers are asked for. Both questions run in the background, and nothing is delivered meanwhile: the inner consumer's partition is
 paused and there is no reader. The answers, or the end of the location time-out, choose a tier.
@@ -12,8 +13,8 @@ where both tiers hold the data. A hand-over that a pause put off, or that librdk
 assignment, is made later: RESUMED. A seek may come at any time and starts over; only an assignment can begin at the committed
 offset.
 
-The table says who delivers. Where the partition stands (next offset, position, reader) is partition_flow.py, and what a change
-means to librdkafka and to the engine is routing.py.
+The table says which tier delivers. The place of the partition (next offset, position, reader) is partition_flow.py, and what
+a change means to librdkafka and to the engine is routing.py.
 
 References: docs/design.md, "Where a read starts".
 """
@@ -28,7 +29,7 @@ __all__ = ["ROUTES", "IllegalRouteError", "Route", "RouteEvent", "next_route"]
 
 
 class Route(Enum):
-    """Who delivers a partition's next record, or what is asked to decide it."""
+    """The tier that delivers a partition's next record, or the question that decides it."""
 
     STARTING = auto()
     """Assigned or sought a moment ago: within one call of the application."""
@@ -43,7 +44,7 @@ class Route(Enum):
 
     @property
     def awaits(self) -> bool:
-        """Whether an answer is awaited that decides who delivers."""
+        """Whether an answer is awaited that decides which tier delivers."""
         return self in {Route.AWAITS_COMMITTED, Route.AWAITS_BOUNDS}
 
 
@@ -51,13 +52,13 @@ class RouteEvent(Enum):
     """What happens to a route."""
 
     COMMITTED_ASKED = auto()
-    """The partition begins at its committed offset, which nobody knows yet."""
+    """The partition begins at its committed offset, which is not known yet."""
     BOUNDS_ASKED = auto()
     """The next offset may lie in the tier, and the bounds are not known."""
     TIER_CHOSEN = auto()
     """The next offset lies below the broker's local log, and may be read directly."""
     BROKER_CHOSEN = auto()
-    """It does not, nobody could tell in time, or it may not be read directly: direct fetch may be turned off at any time."""
+    """It does not, that was unknown in time, or it may not be read directly: direct fetch may be turned off at any time."""
     READ_ENDED = auto()
     """The tier has no more, or cannot be read."""
     RESUMED = auto()

@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 _RECHECK_TICK_SECONDS = 0.1
 _NEVER = math.inf
 _OF_ITS_PLACE = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
-"""What librdkafka tells of the offset it fetches at, and not of the partition. A fetch may be under way as it is paused."""
+"""Errors of librdkafka about the offset that it fetches, not about the partition. A fetch may be under way as it is paused."""
 
 
 @attrs.define(eq=False, slots=False)
@@ -73,9 +73,9 @@ class Routing:
         self._lost_starts = LostStarts(self._flows, self._clock)
 
     def begin(self, flows: list[PartitionFlow], *, assigned: bool) -> None:
-        """Decides who delivers newly assigned or sought partitions, or asks in the background where that is not known.
+        """Decides which tier delivers newly assigned or sought partitions, or asks in the background if that is unknown.
 
-        Waits for nobody. Known bounds serve; they may have moved, so a partition on the broker path is looked at again soon.
+        Never waits. Known bounds serve; they may have moved, so a partition on the broker path is looked at again soon.
         Topics that may not be read directly and the log's end are the broker's. Only an ``assigned`` partition can begin at its
         committed offset, which :meth:`decide` asks for.
         """
@@ -170,7 +170,7 @@ class Routing:
         return error.with_context(host=peer)
 
     def _decided(self, flow: PartitionFlow) -> None:
-        """Who delivers is known, as far as it can be. The next look at the routes comes at once, before any record does."""
+        """The route is known, as far as it can be. The next look at the routes comes at once, before any record does."""
         self._next_tick = 0.0
         if flow.below_local:
             self.go_remote(flow)

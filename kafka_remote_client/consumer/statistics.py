@@ -1,7 +1,7 @@
-"""What is told by partition: metrics, and librdkafka's statistics, completed for direct reads, which ``stats_cb`` gets.
+"""Figures by partition: metrics, and librdkafka's statistics for ``stats_cb``, completed for direct reads.
 
 While a partition is read directly librdkafka fetches nothing of it, so it knows no end of the log and no lag. What we know of
-these is told in their place, under librdkafka's definitions:
+these replaces them, as librdkafka defines them:
 
 =======================  =======================================================================================================
 ``hi_offset``            the high watermark, as the last location or look-up told it
@@ -79,7 +79,7 @@ def _lag(end: int, place: int) -> int:
 
 
 def partition_metrics(flows: Iterable[PartitionFlow]) -> dict[str, dict[str, int]]:
-    """The metrics of docs/metrics.md that are told by partition. Any thread may ask; nobody is waited for.
+    """The metrics of docs/metrics.md by partition. Any thread may ask, and never waits.
 
     The lag counts from the record that is read next, on the broker path from where it was last looked. Partitions of which one
     of the two places is not known have none.

@@ -22,11 +22,11 @@ class Routes:
     """What calls that deliver ask of all routes. The lists are not to be changed."""
 
     any_not_by_broker: bool
-    """Whether a partition that is not paused is read from the tier, or who delivers it is not decided yet."""
+    """Whether a partition that is not paused is read from the tier, or its route is not decided yet."""
     redirected: bool
     """Whether the inner consumer is not to be believed about some partition."""
     undecided: list[PartitionFlow]
-    """The partitions of which it is not decided who delivers."""
+    """The partitions whose route is not decided."""
     by_broker: list[TopicPartition]
     """The partitions that the inner consumer delivers."""
     inside: tuple[list[PartitionFlow], list[TopicPartition]]
@@ -46,7 +46,7 @@ class Routes:
 
 
 class SubscriptionState:
-    """Assigned partitions by (topic, partition), whose turn it is to deliver from the tier, and who has paused what.
+    """Assigned partitions by (topic, partition), whose turn it is to deliver from the tier, and which ones are paused.
 
     librdkafka remembers pauses of partitions of all topics that it once knew, assigned or not, so this does too:
     ``parked`` are those that were paused inside for a direct read and not resumed since.
@@ -117,7 +117,7 @@ class SubscriptionState:
         return key in self.parked and key not in self._paused
 
     def reroute(self) -> None:
-        """Some flow changed its route: what is known of all routes is found out anew when it is next asked for."""
+        """Some flow changed its route: cached facts about all routes are computed again when they are next needed."""
         self._routes = None
 
     @property
@@ -147,7 +147,7 @@ class SubscriptionState:
         self._passed.append(flow)
 
     def pass_over(self) -> None:
-        """Takes for gathered what readers have passed without a record. Looks at no flow of which nobody said so.
+        """Takes for gathered what readers have passed without a record. Looks only at flows that were reported.
 
         Where records still wait in front of it, it is looked at again the next time.
         """

@@ -31,7 +31,7 @@ _Key = tuple[str, int]
 
 
 class Tier(StrEnum):
-    """Who delivered a record: the object store, read directly, or the broker, wherever that had it from."""
+    """The source of a record: the object store, read directly, or the broker."""
 
     REMOTE = "remote"
     BROKER = "broker"

@@ -1,7 +1,7 @@
 """Runs a constructor of confluent_kafka.aio with other classes than it names: the Consumer of this package for the stock one.
 
 Why: upstream's asyncio classes build their consumer in their constructors, by a name of their module, after they have wrapped
-callbacks and made an executor. A constructor of ours would have to repeat all that for each version. To replace the name in
+callbacks and made an executor. A replacement would have to repeat all that for each version. To replace the name in
 upstream's module would swap the class for the rest of the process.
 
 What is assumed: the constructor looks the class up by the name given, so that a copy of the function finds it in a namespace of

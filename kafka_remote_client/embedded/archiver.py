@@ -1,7 +1,7 @@
 """What a broker's RemoteLogManager does for its leaders, done from outside: copies a mock broker's segments to a directory.
 
 Batches are fetched as they lie in the log, gathered until a segment is full, and written as LocalTieredStorage writes them.
-Files come first, then the two metadata events, so whoever reads the metadata finds the files.
+Files come first, then the two metadata events, so readers of the metadata find the files.
 
 References: KIP-405; Kafka's RemoteLogManager.copyLogSegmentsToRemote, LocalTieredStorage.
 """

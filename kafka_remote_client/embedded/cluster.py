@@ -90,7 +90,7 @@ class EmbeddedCluster:
     A topic has four partitions, as the mock makes them; ``partitions`` says how many of them :meth:`produce` and the demo use.
     ``segment_bytes``, ``range_bytes``, ``max_grant_bytes`` and ``url_ttl`` (seconds) are those of a tier and a shim.
     ``expire_local``: archived records leave the broker at once, and not when the mock drops them, so that little data will do.
-    ``signer``: makes the URLs in place of the cluster's own object origin, which then nobody asks.
+    ``signer``: makes the URLs in place of the cluster's own object origin, which then gets no requests.
     """
 
     def __init__(

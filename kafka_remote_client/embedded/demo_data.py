@@ -1,4 +1,4 @@
-"""The demo's records, and digests by which a reader's records are held against the producer's.
+"""The demo's records, and digests that compare a reader's records with the producer's.
 
 The records are made up by arithmetic, the same in every run: keyed, values of 20 bytes to 4 KB (small ones far more often), a
 header now and then, written by one producer per codec in turns. A producer sends the records of a partition in order, and only
@@ -127,7 +127,7 @@ def fill(
 ) -> DemoData:
     """Produces ``records`` with all codecs in turns and archives after each round; the last part stays with the broker.
 
-    ``round_records``: between two archive steps. ``progress`` is told how many records are delivered. The topic must be new.
+    ``round_records``: between two archive steps. ``progress`` gets the number of delivered records. The topic must be new.
     Raises KafkaException or LocationError when the broker does not take the records.
     """
     producers = [

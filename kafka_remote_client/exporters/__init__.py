@@ -1,3 +1,3 @@
-"""A consumer's metrics for those who collect them: Prometheus and OpenTelemetry, each an extra."""
+"""A consumer's metrics for Prometheus and OpenTelemetry, each an extra."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
 """Metrics for OpenTelemetry: observable instruments of a meter, which ask a consumer when they are read.
 
 A metric ``remote-fetch-request-total`` becomes the instrument ``kafka.remote-fetch-request-total``; where it is counted by
-cause, its observations have the attribute ``cause``, and where it is told by partition, ``topic`` and ``partition``. A consumer
+cause, its observations have the attribute ``cause``, and a metric by partition has ``topic`` and ``partition``. A consumer
 that the application drops is observed no longer.
 
 References: docs/metrics.md, https://opentelemetry.io/docs/specs/otel/metrics/api/.

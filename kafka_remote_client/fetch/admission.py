@@ -61,7 +61,7 @@ class Admission:
 
     @property
     def last_failure(self) -> RemoteStorageError | None:
-        """The last failure of the host that was asked last, for whoever has to say why its breaker is open."""
+        """The last failure of the host that was asked last, for the message that says why its breaker is open."""
         if self._last_host is None or self._last_host not in self._failures:
             return None
         last = self._failures[self._last_host]

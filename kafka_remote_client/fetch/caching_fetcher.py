@@ -10,8 +10,8 @@ engine thinks of the bytes; the engine says so with :meth:`CachingFetcher.discar
     what happens      │ from disk, verified  │ wait for it, at most half the │ from the store, and on disk as it passes
                       │ block by block       │ read time-out; then the store │
 
-A location is still asked for each range before any of this, so who may not read a topic gets nothing from here either. Trouble
-with the disk costs the cache and never a fetch.
+A location is still asked for each range before any of this, so a client without READ gets nothing from the cache either.
+Trouble with the disk costs the cache and never a fetch.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _CachedStream:
             self._instead.close()
 
     def _next_block(self, target: memoryview) -> int:
-        """Reads a block: into ``target`` if all of it is wanted and fits, then its size is the answer; else as the rest."""
+        """Reads a block: into ``target`` if all of it is read and fits, then returns its size; else as the rest."""
         entry = next(one for one in self._entries if one.wanted.start <= self._at < one.wanted.end)
         whole = entry.header.range
         number = (self._at - whole.start) // BLOCK_BYTES

@@ -9,8 +9,8 @@
 It stands directly on a plain fetcher, below whatever meters or retries, so those see original positions and restored bytes. A
 location without a chunk table is one of a log as Kafka wrote it and is passed on untouched.
 
-Memory: one chunk as it is stored and one restored, whatever the range; a chunk that is wanted whole is restored in the caller's
-buffer. Beyond 8 MiB a chunk table's word is not enough to take memory: what has come is at most doubled.
+Memory: one chunk as it is stored and one restored, whatever the range; a chunk that is read as a whole is restored in the
+caller's buffer. Beyond 8 MiB a chunk table's word is not enough to take memory: what has come is at most doubled.
 
 References: docs/design.md; docs/aiven.md.
 """
@@ -74,7 +74,7 @@ class ChunkedFetcher:
     def fetch_log_segment(
         self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
     ) -> ReadableStream:
-        """Raises InvalidStorageResponseError for a chunk table that makes no sense, and when a chunk is not what was written.
+        """Raises InvalidStorageResponseError for an invalid chunk table, and when a chunk is not what was written.
 
         A range outside the table's chunks is RangeNotSatisfiableError: the location is that of another range.
         """
@@ -158,7 +158,7 @@ class _ChunkedStream:
         self._stored.close()
 
     def _next_chunk(self, target: memoryview) -> int:
-        """Restores a chunk: in ``target`` if it is wanted whole and fits, then its size is the answer; else as the rest."""
+        """Restores a chunk: in ``target`` if it is read as a whole and fits, then returns its size; else as the rest."""
         chunk = next(self._chunks)
         stored = self._read(chunk.object_size)
         begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)

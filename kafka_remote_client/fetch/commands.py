@@ -1,4 +1,6 @@
-"""The commands for workers, which take long. Deliver, End and Passed take no time: who tells an event carries them out."""
+"""The commands for workers, which take long. Deliver, End and Passed take no time: the thread that reports an event carries
+them out.
+"""
 
 from __future__ import annotations
 

@@ -2,21 +2,21 @@
 
 ::
 
-    DIRECTORY/                      0700, ours; refused where others could write to it
-      eviction.lock                 held by who looks at all files
+    DIRECTORY/                      0700, of this user; refused if others could write to it
+      eviction.lock                 held by the process that looks at all files
       <identity>/                   one object (cache_entry.identity_of)
         <start>-<end>.chunk         an entry, complete; its modification time is when it was used last
-        <start>-<end>.tmp           being written, and locked by who writes it
+        <start>-<end>.tmp           being written, and locked by its writer
 
 An entry is written under its temporary name and renamed, so it is there whole or not at all. The lock of the temporary file is
-what makes many askers one reader of the store: who cannot get it waits for the entry. It goes with its owner, however that one
-ends, so a file that is there and not locked was left behind, and the next one writes it anew.
+how many callers become one reader of the store: a caller that cannot get it waits for the entry. It goes with its owner,
+however that one ends, so a file that is there and not locked was left behind, and the next process writes it again.
 
 A crash of the machine may leave entries whose bytes never reached the disk: checksums find them, and what is damaged is
 deleted.
 
-The bound is held by who adds: after a look at all files, in the order of last use, a process may add a small share of it
-without looking again, and files are deleted down to 7/8 of it, so that up to 64 processes keep it together.
+The process that adds an entry keeps the bound: after a look at all files, in the order of last use, a process may add a small
+share of it without looking again, and files are deleted down to 7/8 of it, so that up to 64 processes keep it together.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class DiskCache:
     """Thread safe, and safe among processes. Raises OSError where the disk does; no caller should let that stop a fetch."""
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
-        """Raises ConfigurationError for a directory that cannot be made, is not ours, or that others may write to."""
+        """Raises ConfigurationError for a directory that cannot be made, belongs to another user, or is writable by others."""
         self._directory = directory
         self._low = max_bytes - max_bytes // 8
         self._share = max_bytes // 8 // _PROCESSES
@@ -253,7 +253,7 @@ class Claim:
             os.close(self._descriptor)
 
     def abandon(self) -> None:
-        """Nothing of it stays; who waits may claim it."""
+        """Nothing of it stays; a waiting process may claim it."""
         with suppress(FileNotFoundError):
             self._unfinished.unlink()
         os.close(self._descriptor)
@@ -312,7 +312,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_left_behind(unfinished: Path) -> bool:
-    """Whether nobody writes the file any more: its lock is free."""
+    """Whether the file has no writer any more: its lock is free."""
     try:
         descriptor = os.open(unfinished, _READ)
     except OSError:

@@ -242,12 +242,12 @@ class FetchEngine:
                     if command is not None:
                         self._tell(command, events)
                     command, events = None, []
-                    # Without letting go of the lock: who read a range decodes it, and no other thread has to wake for that.
+                    # The lock stays held: the thread that read a range decodes it, and no other thread has to wake for that.
                     command = self._wait_for_command()
                 if command is None:
                     return
                 events = self._carry_out(command)
-            except Exception as defect:  # noqa: BLE001 - a defect of ours must cost speed, never a partition or a thread
+            except Exception as defect:  # noqa: BLE001 - a defect must cost speed, never a partition or a thread
                 self._broken(None if command is None else reads_of(command), command, defect)
                 command, events = None, []
 

@@ -5,8 +5,8 @@ up without the buffer, and the thread counts as stuck until it comes back.
 
 A GET that is late may get a hedge, another GET of the same range (:mod:`~kafka_remote_client.fetch.hedging`). All GETs of a
 range race: they are in flight until one of them has brought the range. The others are overtaken then: they are in flight no
-more, and their threads are stuck until they come back. Who waits for its first byte has no buffer yet, and gives its memory
-back at once. Who has a buffer holds it until it comes back, or until it is overdue.
+more, and their threads are stuck until they come back. A GET that waits for its first byte has no buffer yet, and gives its
+memory back at once. A GET with a buffer holds it until it comes back, or until it is overdue.
 
 References: docs/design.md, "Failure".
 """
@@ -64,7 +64,7 @@ class Flights:
 
     @property
     def stuck(self) -> int:
-        """Threads whose GET nobody waits for."""
+        """Threads whose GET is not needed any more."""
         return self._given_up + self._overtaken
 
     def begin(self, task: Fetch, now: float, *, late_at: float | None = None) -> None:
@@ -98,7 +98,7 @@ class Flights:
         self._remove(task)
 
     def overtake(self, task: Fetch, now: float) -> float:
-        """Nobody waits for the GET any more: another one has brought the range. For how many seconds it was in flight."""
+        """The GET is not needed any more: another one has brought the range. Returns its seconds in flight."""
         flight = self._flights[task]
         flight.overtaken = task.overtaken = True
         flight.race.remove(task)

@@ -234,7 +234,7 @@ class GrantRead:
         return block, consumed
 
     def _close(self, read: RangeRead, tail: memoryview) -> None:
-        """A batch that the range's end cuts is completed from the next range; after the last one nobody can."""
+        """A batch that the range's end cuts is completed from the next range; after the last one that is impossible."""
         if len(tail) and read is self.ranges[-1]:
             raise CorruptRecordError("the granted window ends inside a batch", offset=self.completed.next_fetch_offset)
         self._carry = bytes(tail)

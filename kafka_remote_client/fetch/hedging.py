@@ -120,7 +120,7 @@ class Hedging:
         return next((delay for delay in larger if delay is not None), self._unmeasured)
 
     def is_slow(self, host: str) -> bool:
-        """Whether the whole host is slow, so that a second request would help nobody."""
+        """Whether the whole host is slow, so that a second request would not help."""
         return host in self._hosts and self._hosts[host].is_slow
 
     def take(self, size: int, *, urgent: bool) -> bool:

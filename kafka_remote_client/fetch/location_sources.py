@@ -5,7 +5,7 @@ source         the place is found by          and confirmed by
 ============== ============================== =======================================
 broker         the broker, that is the shim   the broker
 metadata-topic ``__remote_log_metadata``      the partition's leader
-listing        a listing of the store         the partition's leader, or nobody
+listing        a listing of the store         the partition's leader, or none
 ============== ============================== =======================================
 
 References: docs/sources.md.
@@ -46,7 +46,7 @@ _KEYS = "remote.storage.store.encryption.keys"
 
 
 class _Connection(TypedDict):
-    """How brokers are reached, whoever asks them."""
+    """Connection settings for all requests to brokers."""
 
     client_id: str
     clock: Clock
@@ -61,7 +61,7 @@ def reads_the_store(remote: RemoteFetchConfig) -> bool:
 
 
 def servers(remote: RemoteFetchConfig, inner: Mapping[str, object]) -> object:
-    """Who is asked for places, under either of librdkafka's names; nothing where nobody is named."""
+    """The servers for location requests, under either of librdkafka's names; nothing if none is named."""
     return remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
 
 

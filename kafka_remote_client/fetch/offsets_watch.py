@@ -1,6 +1,6 @@
 """Asks in the background where the tiers of a partition begin and end, for callers that must not wait.
 
-One daemon thread, started by the first question. An answer is handed out once: the next question asks anew.
+One daemon thread, started by the first question. An answer is returned once: the next question asks again.
 """
 
 from __future__ import annotations

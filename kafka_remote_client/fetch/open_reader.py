@@ -41,7 +41,7 @@ def open_reader(
     ``config``: as a Consumer's; ``fetch.remote.enabled`` need not be set. ``isolation.level`` counts, groups and offset resets
     do not. ``metrics``: what is to count, under the names of docs/metrics.md.
 
-    Raises ConfigurationError for settings of ours, for bounds that are no offsets or in the wrong order, and where direct fetch
+    Raises ConfigurationError for invalid settings, for bounds that are no offsets or in the wrong order, and where direct fetch
     cannot work with these settings.
     """
     remote, inner = split_config(config)

@@ -74,7 +74,7 @@ class Fetch:
     overtaken: bool = False
 
     def drop(self) -> None:
-        """Nobody wants what it brings: its memory is free."""
+        """Its result is not needed: its memory is free."""
         if self.lease is not None:
             self.lease.drop()
             self.lease = None
@@ -304,7 +304,7 @@ class PartitionRead:
     # -- what came of it -------------------------------------------------------------------------------------------------
 
     def postponed(self, until: float) -> None:
-        """Nobody may be asked for the location before ``until``."""
+        """No location request before ``until``."""
         self._locating = False
         self._locate_at = until
 
@@ -469,7 +469,7 @@ class PartitionRead:
         self._finish(reason, error)
 
     def fail(self, error: DirectFetchError) -> None:
-        """Something broke that nobody expected to: the broker goes on, unless the end was reached already."""
+        """An unexpected exception: the broker goes on, unless the end was reached already."""
         if self.state in (ReaderState.LOCATING, ReaderState.READING):
             self._finish(error.cause, error)
 

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 PENDING_PAUSE_SECONDS = 0.01
-"""Before a pending location is asked for again. Whoever answers has waited already."""
+"""The pause before a pending location is asked for again. The peer has waited already."""
 _THROTTLED_RETRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -106,7 +106,7 @@ POLICY: tuple[Rule, ...] = (
     # The store gave it, and it is not what Kafka wrote.
     Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Budget.ONCE),
     Rule(UnsupportedFormatError, "an unknown format, magic or codec; a batch above the size limit"),
-    # Nobody could say where it lies.
+    # Its location is unknown.
     Rule(LocationThrottledError, "the broker throttles this client"),
     Rule(PeerUnreachableError, "no connection to the shim or broker for location requests"),
     Rule(NotAnnouncedError, "location requests go to a plain broker instead of a shim"),

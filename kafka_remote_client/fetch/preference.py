@@ -85,7 +85,7 @@ class _Partition:
     stay: float = 0.0
     left_offset: int = 0
     left_at: float | None = None
-    """``None`` until the broker was told to go on."""
+    """``None`` until the broker continues."""
 
     def back(self) -> None:
         """From now on the store is read and measured."""
@@ -102,7 +102,7 @@ class _Partition:
 
 
 class BrokerPreference:
-    """See the module. Thread safe. Partitions are told apart by ``key``: topic and number.
+    """See the module. Thread safe. ``key`` identifies a partition: topic and number.
 
     ``slow``: bytes per second from which on a store is fast enough never to be left; 0 = it is never left. ``first_stay``:
     seconds. ``now`` is always monotonic seconds.

@@ -38,7 +38,7 @@ class TokenBucket:
 
 
 _LEAST_TOKENS = 1e-6
-"""What there is to be had after a delay: more than nothing, whichever way its sum is rounded."""
+"""The least that is available after a delay: more than nothing, however the sum is rounded."""
 
 
 class RateLimits:
@@ -50,18 +50,18 @@ class RateLimits:
         self._held_since: float | None = None
 
     def delay(self, now: float) -> float:
-        """Seconds until the next range may be asked for; 0 = now. To be called when one is wanted, for its wait is counted."""
+        """Seconds until the next range may be asked for; 0 = now. Call it when a range is due, because its wait is counted."""
         delay = self.left(now)
         if delay > 0 and self._held_since is None:
             self._held_since = now
         return delay
 
     def left(self, now: float) -> float:
-        """The same, asked by nobody in particular."""
+        """The same, without a particular caller."""
         return max((bucket.delay(now) for bucket in (self._bytes, self._requests) if bucket is not None), default=0.0)
 
     def take(self, size: int, now: float) -> float:
-        """A range of ``size`` bytes is asked for. The seconds for which it, or the one it goes instead of, was held back."""
+        """A range of ``size`` bytes is requested. Returns the seconds for which it, or the one that it replaces, waited."""
         if self._bytes is not None:
             self._bytes.take(size, now)
         if self._requests is not None:

@@ -1,4 +1,4 @@
-"""Why a read from the tier ended, and where the broker goes on. A value: whoever reads, reads until it comes.
+"""Why a read from the tier ended, and where the broker goes on. A value: a reader reads until it comes.
 
 References: docs/design.md, "Contracts between rooms".
 """

@@ -29,7 +29,7 @@ A read is looked at when something happened to it (:mod:`~kafka_remote_client.fe
 a thousand partitions as with one. A Fetch needs, in this order: a place among those in flight, memory and its share of the rate
 limits (:mod:`~kafka_remote_client.fetch.fetch_budget`); a URL that is young enough; a store that may be asked
 (:mod:`~kafka_remote_client.fetch.admission`). A read that waits for the first of these keeps its place before all others, and
-from then on nobody else is given room in the same step.
+from then on no other reader gets memory in the same step.
 
 An exception of no known kind is a defect. It costs one read its store, never records, a thread or another partition:
 :class:`ReadDefectError` says whose it is, and the engine ends that read by :meth:`Scheduler.broke`.
@@ -89,7 +89,7 @@ class ReadDefectError(Exception):
 class Scheduler:
     """See the module. Not thread-safe: the engine's lock guards it. ``now`` is always monotonic seconds.
 
-    ``recycle`` takes the buffer of a range that nobody refers to any more.
+    ``recycle`` takes the buffer of a range without references.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Scheduler:
             self._came_for_nothing(command, received)
 
     def overtaken(self, command: Fetch, received: int) -> None:
-        """Whoever carried out Fetch saw that it is ``overtaken``, and stopped after ``received`` bytes."""
+        """The worker of Fetch saw that it is ``overtaken``, and stopped after ``received`` bytes."""
         self._flying.end(command)
         self._came_for_nothing(command, received)
 
@@ -275,7 +275,7 @@ class Scheduler:
         self._queue.discard(read)
 
     def refused(self, read: PartitionRead, reason: str) -> None:
-        """Nobody can carry out commands: the broker goes on."""
+        """No thread can carry out commands: the broker goes on."""
         read.refuse(reason)
         self._tell(read)
 
@@ -317,7 +317,7 @@ class Scheduler:
             try:
                 hedge = self._hedge(late, now)
             except Exception as error:
-                self._flying.watch(late, math.inf)  # its thread comes back, and is told so
+                self._flying.watch(late, math.inf)  # its thread comes back, and learns that
                 raise ReadDefectError(late.read, None) from error
             if hedge is not None:
                 return hedge
@@ -458,7 +458,7 @@ class Scheduler:
         self._flying.watch(others[-1], now)
 
     def _came_for_nothing(self, command: Fetch, received: int) -> None:
-        """Another GET of the range counts, or nobody waits for the range any more."""
+        """Another GET of the range counts, or the range is not needed any more."""
         self._counters.over_read(received)
         if command.overtaken or command.hedges:
             self._counters.add("remote-fetch-hedges-bytes-total", received)
@@ -473,12 +473,12 @@ class Scheduler:
         self._queue.add(read)
 
     def _happened(self, read: PartitionRead) -> None:
-        """Something happened to the read: it gets a turn, and its owner is told."""
+        """Something happened to the read: it gets a turn, and its owner is notified."""
         self._queue.add(read)
         self._tell(read)
 
     def _tell(self, read: PartitionRead) -> None:
-        """Notes whether the owner has something to take; that there is something is told once, until all of it is taken."""
+        """Notes whether the owner has something to take; the owner is notified once, until it has taken all of it."""
         ready = read.ready
         if ready is None:
             self._ready.discard(read)

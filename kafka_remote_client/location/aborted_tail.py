@@ -45,7 +45,7 @@ class AbortedTail:
 
 
 def _ask(tiered_end: int) -> Probes[tuple[AbortedTransaction, ...] | None]:
-    # The position is ours, not one that the reader has read up to, so no epoch goes with it.
+    # The reader has not read up to this position, so no epoch goes with it.
     data = yield Probe(ProbeKind.ABORTED, tiered_end, max_bytes=1)
     if data is None or data.error_code:
         return None

@@ -1,4 +1,4 @@
-"""Who leads a partition: a cache of Metadata that is refreshed when it is old, or when a leader turned out to be none.
+"""The leader of a partition: a cache of Metadata that is refreshed when it is old, or when a leader was wrong.
 
 Topics are asked for by their names and never created, all that a caller misses in one request. One request is under way at a
 time; threads that miss the same topics share it. A thread that was sent away by a leader passes what it believed as ``stale``,
@@ -117,7 +117,7 @@ class ClusterMetadata:
     def _leader(self, key: Key, failure: LocationError | None, *, contradicted: bool) -> PartitionLeader | LocationError:
         topic, partition = key
         known = self._topics.get(topic)
-        # While nobody answers, old metadata that nobody has contradicted is better than none.
+        # While no broker answers, old metadata that no broker has contradicted is better than none.
         if failure is not None and (known is None or contradicted or isinstance(failure, BrokerResponseError)):
             return failure
         leader = None if known is None else known.leaders.get(partition)

@@ -1,4 +1,4 @@
-"""Questions to the brokers that lead partitions: who they are, one connection to each, and what is tried again.
+"""Questions to the leaders of partitions: which brokers these are, one connection to each, and retries.
 
 What is tried again, each once and only inside the deadline::
 
@@ -105,7 +105,7 @@ class PartitionLeaders:
         ListOffsets cannot name is -1.
 
         Each of the two steps has the time that ``deadline`` leaves at the start, or a slow first one would leave none for the
-        second. Leaders are looked for anew only before ``deadline``.
+        second. Leaders are looked up again only before ``deadline``.
         """
         return self.ask_all(partitions, deadline, self._offsets_led)
 
@@ -242,7 +242,7 @@ class PartitionLeaders:
 
 
 def fetch_version(leader: PartitionLeader, session: PeerSession) -> int | None:
-    """With topic ids where both sides have them, so that a topic created anew is not taken for the old one; else 12."""
+    """With topic ids where both sides have them, so that a topic created again is not taken for the old one; else 12."""
     with_ids = range(fetch.FIRST_VERSION_WITH_TOPIC_IDS, _FETCH_VERSIONS.stop)
     by_name = range(_FETCH_VERSIONS.start, fetch.FIRST_VERSION_WITH_TOPIC_IDS)
     version = None if leader.topic_id == ZERO_UUID else session.best_version(FETCH, with_ids)

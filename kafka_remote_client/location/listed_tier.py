@@ -1,4 +1,4 @@
-"""The tier as a listing of the store tells of it, for a client that has a broker to confirm what it finds.
+"""The tier as a listing of the store shows it, for a client with a broker that confirms it.
 
 Theory of operation, for each partition::
 
@@ -7,7 +7,7 @@ Theory of operation, for each partition::
     topic not in store  "nothing-tiered" with an error that says what the store has instead
     not in the tier     and what was read is older than ``max_age``: a worker reads it again, the old answer stands meanwhile
 
-What a segment's objects tell is not read twice. A listing says nothing of what the broker has deleted since; the leader's word
+The objects of a segment are not read twice. A listing says nothing of what the broker has deleted since; the leader's word
 does (the log's start), and an object that is gone costs one location.
 """
 

@@ -184,7 +184,7 @@ class ListingLocationSource:
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
         """Where a reader of committed records stops; None = at the tier's end.
 
-        Raises RemoteLogError, CorruptRecordError and UnsupportedFormatError when nobody knows, and what the store raises.
+        Raises RemoteLogError, CorruptRecordError and UnsupportedFormatError when that is unknown, and what the store raises.
         """
         with self._lock:
             if topic_id_partition in self._undecided:

@@ -1,4 +1,4 @@
-"""Answers questions side by side for a source that reads the store itself: who takes long is pending and keeps nobody waiting.
+"""Answers questions in parallel for a source that reads the store itself: a slow one is pending and delays no other.
 
 ::
 
@@ -8,7 +8,7 @@
     answered within 0.1 s      | the answer
     not answered by then       | LocationPending; the look-up goes on
 
-An answer that nobody has asked for again within a few seconds is forgotten: what it says of the log's end is old by then.
+An answer that is not asked for again within a few seconds is dropped: its end of the log is old by then.
 """
 
 from __future__ import annotations

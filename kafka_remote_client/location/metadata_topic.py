@@ -1,4 +1,4 @@
-"""The tier as the metadata topic tells of it, followed by the client itself.
+"""The tier as the metadata topic describes it, which the client itself follows.
 
 The principal of the consumer needs READ and DESCRIBE on ``__remote_log_metadata`` beside its own topics, and read access to the
 store. Reading the topic takes a moment, in which partitions are not ready and are served by their broker.

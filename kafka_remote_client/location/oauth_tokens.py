@@ -54,7 +54,7 @@ class TokenSource(Protocol):
     """Where tokens come from. Safe to share between threads."""
 
     def token(self, deadline: Deadline) -> Token:
-        """A token that is good now. Raises SaslAuthenticationError where none is to be had before the deadline."""
+        """A token that is good now. Raises SaslAuthenticationError without one before the deadline."""
 
 
 class OauthCallback:
@@ -111,7 +111,7 @@ def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str
 
 
 class UnsecuredTokens:
-    """Tokens that nobody signed (RFC 7519 section 6), as librdkafka makes them of ``sasl.oauthbearer.config``.
+    """Unsigned tokens (RFC 7519 section 6), as librdkafka makes them of ``sasl.oauthbearer.config``.
 
     ``principal=NAME`` is needed; ``principalClaimName``, ``scopeClaimName``, ``scope=A,B``, ``lifeSeconds`` and
     ``extension_NAME=VALUE`` may be given. Raises ConfigurationError for anything else.

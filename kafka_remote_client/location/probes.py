@@ -1,6 +1,6 @@
 """Questions to a partition's leader, apart from how they travel. Pure.
 
-Whoever needs the leader's word is written as a generator: it yields a :class:`Probe`, is sent the leader's answer, and returns
+Code that asks the leader is a generator: it yields a :class:`Probe`, is sent the leader's answer, and returns
 what it learnt. The shim drives it over a client's connection in its event loop, a client over a connection of its own::
 
     probes = word.confirm(...)          probe ──► a Fetch of the partition ──► PartitionData, or None for an error answer

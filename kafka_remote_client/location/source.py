@@ -22,7 +22,7 @@ class LocationSource(Protocol):
         """For each question a grant that begins at its offset, the reason why there is none, or the error in its place.
 
         LocationPending: the look-up goes on, and the question is to be asked again. A source waits a little before it answers
-        so, and answers as soon as it can otherwise; whoever asks need not pause.
+        so, and answers as soon as it can otherwise; the caller need not pause.
 
         Under read_committed a location's aborted transactions are never unknown. Errors are LocationError when nothing could
         be learnt (ProtocolError, BrokerResponseError, or no answer before ``deadline``), UnsupportedFormatError when the

@@ -1,11 +1,11 @@
 """TierLocationSource: the client finds the place in the tier by itself, and has the partition's leader confirm it.
 
-One question, step by step: the leader's word on the position (error, divergence, log start, high watermark, last stable
-offset), the tier (segment, ranges, aborted transactions), the leader's word on what was found (lineage, aborted transactions
+One question, step by step: the leader on the position (error, divergence, log start, high watermark, last stable
+offset), the tier (segment, ranges, aborted transactions), the leader on what was found (lineage, aborted transactions
 whose marker is still local). These are the shim's steps, over a connection of the client's own, so any broker will do and READ,
 quotas and leadership stay its to judge. What is found is read with the client's own credentials.
 
-Topics are told apart by their ids, which the leader gives: a topic that was created anew is never read from the old one's tier.
+Topics are identified by the ids that the leader gives: a topic created again is never read from the old topic's tier.
 
 References: KIP-516, KIP-1254, docs/design.md.
 """
@@ -94,7 +94,7 @@ class TierLocationSource:
         self._look_ups = LookUps(self._answer, clock, concurrency=lookup_concurrency)
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
-        """As LocationSource; reasons are those of the tier and of the leader's word. RemoteLogError is an answer as well."""
+        """As LocationSource; reasons are those of the tier and of the leader. RemoteLogError is an answer as well."""
         return self._look_ups.locate(questions, deadline)
 
     def _answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:

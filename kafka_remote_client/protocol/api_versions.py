@@ -48,7 +48,7 @@ _SUPPORTED_FEATURES = 0
 
 @attrs.frozen
 class ApiVersionsRequest:
-    """Who asks; both names are empty below version 3."""
+    """The client; both names are empty below version 3."""
 
     client_software_name: str = ""
     client_software_version: str = ""

@@ -6,7 +6,7 @@ the next response is always the answer to the last request; its correlation id i
 
 :meth:`BrokerConnection.close` may come from another thread at any time. It must not close a descriptor that a blocked thread
 still uses, since the number could be given to another file at once. It shuts the socket down, which wakes that thread, and the
-descriptor is closed by whoever leaves last.
+descriptor is closed by the last user.
 
 Where the authenticator says for how long it was believed, it is asked again on the same connection before that is over, ahead
 of the next exchange (KIP-368).

@@ -1,4 +1,4 @@
-"""Metadata, versions 1-13: which brokers there are, and who leads each partition.
+"""Metadata, versions 1-13: the brokers, and the leader of each partition.
 
 ::
 

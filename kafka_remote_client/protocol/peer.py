@@ -1,4 +1,4 @@
-"""A broker (or shim) at one address: a connection that is made anew when needed, and what the peer at its end speaks.
+"""A broker (or shim) at one address: a connection that is made again when needed, and the API versions of the peer.
 
 What a peer speaks is learnt on every connection, because another program may answer at the same address tomorrow. ApiVersions
 is asked at version 3 first; a peer that answers UNSUPPORTED_VERSION, whatever body follows (brokers before 2.4, and the mock
@@ -97,7 +97,7 @@ class BrokerPeer:
     def session(self, deadline: Deadline) -> tuple[PeerSession, bool]:
         """The session, and whether it is an old one, whose connection the peer may have closed since.
 
-        Raises LocationError when there is no connection to be had, at once while the peer is being left alone;
+        Raises LocationError when it cannot connect, and at once during the pause after a failure;
         LocationThrottledError while that is its own wish.
         """
         self._throttle.check()

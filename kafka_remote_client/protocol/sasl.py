@@ -99,7 +99,7 @@ def _plain(username: str, password: str) -> Conversation:
 
 
 def scram(mechanism: str, username: str, password: str) -> Conversation:
-    """Proves that both sides know the password, and says it to nobody. Raises ConfigurationError for text it cannot carry."""
+    """Proves that both sides know the password, without sending it. Raises ConfigurationError for text it cannot carry."""
     try:
         client = ScramClient([mechanism], username, password)
         first = client.get_client_first()

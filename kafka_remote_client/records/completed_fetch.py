@@ -102,7 +102,7 @@ class FetchState:
 class CompletedFetch:
     """Turns the bytes of one grant into records. Ranges are fed in position order; one object per grant, never shared.
 
-    ``metadata`` is the segment's; its offsets and leader epochs are what every batch is held against.
+    ``metadata`` is the segment's; every batch is checked against its offsets and leader epochs.
     ``aborted_transactions`` is the grant's list, complete for every offset that is fed; READ_COMMITTED with ``None`` (not
     known) raises ValueError. Records from ``end_offset`` on are not returned (``None``: no such bound).
     ``at_segment_start`` = the first byte fed is the segment's first one, which proves that nothing lies before its first

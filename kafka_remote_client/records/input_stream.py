@@ -31,7 +31,7 @@ class RemoteLogInputStream:
 
     @property
     def batches(self) -> Sequence[BatchHeader]:
-        """The whole, sound batches, for whoever does not want the exception."""
+        """The whole, valid batches, without the exception."""
         return self._batches
 
     @property

@@ -2,9 +2,9 @@
 
 The constructor takes ten arguments apart and converts each, which is most of what a message costs. All messages of a slice
 have most of them in common, so the kernel has one made by the constructor and makes the others as copies of its memory, with
-five words replaced. Nobody promises where these words are. So messages are made here whose arguments differ in one place, and
-their memory is compared: each argument must change one word and no other, words that refer to objects must hold their
-addresses, and there must be no reference but those. Where anything is not as plain as that, nothing is known, and the
+five words replaced. No interface defines where these words are. So messages are made here whose arguments differ in one
+place, and their memory is compared: each argument must change one word and no other, words that refer to objects must hold
+their addresses, and there must be no reference but those. Where anything is not as plain as that, nothing is known, and the
 constructor makes all messages. So it does where the environment has ``KAFKA_REMOTE_CLIENT_MESSAGE_LAYOUT=0``.
 """
 

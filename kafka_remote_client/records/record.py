@@ -146,6 +146,6 @@ def read_message_headers(data: Buffer, at: int, count: int) -> list[tuple[str, b
     """The same as a ``confluent_kafka.Message`` has them: a name ends before its first NUL.
 
     confluent_kafka hands names to Python as C strings. Of a name that is not UTF-8 it has nothing: ``headers()`` raises
-    SystemError there, which no message of ours repeats.
+    SystemError there; messages of this package do not.
     """
     return [(name.partition(b"\0")[0].decode("utf-8", "replace"), value) for name, value in read_raw_headers(data, at, count)]

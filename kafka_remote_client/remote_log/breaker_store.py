@@ -4,7 +4,7 @@
 
     the read                                    | what happens
     fails with a time-out, a cut or a 5xx       | it counts as a failure; enough of them within 10 s open the breaker
-    has not ended after ``hang_seconds``        | the same, though nobody can end it
+    has not ended after ``hang_seconds``        | the same, although it cannot be ended
     ends in any other way, also with a 404      | the store is well
     is refused with 503 or 429                  | neither: the store answers
     comes while the breaker is open             | RemoteStorageUnavailableError at once; the store is not asked

@@ -29,7 +29,7 @@ class _Entry(Generic[_V]):
 
 
 class ByteBoundCache(Generic[_V]):
-    """Thread safe. ``max_bytes`` is held against the sizes that :meth:`put` is told; the newest stays whatever its size."""
+    """Thread safe. ``max_bytes`` bounds the sizes given to :meth:`put`; the newest entry stays whatever its size."""
 
     def __init__(self, max_bytes: int, *, ttl_seconds: float = DEFAULT_TTL_SECONDS, clock: Clock | None = None) -> None:
         self._max_bytes = max_bytes

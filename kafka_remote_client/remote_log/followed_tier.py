@@ -1,4 +1,4 @@
-"""The tier as the metadata topic tells of it: what the shim and a client that follows the topic resolve offsets with."""
+"""The tier as the metadata topic describes it, for the shim and for clients that follow the topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FollowedTier:
         if not self._ready(tip):
             return NotRemote("metadata-not-ready")
         cache = self._store.cache(tip)
-        # Between the two questions the metadata partition may have begun to be read anew: then the cache has a part of it.
+        # Between the two questions the metadata partition may have started again: then the cache has a part of it.
         if not self._ready(tip):
             return NotRemote("metadata-not-ready")
         if cache is None:

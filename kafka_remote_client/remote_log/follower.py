@@ -63,7 +63,7 @@ class RemoteLogMetadataFollower:
     """``config`` is librdkafka's: ``bootstrap.servers`` and how to connect. Begins with :meth:`start`, ends with :meth:`close`.
 
     The principal needs READ and DESCRIBE on the metadata topic, and nothing else. ``bad_records`` counts records that made
-    their partition distrusted, ``rereads`` partitions that were read anew for that, ``restarts`` failures of all of it.
+    their partition distrusted, ``rereads`` partitions that were read again for that, ``restarts`` failures of all of it.
     ``recovers``: false for a caller that looks once, and must not lose what it sees; then a failure is for good.
     """
 
@@ -119,7 +119,7 @@ class RemoteLogMetadataFollower:
             return self._changed.wait_for(self._settled, seconds)
 
     def distrusted(self) -> list[int]:
-        """The metadata partitions that are not trusted until they were read anew."""
+        """The metadata partitions that are not trusted until they were read again."""
         with self._changed:
             return [n for n, partition in self._partitions.items() if partition.state is FollowState.DISTRUSTED]
 
@@ -137,7 +137,7 @@ class RemoteLogMetadataFollower:
             try:
                 consumer = consumer or Consumer(self._config)
                 self._follow(consumer)
-            except Exception:  # noqa: BLE001 - librdkafka's and ours: neither may end direct reads for good
+            except Exception:  # noqa: BLE001 - any defect: it must not end direct reads for good
                 self._failed()
             finally:
                 if consumer is not None:
@@ -251,7 +251,7 @@ class RemoteLogMetadataFollower:
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return
-        except Exception as error:  # noqa: BLE001 - a defect of ours: what the record says is unknown as well
+        except Exception as error:  # noqa: BLE001 - a defect here: what the record says is unknown as well
             _log.exception("applying the record at offset %d of %s-%d failed", offset, self._topic, number)
             self._doubt(number, partition, f"the record at offset {offset}: {type(error).__name__}")
             return

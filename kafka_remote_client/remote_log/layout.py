@@ -79,7 +79,7 @@ class LayoutOptions:
 
 @attrs.frozen
 class ListedSegment:
-    """What a listing alone tells of a segment: its identity, where it starts, and the size of each object in bytes.
+    """What a listing shows of a segment: its identity, where it starts, and the size of each object in bytes.
 
     Where several kinds lie in one object, each has the size of that object.
     """
@@ -166,7 +166,7 @@ class ObjectLayout(Protocol):
         """The segments in the store (of one topic name), by partition and start offset; half-copied ones included."""
 
     def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
-        """What an object of the segment itself tells of it, in state COPY_SEGMENT_STARTED; None where no object does."""
+        """Metadata from an object of the segment itself, in state COPY_SEGMENT_STARTED; None where no object does."""
 
     def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
         """One index as Kafka wrote it (any kind but the log); no bytes for a transaction index that was never there."""

@@ -1,4 +1,4 @@
-"""What a store's listing alone tells of the tier: no metadata topic, no broker.
+"""The tier as far as a store's listing shows it: no metadata topic, no broker.
 
 Names give topic, partition, segment and start offset, the listing the sizes. The rest is read from the objects themselves, and
 only for partitions that are asked for: from the one that describes the segment, where the layout has such an object, else a few

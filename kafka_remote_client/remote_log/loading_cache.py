@@ -5,11 +5,11 @@
     thread | key is kept | is being loaded     | load is offered      | not there
     any    | the value   | waits for that load | loads it by that one | loads it, tells all who wait, keeps it
 
-A load that fails fails for all who waited for it, and nothing is kept of it: the next one to ask tries again. A load must not
+A load that fails fails for all callers that waited for it, and is not kept: the next caller tries again. A load must not
 ask its own cache for the key that it is loading.
 
-An offer is a load that a thread pool may begin. Who asks for the key before a thread of the pool is free loads it himself, so
-nobody ever waits for a place in the pool's queue.
+An offer is a load that a thread pool may begin. A caller that asks for the key before a thread of the pool is free loads it
+itself, so no caller waits for a place in the pool's queue.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SingleFlight(Generic[_V]):
     def offer(self, key: object, work: Callable[[], _V]) -> Callable[[], None] | None:
         """A call of ``work`` that any thread may begin, or none; None = there is one for the key.
 
-        The function that is returned begins it unless :meth:`do` has. It raises no Exception: that is for who asks by ``do``.
+        The function that is returned begins it unless :meth:`do` has. It raises no Exception: that is for callers of ``do``.
         """
         with self._lock:
             if key in self._flights:
@@ -101,7 +101,7 @@ class SingleFlight(Generic[_V]):
         return value
 
     def _end(self, key: object) -> None:
-        # First gone, then answered: who comes after a failure loads anew.
+        # Remove it, then answer: a caller after a failure loads again.
         with self._lock:
             del self._flights[key]
 
@@ -119,7 +119,7 @@ class LoadingCache(Generic[_V]):
         return self._entries.nbytes
 
     def statistics(self) -> CacheStatistics:
-        """As of the cache below. Each offer is a miss, and who waited for another's load counts as one too."""
+        """As of the cache below. Each offer is a miss, and a caller that waited for another's load counts as one too."""
         return self._entries.statistics()
 
     def get(self, key: object, load: Callable[[], tuple[_V, int]]) -> _V:
@@ -134,7 +134,7 @@ class LoadingCache(Generic[_V]):
     def offer(self, key: object, load: Callable[[], tuple[_V, int]]) -> Callable[[], None] | None:
         """A load that a thread pool may begin; None where the value is kept, or a load is offered or begun already.
 
-        The function that is returned raises no Exception: what the load raises is for who asks for the value meanwhile.
+        The function that is returned raises no Exception: callers that ask for the value meanwhile get what the load raises.
         """
         if self.has(key):
             return None

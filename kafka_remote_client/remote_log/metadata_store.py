@@ -74,7 +74,7 @@ class RemoteLogMetadataStore:
         self.forget(lambda _: True)
 
     def forget(self, concerned: Callable[[TopicIdPartition], bool]) -> None:
-        """Drops the caches of the partitions for which ``concerned`` is true. Who holds one may go on with it."""
+        """Drops the caches of the partitions for which ``concerned`` is true. Holders of one may go on using it."""
         with self._lock:
             self._caches = {tip: cache for tip, cache in self._caches.items() if not concerned(tip)}
 

@@ -1,6 +1,6 @@
 """Reads of small objects that begin before anybody asks for their values, so that what a location needs is read at once.
 
-Theory of operation. Whoever resolves an offset does one step after the other, and each step may need a read. Before a step, the
+Theory of operation. A look-up of an offset does one step after the other, and each step may need a read. Before a step, the
 reads that the next steps will need are offered to a pool; the steps then find them done or under way. Steps never depend on it:
 a read that the pool has not begun, or that failed there, is done by the step itself, with the same outcome as without a pool.
 
@@ -60,7 +60,7 @@ class Prefetch:
         return self._begin(begin for position in positions for begin in self._indexes.offer_batch_header(metadata, position))
 
     def transactions(self, segments: Iterable[TieredSegment]) -> None:
-        """Reads what tells of the transactions of segments."""
+        """Reads the objects that describe transactions of segments."""
         for segment in segments:
             self._begin(self._indexes.offer_objects(segment.metadata, _TRANSACTIONS if segment.is_whole else _TRANSACTIONS[:1]))
 

@@ -197,7 +197,7 @@ class RemoteSegmentResolver:
     def _read_ahead(self, cache: RemoteLogMetadataCache, question: LocationQuestion) -> RemoteLogSegmentMetadata | None:
         """Begins to read the lineage, and the segment that holds the offset by the metadata alone, which is returned.
 
-        None where the lineage is there, so that nobody has to guess.
+        None where the lineage is there, so that no guess is needed.
         """
         newest = cache.newest_segment() if self._prefetch.is_on else None
         if newest is None or self.indexes.keeps(newest, ObjectKind.LEADER_EPOCH):
@@ -226,7 +226,7 @@ class RemoteSegmentResolver:
         has_to_wait = self._prefetch.batch_headers(segment.metadata, sketch.positions)
         if question.isolation_level is not IsolationLevel.READ_COMMITTED or not has_to_wait:
             return
-        # What cannot be read is told by the search itself.
+        # The search itself reports what cannot be read.
         with suppress(RemoteLogError, RemoteStorageError):
             if not is_decided_within(self.indexes, segment, question.offset, sketch.next_offset):
                 self._prefetch.transactions(islice(log.segments_from(segment.end), _SEGMENTS_OF_SECOND_ROUND))
@@ -266,7 +266,7 @@ class RemoteSegmentResolver:
 
         The first offset of the oldest transaction that is open where the tier ends and not aborted in ``tail``. Where no
         snapshot tells, the log itself is read for it. Raises CorruptRecordError and UnsupportedFormatError as well, when that
-        cannot be done: then nobody knows.
+        cannot be done: then it is unknown.
         """
         log = self.log(cache, leader_epochs)
         if log is None:

@@ -1,4 +1,5 @@
-"""What a store holds where no segment was found, so that a wrong root, prefix or layout is told from an empty tier.
+"""What a store holds where no segment was found, so that a wrong root, prefix or layout can be distinguished from an empty
+tier.
 
 Keys are matched with the directory and file names of every layout, below any prefix::
 

@@ -85,7 +85,7 @@ def plan_window(
 
 @attrs.frozen
 class WindowSketch:
-    """What the offset index alone tells of a window.
+    """A window as far as the offset index alone determines it.
 
     ``positions``: the batches whose headers :func:`plan_window` reads are among those that begin there; it goes on from them
     where a bound lies between index entries, and for formats that do not tell their base offset. ``next_offset`` is at or

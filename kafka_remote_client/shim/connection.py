@@ -39,7 +39,7 @@ _MAX_UNWRITTEN = 1 << 20
 
 
 class Owner(Protocol):
-    """Who keeps count of the connections."""
+    """Counts the connections."""
 
     def opened(self, connection: ClientConnection) -> bool:
         """Whether the connection may stay."""
@@ -214,7 +214,7 @@ class ClientConnection(asyncio.Protocol):
 
     async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Replaces the client's transport by one that speaks TLS. Its first bytes may come before this goes on."""
-        self._client = None  # nobody is told of the end of a connection whose handshake has not ended
+        self._client = None  # no one is notified of the end of a connection whose handshake has not ended
         try:
             secured = await asyncio.get_running_loop().start_tls(
                 transport, self, context, server_side=True, ssl_handshake_timeout=self._around.config.handshake_timeout

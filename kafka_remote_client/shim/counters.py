@@ -19,19 +19,19 @@ class Counters:
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one
-    ``locations_refused.<why>``   | the same, left to the broker, or answered with the broker's own word
-    ``locations_pending``         | partitions of batches that were told to ask again
+    ``locations_refused.<why>``   | the same, served by the broker, or answered with the broker's own error
+    ``locations_pending``         | partitions of batches whose answer said "ask again"
     ``bytes_granted``             | bytes of the ranges that were granted
     ``ranges_granted``            | signed ranges
-    ``probes``                    | Fetch requests of ours, before each grant
-    ``aborted_probes``            | Fetch requests of ours at the end of the tier, for aborted transactions
+    ``probes``                    | Fetch requests of the shim, before each grant
+    ``aborted_probes``            | Fetch requests of the shim at the end of the tier, for aborted transactions
     ``remote_probes``             | of these, those that the broker answers from its tier (offset L-1)
     ``broker_tier_reads``         | embedded cluster: reads of the tier by the broker itself
     ``broker_tier_bytes``         | embedded cluster: bytes of these
     ``index_cache_<what>``        | indexes kept in memory: ``hits``, ``misses``, ``evictions``, ``bytes`` held now
     ``manifest_cache_<what>``     | manifests kept in memory, the same
-    ``metadata_restarts``         | times the metadata follower failed and began anew with all partitions
-    ``metadata_rereads``          | times one metadata partition was distrusted and read anew
+    ``metadata_restarts``         | times the metadata follower failed and restarted with all partitions
+    ``metadata_rereads``          | times one metadata partition was distrusted and read again
     """
 
     def __init__(self) -> None:

@@ -3,8 +3,8 @@
 ::
 
     a client asks of a partition         | what happens
-    what nobody decides                  | a task decides it
-    the same, while the task runs        | it waits for that task, or is told again that the decision is pending
+    what no task decides yet             | a task decides it
+    the same, while the task runs        | it waits for that task, or its answer says again "pending"
     the same, after the task has ended   | it has the result, once
     other than before                    | another task decides it
     the same, but the log has changed    | another task decides it
@@ -47,7 +47,7 @@ class _Decision(Generic[_T]):
 
 
 class Decisions(Generic[_T]):
-    """Used in one event loop. ``kept``: seconds for which a result is kept that nobody has taken."""
+    """Used in one event loop. ``kept``: seconds for which a result is kept that was not taken."""
 
     def __init__(self, kept: float) -> None:
         self._kept = kept
@@ -68,7 +68,7 @@ class Decisions(Generic[_T]):
             decision = self._begin(key, _Decision(question, bounds, asyncio.create_task(decide())))
         try:
             result = await asyncio.shield(decision.task)
-        except Exception:  # not where this is cancelled: then the result, though it may be there, reaches nobody
+        except Exception:  # not where this is cancelled: then the result is not delivered, even if it is there
             self._forget(key, decision)
             raise
         self._forget(key, decision)

@@ -62,7 +62,7 @@ class RequestHead:
 
 
 class FrameHandler(Protocol):
-    """Who a scanner works for. A handler may call :meth:`FrameScanner.pause` from any of these."""
+    """The owner of a scanner. A handler may call :meth:`FrameScanner.pause` from any of these."""
 
     def route(self, front: memoryview, length: int) -> Route:
         """Decides by the first bytes after the length field. MORE is not accepted once ``front`` is the whole frame."""
@@ -77,7 +77,7 @@ class FrameHandler(Protocol):
 class FrameScanner:
     """Feeds a handler from a byte stream. Raises ProtocolError for a length outside ``[min_length, max_length]``.
 
-    ``max_front`` bounds how much of a frame is held back while the handler keeps answering MORE.
+    ``max_front`` bounds how much of a frame is buffered while the handler keeps answering MORE.
     """
 
     def __init__(self, handler: FrameHandler, *, min_length: int, max_length: int, max_front: int = 65_536 + 256) -> None:
@@ -144,7 +144,7 @@ class FrameScanner:
                 self._backlog += view
                 return
             if self._backlog:
-                # The handler paused and resumed while it ran, and bytes came in between: they stand behind ours.
+                # The handler paused and resumed while it ran, and bytes came in between: they follow these.
                 view = memoryview(bytes(view) + self._backlog)
                 self._backlog.clear()
 

@@ -10,7 +10,7 @@
     5    | aborted transactions whose marker is still local      | the broker: a Fetch at L, or at L-1 (see aborted_tail)
     6    | a signed URL per range                                | the tier (a worker thread)
 
-Formats differ from segment to segment where a plugin stores some in chunks, so the segment's own is held against the client's
+Formats differ from segment to segment where a plugin stores some in chunks, so the segment's own is compared with the client's
 offer after step 3. The key of an encrypted segment goes to clients on encrypted connections only, unless that was waived.
 
 An error or divergence of step 2 is the answer. Whatever else stands in the way means that nothing is granted: the client's
@@ -216,7 +216,7 @@ class GrantingBroker:
         except NotGrantedError as refused:
             self._refuse(refused.why)
         except ProtocolError:
-            raise  # the broker's answer to a question of ours does not parse
+            raise  # the broker's answer to a question of the shim does not parse
         except DirectFetchError as error:
             self._refuse(error.cause)
         return None
@@ -262,7 +262,7 @@ class GrantingBroker:
         return _encoded(tuple(topics), answer, tagged.version)
 
     async def _decide(self, one: TaggedPartition | None, data: PartitionData, visit: _Visit) -> PartitionData:
-        """The grant of one partition of a batch, or what the broker said of it; ``one`` is None where nobody asked it."""
+        """The grant of one partition of a batch, or the broker's answer; ``one`` is None if it was not asked."""
         if one is None:
             return data
         if _is_the_answer(data):
@@ -386,7 +386,7 @@ class GrantingBroker:
 
 
 def _is_the_answer(data: PartitionData) -> bool:
-    """Whether the broker's word on a partition is the client's answer, whatever the tier has: an error, or a divergence."""
+    """Whether the client gets the broker's answer on a partition, whatever the tier has: an error, or a divergence."""
     return bool(data.error_code) or fetch.DIVERGING_EPOCH_TAG in data.tags
 
 

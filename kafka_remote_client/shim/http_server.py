@@ -81,7 +81,7 @@ def _read_headers(reader: BinaryIO) -> dict[str, str]:
 
 
 def cut(connection: socket.socket) -> None:
-    """Ends a connection under whoever is reading or writing it."""
+    """Ends a connection that other threads may be reading or writing."""
     with contextlib.suppress(OSError):
         # not connection.shutdown(): on a TLS socket that drops the session under the thread that uses it
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -6,8 +6,8 @@
     while nothing is on its way          | its question goes out at once, with those that came in the same turn of the loop
     while a Fetch is on its way          | its question goes out with the next Fetch, with all that came by then
 
-So nobody waits for others to ask, and 128 partitions cost a few requests instead of 128. Only probes that ask for no records
-are joined: of several partitions that have some, a broker may send those of the first alone (KIP-74).
+So no partition waits for others to ask, and 128 partitions cost a few requests instead of 128. Only probes that ask for no
+records are joined: of several partitions that have some, a broker may send those of the first alone (KIP-74).
 
 References: docs/wire-format.md, KIP-74.
 """
@@ -80,7 +80,7 @@ class JoinedProbes:
             return
         told = _by_name(response)
         for question in group:
-            if not question.answer.done():  # nobody waits for one that was cancelled
+            if not question.answer.done():  # a cancelled one has no waiter
                 question.answer.set_result(told.get(question.asked.name))
 
 

@@ -78,7 +78,7 @@ class Listeners:
         return self._config.upstream if known is None else (known,)
 
     def advertise(self, node_id: int, host: str, port: int) -> Address:
-        """The address that clients are told in place of that broker's. Binds a new node's listener before it returns.
+        """The address that clients get in place of that broker's. Binds a new node's listener before it returns.
 
         Raises ProtocolError when the cluster claims more nodes than a shim listens for.
         """

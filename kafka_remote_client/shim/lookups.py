@@ -3,13 +3,13 @@
 ::
 
     a client asks                        | what happens
-    a question that nobody looks up      | a worker thread looks it up
+    a question without a look-up         | a worker thread looks it up
     the same, while the look-up runs     | it waits for that look-up, and has its answer
     the same offset with other bounds    | it waits for that look-up to end, and is looked up then, with what is cached
     any of these, past the deadline      | NotGrantedError at once, also while the thread hangs on
 
 So a client has at most one thread for each offset that it asks for, however often it asks again. An answer is shared only
-between equal questions of one connection, bounds of the log included: each request is bounded by the broker's word to itself.
+between equal questions of one connection, bounds of the log included: each request is bounded by the broker's answer to it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Work(Generic[_R]):
         self._deadline = self._loop.time() + timeout
         self._job = workers.submit(call)
         self._ended = asyncio.wrap_future(self._job)
-        self.when_ended(lambda: self._ended.cancelled() or self._ended.exception())  # nobody may ask for it any more
+        self.when_ended(lambda: self._ended.cancelled() or self._ended.exception())  # there may be no caller any more
 
     def when_ended(self, tell: Callable[[], object]) -> None:
         self._ended.add_done_callback(lambda _ended: tell())

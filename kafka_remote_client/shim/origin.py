@@ -1,4 +1,4 @@
-"""Serves the tier's objects over HTTP to whoever holds a signed URL: the object store of ``file://`` stores and of the demo.
+"""Serves the tier's objects over HTTP to clients with a signed URL: the object store of ``file://`` stores and of the demo.
 
 What it answers::
 
@@ -60,7 +60,7 @@ _REFUSALS = {
 
 
 def error_body(code: str, message: str) -> bytes:
-    """An S3 error document. Both texts are ours and need no escaping."""
+    """An S3 error document. Both texts are constants here and need no escaping."""
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
 
 

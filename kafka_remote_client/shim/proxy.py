@@ -1,4 +1,4 @@
-"""All connections of one shim: who may connect, how long nothing may happen, and how it all ends.
+"""All connections of one shim: which clients may connect, how long they may be idle, and how they end.
 
 Runs inside one event loop; :class:`~kafka_remote_client.shim.server.Shim` gives it a loop and a thread of its own.
 """
@@ -91,7 +91,7 @@ class Proxy:
         return ClientConnection(node_id, self._around, self)
 
     def _moved(self, node_id: int) -> None:
-        """A node's address was learnt or changed: who is connected to another one in its name has to come again."""
+        """A node's address was learnt or changed: clients connected to another address in its name must reconnect."""
         (current,) = self.listeners.upstream(node_id)
         for connection in tuple(self._connections):
             if connection.node_id == node_id and connection.upstream not in (None, current):

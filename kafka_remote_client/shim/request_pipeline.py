@@ -6,7 +6,7 @@ a queue, and each frame from the broker belongs to the head of it. Three kinds o
     reply   | the frame is                        | used for
     PASS    | streamed to the client              | nearly everything
     REWRITE | collected, changed, then sent       | answers that name brokers, ApiVersions
-    OURS    | collected and given to who asked    | requests that the shim sends for itself
+    OURS    | collected and given to the caller   | requests that the shim sends for itself
 
 A request that the strategy claims is answered by it. Up to 8 claimed requests are answered side by side, so that none waits for
 the work of another one; their answers go out in the order of the requests, as Kafka's clients expect. While any is open, the
@@ -163,7 +163,7 @@ class RequestPipeline:
                 self._requests.resume()
 
     def ask(self, claim: Claim, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None]) -> None:
-        """Sends the broker a request of ours, in the name of the client whose request is being answered."""
+        """Sends the broker a request of the shim, with the client id of the client that gets the answer."""
         self._own_correlation_id += 1
         header = RequestHeader(api_key, version, self._own_correlation_id, claim.request.header.client_id)
         head = RequestHead(api_key, version, header.correlation_id)

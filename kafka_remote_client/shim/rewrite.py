@@ -31,7 +31,7 @@ from kafka_remote_client.wire import Buffer, Reader, Writer
 __all__ = ["Advertise", "names_brokers", "rewrite_addresses"]
 
 Advertise: TypeAlias = Callable[[int, str, int], tuple[str, int]]
-"""Node id, host and port of a broker to the host and port that its clients are told."""
+"""Node id, host and port of a broker to the host and port that its clients get."""
 
 _NODE_ENDPOINTS = 0
 _CONTROLLERS = 2
@@ -111,7 +111,7 @@ class _Splice:
         reader.int16()
         reader.nullable_string()
         if self._version >= 1 and reader.int8() == _CONTROLLERS:
-            return  # the controllers' own listeners are not ours to stand in front of
+            return  # the shim does not stand in front of the controllers' listeners
         reader.string()
         reader.int32()
 

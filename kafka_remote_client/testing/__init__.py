@@ -1,4 +1,4 @@
-"""For the tests of plugins and of whoever embeds the client: conformance suites, origin, TCP proxy, wrappers. Needs pytest."""
+"""For the tests of plugins and applications: conformance suites, origin, TCP proxy, wrappers. Needs pytest."""
 
 from kafka_remote_client.testing.answers import (
     Answer,

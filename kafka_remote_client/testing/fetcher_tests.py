@@ -1,4 +1,4 @@
-"""The conformance suite of fetchers: what a consumer relies on, whoever wrote the plugin. Needs pytest.
+"""The conformance suite of fetchers: what a consumer relies on in every plugin. Needs pytest.
 
 Subclass it in a test module, say how to make a fetcher and how to put an object where it will look::
 

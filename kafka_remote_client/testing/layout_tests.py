@@ -1,4 +1,4 @@
-"""The conformance suite of layouts: what shim, listing, ``TierReader`` and ``verify`` rely on, whoever wrote one. Needs pytest.
+"""The conformance suite of layouts: what shim, listing, ``TierReader`` and ``verify`` rely on in every layout. Needs pytest.
 
 Subclass it in a test module, and say how to make a layout. Where segments are not stored as one plain object for each file, say
 also how they are stored::

@@ -130,7 +130,7 @@ class ScriptedOrigin:
         return self._listener.connections
 
     def url_for(self, key: str) -> str:
-        """A URL of an object, with a signature that nobody checks."""
+        """A URL of an object, with a signature that is not checked."""
         return f"{self.url}/{quote(key)}?X-Amz-Expires=120&X-Amz-Signature={self._signature}"
 
     def script(self, *answers: Answer) -> None:
@@ -264,7 +264,7 @@ class ScriptedOrigin:
         return self._send_body(connection, exchange, body, released)
 
     def _refused(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes] | None:
-        """What a request is told that has no good signature, where one is asked for."""
+        """The answer to a request without a valid signature, where one is required."""
         if self._checks is None:
             return None
         try:

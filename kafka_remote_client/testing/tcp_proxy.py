@@ -52,7 +52,7 @@ class Passage(Enum):
     ACCEPTED = "accepted"
     """A connection was accepted and led on to the target."""
     REFUSED = "refused"
-    """The port stopped listening: the kernel refuses whoever comes."""
+    """The port stopped listening: the kernel refuses connections."""
     HELD = "held"
     """Bytes of a direction that is a black hole were kept back."""
     TRICKLED = "trickled"
@@ -95,7 +95,7 @@ class TcpFaultProxy:
         self._pairs: dict[int, tuple[socket.socket, socket.socket]] = {}
         self._threads: list[threading.Thread] = []
         self._connections = 0
-        # A socket that is bound and never listens keeps the port while nobody listens on it.
+        # A socket that is bound and never listens keeps the port while nothing listens on it.
         self._keeper = _bound(host, 0)
         self._listener: socket.socket | None = None
         self.address: tuple[str, int] = (host, self._keeper.getsockname()[1])

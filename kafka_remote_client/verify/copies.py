@@ -13,7 +13,7 @@ deleted          orphan-deleted      orphan-deleted                             
 
 A copy or a deletion that began a short while ago is under way, which is no finding.
 
-References: KIP-405, RemoteLogSegmentState; how unreferenced copies come about is told in docs/verify.md.
+References: KIP-405, RemoteLogSegmentState; docs/verify.md says how unreferenced copies come about.
 """
 
 from __future__ import annotations

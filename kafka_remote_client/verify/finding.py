@@ -1,6 +1,6 @@
 """What can be wrong with a tier, as values. Pure.
 
-A checker knows one file and gives :class:`Problem`; whoever called it knows which segment and object that was, and makes a
+A checker knows one file and returns :class:`Problem`; its caller knows the segment and object, and makes a
 :class:`Finding` of it. ``docs/verify.md`` has the table of kinds; a test holds it against :class:`FindingKind`.
 """
 

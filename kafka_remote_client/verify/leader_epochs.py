@@ -20,7 +20,7 @@ _RUN = 3
 
 @attrs.define
 class EpochClaim:
-    """Who claims which epochs; ``kind`` is the finding where the claim is wrong. The rest counts what differs."""
+    """The source that claims epochs; ``kind`` is the finding if the claim is wrong. The rest counts what differs."""
 
     by: str
     kind: FindingKind

@@ -7,7 +7,7 @@ as a reader verifies it, then decoded. At the first one that fails, the walk dec
 - what follows the batch, by its size, may be another one: it goes on there;
 - otherwise, or when that was none, it goes on at the next position that the offset index names, and then at the one after.
 
-So one damaged batch is one problem, and so is all that lies between two sound batches. Whoever listens is told of sound batches
+So one damaged batch is one problem, and so is all that lies between two valid batches. Listeners get valid batches
 and, before the next of them, of what was lost. Each position of the index is tried once, so the walk ends.
 """
 

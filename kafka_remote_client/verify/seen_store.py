@@ -16,7 +16,7 @@ __all__ = ["SeenStore"]
 
 
 class SeenStore:
-    """A RemoteObjectStore. Thread safe. ``read`` is told of the bytes of each read. Does not own the store below."""
+    """A RemoteObjectStore. Thread safe. ``read`` gets the number of bytes of each read. Does not own the store below."""
 
     def __init__(
         self, store: RemoteObjectStore, prefixes: Sequence[str] = ("",), read: Callable[[int], None] = lambda _: None

@@ -1,4 +1,4 @@
-"""One segment: its objects are read, held against each other, and every problem gets its place.
+"""One segment: reads its objects, compares them with each other, and locates every problem.
 
 What claims something about the segment is heard in this order: the metadata topic, the segment's own manifest, its checkpoint.
 What is claimed twice is compared; the batches have the last word where the log is walked.
@@ -212,7 +212,7 @@ def _walk(
         problems.append(
             Problem(FindingKind.LOG_CUT, f"the log ends at offset {end.next_offset - 1}, before {behind} of its indexes")
         )
-    if cut:  # what the indexes say of the bytes behind the cut is not held against them
+    if cut:  # index entries for the bytes behind the cut are no problem
         for check in (offsets, times, transactions):
             check.lost(source.size, _EVERY_POSITION, end.next_offset, MAX_OFFSET)
     problems += offsets.problems() + transactions.problems() + epochs.problems()

@@ -106,7 +106,8 @@ class OpenSegment:
 
     ``described`` is what an object of the segment says of it, None where no object does; ``indexes`` holds those that could be
     read, as Kafka wrote them, and ``roles`` those of their objects. ``log_end_known`` False = the log object has a wrong size,
-    so where it ends says nothing new. ``closed`` = why nobody can look further, although all may be sound: no key was given.
+    so where it ends says nothing new. ``closed`` = why it cannot be checked further, although all may be valid: no key was
+    given.
     """
 
     log: LogSource | None = None

@@ -334,7 +334,7 @@ class TierVerifier:
 
 
 def _cache_of_reports(partition: _Partition) -> RemoteLogMetadataCache:
-    """The segments as their own objects tell of them. One whose end is not known reaches to where the next one begins."""
+    """The segments as their own objects describe them. One whose end is not known reaches to where the next one begins."""
     starts = sorted({stored.listed.start_offset for stored in partition.stored.values()})
     uploads = []
     for report in partition.reports:

@@ -5,7 +5,7 @@
     original  |-- chunk size --|-- chunk size --|-- rest --|
     object    |- stored -|--- stored ---|- stored -|           back to back
 
-A manifest has one of two kinds, which differ in how the stored sizes are told:
+A manifest has one of two kinds, which differ in how they store sizes:
 
 ``fixed``     one size for all chunks but the last, and that of the last
 ``variable``  all of them: base64 of one zstd frame around

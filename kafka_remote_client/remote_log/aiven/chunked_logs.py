@@ -1,6 +1,6 @@
 """A store whose logs read as Kafka wrote them, over one that keeps them in chunks.
 
-For whoever looks at a log here and there: batch headers at the ends of a window, a walk after a time. The chunks that were
+For readers that look at parts of a log: batch headers at the ends of a window, a walk after a time. The chunks that were
 restored last are kept, because the next look is mostly into the same one. Whole windows are read by
 :class:`~kafka_remote_client.fetch.chunked_fetcher.ChunkedFetcher`.
 """

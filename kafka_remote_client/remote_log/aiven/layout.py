@@ -11,7 +11,7 @@ object            holds
 The manifest is uploaded last: a segment without one was not copied to its end, was deleted, lies under another prefix, or is
 kept as an Iceberg table. Each of these means: no location.
 
-Keys come from the custom metadata where the plugin was told to write them there, else from the configured prefix and the
+Keys come from the custom metadata if the plugin is configured to write them there, else from the configured prefix and the
 segment's identity.
 
 References: Aiven-Open/tiered-storage-for-apache-kafka; docs/aiven.md.

@@ -87,7 +87,7 @@ class SegmentManifest:
     described: object = attrs.field(repr=False, default=None)
 
     def segment_metadata(self) -> RemoteLogSegmentMetadata:
-        """What the manifest tells of the segment, in state COPY_SEGMENT_STARTED. Raises RemoteLogMetadataError."""
+        """The segment's metadata from the manifest, in state COPY_SEGMENT_STARTED. Raises RemoteLogMetadataError."""
         told = _object(self.described, "remoteLogSegmentMetadata")
         start, end = _integer(told, "startOffset", _MAX_INT64), _integer(told, "endOffset", _MAX_INT64)
         epochs = _epochs(_object(told.get("segmentLeaderEpochs"), "segmentLeaderEpochs"))

@@ -1,4 +1,4 @@
-"""Manifests, read once, and how to restore the chunks that they tell of.
+"""Manifests, read once, and how to restore the chunks that they describe.
 
 What is unwrapped stays unwrapped: a manifest may be written again for another private key, its data key stays the same.
 """
@@ -35,7 +35,7 @@ class StoredLog:
         encryption = self.manifest.encryption
         if encryption is None:
             return None
-        assert self.data_key is not None  # unwrapped by whoever made this
+        assert self.data_key is not None  # unwrapped by the code that made this
         return ChunkCipher(self.data_key, encryption.aad)
 
     def transform(self) -> ChunkTransform:

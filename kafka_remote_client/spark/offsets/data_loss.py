@@ -1,4 +1,4 @@
-"""``failOnDataLoss``: records that were to be read and are gone. By default that fails; never is a record skipped unsaid. Pure.
+"""``failOnDataLoss``: records of a query that were deleted. By default the query fails; no record is skipped silently. Pure.
 
 ::
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class DataLossError(DirectFetchError):
-    """Records that a query was to read are no longer in the log: deleted, aged out, or the topic was made anew."""
+    """Records that a query was to read are no longer in the log: deleted, expired, or the topic was created again."""
 
     action: ClassVar[Action] = Action.STOP
     cause: ClassVar[str] = "data-loss"

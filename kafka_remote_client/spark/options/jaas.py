@@ -38,7 +38,7 @@ class LoginModule:
 
     @property
     def name(self) -> str:
-        """The class without its package: shaded and plain builds of the Kafka client are told apart by nothing else."""
+        """The class without its package: nothing else distinguishes shaded and plain builds of the Kafka client."""
         return self.class_name.rpartition(".")[2]
 
 

@@ -8,7 +8,7 @@
     isolation.level, default.api.timeout.ms       | ours
     group membership, metrics, Java's own tuning  | ignored, and named in ClientOptions.ignored
     what Spark's own source refuses               | refused: auto.offset.reset, deserializers, enable.auto.commit, interceptors
-    a name that nobody knows                      | ignored, as Java's client does
+    an unknown name                               | ignored, as Java's client does
 
 Defaults are Java's where they differ in meaning: ``check.crcs`` is true.
 
@@ -118,7 +118,7 @@ REFUSED: Mapping[str, str] = {
 def translate(options: Mapping[str, str]) -> ClientOptions:
     """Options with their prefix ``kafka.`` to what this client uses; other options are passed over.
 
-    Raises ConfigurationError, which names the option and never shows its value, for one that is refused or makes no sense.
+    Raises ConfigurationError, which names the option and never shows its value, for one that is refused or invalid.
     """
     java = {key.removeprefix(JAVA_PREFIX): value for key, value in options.items() if key.startswith(JAVA_PREFIX)}
     for key in java.keys() & REFUSED.keys():

@@ -1,7 +1,7 @@
-"""The options of ``format("kafka-remote")``: those of ``format("kafka")``, and ours under ``remote.``. Pure.
+"""The options of ``format("kafka-remote")``: those of ``format("kafka")``, and this source's own under ``remote.``. Pure.
 
 Spark folds the names of options to lower case; messages name them in their canonical spelling. As in Spark an option that
-nobody knows is ignored, here with a warning; a misspelt one under ``remote.`` or ``fetch.remote.`` is refused.
+is unknown is ignored, here with a warning; a misspelt one under ``remote.`` or ``fetch.remote.`` is refused.
 
 References: Spark's KafkaSourceProvider, "Structured Streaming + Kafka Integration Guide".
 """
@@ -291,7 +291,7 @@ def _strangers(folded: Mapping[str, str], *, streaming: bool) -> tuple[set[str],
 
 
 def _with_hint(name: str) -> str:
-    """A name that nobody knows, with the closest one that there is."""
+    """An unknown name, with the closest known one."""
     known = {valid.lower(): valid for valid in (*(option.name for option in OPTIONS), *(setting.name for setting in SETTINGS))}
     closest = get_close_matches(name, known, n=1, cutoff=0.75)
     return f"{name} (did you mean {known[closest[0]]}?)" if closest else name

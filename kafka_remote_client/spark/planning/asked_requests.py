@@ -95,7 +95,7 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
 
 
 def _tiered_end(split: Split) -> int:
-    """From where on nothing is asked of the store. Where nobody said how far the tier reaches, the answers say it."""
+    """From where on nothing is asked of the store. If the end of the tier is unknown, the answers give it."""
     return split.end if split.tiered_end is None else min(split.end, split.tiered_end)
 
 

@@ -95,7 +95,7 @@ def learn_segments(
     health: TierHealth = worker_tier_health,
     clock: Clock | None = None,
 ) -> Sequence[OffsetRange]:
-    """The ranges with the segments that the location source tells of; as they are where there is no direct fetch.
+    """The ranges with the segments that the location source knows; as they are where there is no direct fetch.
 
     ``reads``: tasks will read them. Then the tier is tried first (:mod:`~kafka_remote_client.spark.planning.preflight`), unless
     it worked lately and ``again`` is false. Where it fails, the ranges come back with the reason, and nothing more is asked.

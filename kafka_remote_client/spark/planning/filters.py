@@ -11,14 +11,14 @@
     timestamp   | = <=> > >= IN, NOT <, NOT <=                  | offsets before the     | Spark filters too
                 |                                               | first that is as young,|
                 |                                               | segments that are older|
-    timestamp   | < <=                                          | nothing: nobody knows  | by Spark
+    timestamp   | < <=                                          | nothing: unknown       | by Spark
                 |                                               | a segment's oldest     |
     any of them | IS NOT NULL                                   | nothing: it is true    | wholly
     all others  |                                               | nothing                | by Spark
 
 Theory of operation. A filter that is *handled wholly* is not evaluated by Spark, so what is left of a range must hold exactly
 the rows for which it is true. One that Spark evaluates too may leave rows for which it is false, but takes none for which it is
-true. A value of another type than the column's, and null, is nobody's to guess: Spark evaluates those.
+true. A value of another type than the column's, and null, is left to Spark: it evaluates those.
 
 References: PySpark's DataSourceReader.pushFilters.
 """
@@ -74,7 +74,7 @@ class _Filter:
 
     @classmethod
     def of(cls, given: Any) -> _Filter | None:
-        """``None`` for what is none of ours."""
+        """``None`` for a filter that this source does not take."""
         negated = type(given).__name__ == "Not"
         inner = given.child if negated else given
         kind = type(inner).__name__
@@ -95,8 +95,8 @@ class _Filter:
 class Narrowing:
     """What all pushed filters together leave: of partitions that pass all ``tests`` the offsets ``[first_offset, end_offset)``.
 
-    ``nothing``: no row at all is wanted. ``offsets``: only these are, sorted. ``youngest``: every row that is wanted is at
-    least so young, in milliseconds. ``None`` = all are wanted.
+    ``nothing``: no row matches. ``offsets``: only these match, sorted. ``youngest``: every row that matches is at
+    least so young, in milliseconds. ``None`` = no limit.
     """
 
     tests: tuple[Callable[[TopicPartition], bool], ...] = ()

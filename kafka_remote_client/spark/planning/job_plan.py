@@ -232,7 +232,7 @@ def _typical(spans: Iterable[SegmentSpan], assumptions: Assumptions) -> _Segment
 
 
 def _tiered_end(found: OffsetRange) -> int:
-    """Where the tier ends; where nobody said so, at the last segment that was seen."""
+    """The end of the tier; if that is unknown, the end of the last known segment."""
     if found.tiered_end is not None:
         return found.tiered_end
     return max((span.end for span in found.segments), default=found.start)

@@ -60,7 +60,7 @@ def plan(
     ``GreaterThan`` ...), which Spark will push to a query with ``remote.pushFilters``; without that option they are refused.
 
     Raises ConfigurationError, DataLossError, LocationError: what the query would raise when it is planned. A query repeats its
-    questions for minutes; a plan is asked for by somebody who waits, so it asks once. Raises PeerUnreachableError where no
+    questions for minutes; a person waits for a plan, so it asks once. Raises PeerUnreachableError where no
     bootstrap server accepts a connection within ``fetch.remote.connect.timeout.ms``.
     """
     parsed = parse_options(option_texts({**(options or {}), **more}))

@@ -22,7 +22,7 @@ __all__ = ["KnownSegments"]
 
 
 class KnownSegments:
-    """``learn`` adds to ranges the segments that the location source tells of."""
+    """``learn`` adds to ranges the segments that the location source knows."""
 
     def __init__(self, learn: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]]) -> None:
         self._learn = learn

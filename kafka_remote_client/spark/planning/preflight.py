@@ -3,7 +3,7 @@
 ::
 
     asked                              | what a failure shows
-    where the tiers begin and end      | nobody listens, or answers, at fetch.remote.bootstrap.servers
+    where the tiers begin and end      | nothing listens, or answers, at fetch.remote.bootstrap.servers
     one location of a tiered offset    | the peer is a broker, or a shim that grants nothing; no right to read the topic
     the first byte that it names       | allowed.hosts or allow.http are wrong; the store is out of reach, or refuses
 

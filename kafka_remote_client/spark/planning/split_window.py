@@ -1,6 +1,6 @@
 """The location requests of a split's read: how many bytes each asks for, and in ranges of which size. Pure.
 
-A consumer sizes its ranges by what it measures, so nobody can tell beforehand how many GETs it makes. A split is read whole,
+A consumer sizes its ranges by what it measures, so the number of its GETs cannot be planned. A split is read whole,
 from its first offset to its last one. So its read asks with one fixed size from the beginning, and the plan, which asks the
 same questions, knows each GET of it.
 

@@ -85,7 +85,7 @@ class BrokerConsumers:
         _close(closing)
 
     def forget(self) -> None:
-        """In a process that was just forked: starts anew, and leaves alone what the parent has."""
+        """In a process that was just forked: starts empty, and does not touch what the parent has."""
         self._of_parent += self._idle
         self._start_empty()
 
@@ -105,7 +105,7 @@ class BrokerConsumers:
         return found
 
     def _give_back(self, kept: _Kept, home: list[_Kept]) -> None:
-        """``home``: where it was taken from, which is no longer ours where the process was forked meanwhile."""
+        """``home``: where it was taken from, which belongs to the parent if the process was forked meanwhile."""
         try:
             kept.consumer.unassign()
             while kept.consumer.consume(_MANY, 0):

@@ -1,8 +1,9 @@
 """The broker path of a task: one partition by librdkafka, from an exact offset to an exact end.
 
 Theory of operation. The consumer belongs to no group and commits nothing. The end is reached by a record at or past it, or by
-the broker's word that the log ends there, because the last offsets of a range may hold no record (markers of transactions,
-compaction). An offset that the broker no longer has is a loss (:mod:`~kafka_remote_client.spark.offsets.data_loss`).
+the broker's confirmation that the log ends there, because the last offsets of a range may hold no record (markers of
+transactions, compaction). An offset that the broker no longer has is a loss
+(:mod:`~kafka_remote_client.spark.offsets.data_loss`).
 
 References: Spark's KafkaDataConsumer.
 """

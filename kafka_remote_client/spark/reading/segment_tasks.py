@@ -6,7 +6,7 @@
     batches    Spark gives numbers of splits, and takes record batches  mapInArrow: Spark Connect too
 
 The options travel as the user gave them, passwords among them, as with every source of Spark; no ``repr`` shows them. Each task
-parses them anew and asks for its own locations, so a task that is repeated, or runs twice, needs nothing from the first.
+parses them again and asks for its own locations, so a task that is repeated, or runs twice, needs nothing from the first.
 
 References: PySpark's RDD.mapPartitions, DataFrame.mapInArrow.
 """

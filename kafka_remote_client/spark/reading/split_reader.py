@@ -130,7 +130,7 @@ class SplitReader:
 
     @contextmanager
     def _counted(self, split: Split) -> Iterator[None]:
-        """Leaves behind what was counted in this context, if that is wanted."""
+        """Writes what was counted in this context, if the options ask for it."""
         directory = self._options.counters_directory
         before, started_ms = self.counters, self._clock.time_ms()
         try:

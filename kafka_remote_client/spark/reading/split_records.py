@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 class SplitRecords:
     """The records of one split, in the order of their offsets: read from the tier as far as it goes, and on from the broker.
 
-    Nothing is read before it is asked for. Each iteration reads the split anew, from its start. Reading raises DataLossError,
+    Nothing is read before it is asked for. Each iteration reads the split again, from its start. Reading raises DataLossError,
     BrokerReadError, ConfigurationError, KafkaException. A context manager: leaving it ends what is still being read.
     """
 

@@ -2,14 +2,14 @@
 
 Theory of operation. Spark keeps a Python worker for many tasks (``spark.python.worker.reuse``), one at a time. An engine has
 connections to the cluster and to the store, threads, buffers, and what it knows of the tier; it is lent to a task and kept for
-the next. Which engine fits is told by the options that it is built from, and by nothing of the task, so a repeated or
+the next. The options from which an engine is built decide which one fits, and nothing of the task, so a repeated or
 speculative task finds in it only what any task may know.
 
 ::
 
     lent out      never closed under a task, whatever happens to the others
     idle          at most KEPT, the last ones; its threads are daemons, and end with the worker
-    not lent out again, and closed once nobody has it: an engine that is older than MAX_AGE_SECONDS (certificates, names, and a
+    not lent out again, and closed once no task has it: an engine that is older than MAX_AGE_SECONDS (certificates, names, and a
     listing of the store are read when it is built), and one under which a task failed or heard nothing
 
 A process that was forked starts without: threads do not cross a fork, and connections must not be used from both sides. What
@@ -55,7 +55,7 @@ def engine_for(options: SourceOptions, clock: Clock) -> FetchEngine | None:
 
 @attrs.define(eq=False)
 class _Kept:
-    """An engine, the options that it was built from (which keep secrets out of their ``repr``), and who has it."""
+    """An engine, the options that it was built from (which keep secrets out of their ``repr``), and its users."""
 
     remote: RemoteFetchConfig
     client: ClientOptions
@@ -109,7 +109,7 @@ class TaskEngines:
         _close(closing)
 
     def forget(self) -> None:
-        """In a process that was just forked: starts anew, and leaves alone what the parent has."""
+        """In a process that was just forked: starts empty, and does not touch what the parent has."""
         self._of_parent += self._kept
         self._start_empty()
 
@@ -152,7 +152,7 @@ class TaskEngines:
         _close(closing)
 
     def _removed(self) -> list[_Kept]:
-        """Takes out the retired ones that nobody has. Under the lock."""
+        """Takes out the retired ones that are not in use. Under the lock."""
         closing = [kept for kept in self._kept if kept.retired and not kept.users]
         self._kept = [kept for kept in self._kept if kept not in closing]
         return closing

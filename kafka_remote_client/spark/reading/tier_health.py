@@ -86,7 +86,7 @@ class TierHealth:
             return at is not None and self._clock.monotonic() - at < RETRY_SECONDS
 
     def forget(self) -> None:
-        """Starts anew, also in a process that was just forked."""
+        """Starts empty, also in a process that was just forked."""
         self._lock = threading.Lock()
         self._tiers: list[_Known] = []
 

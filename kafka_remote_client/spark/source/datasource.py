@@ -93,7 +93,7 @@ class KafkaRemoteReader(DataSourceReader):
             cluster.close()
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The records of one split. Where there is nothing to read, Spark asks all the same, without a split of ours."""
+        """The records of one split. Where there is nothing to read, Spark asks all the same, without a split."""
         if not isinstance(partition, KafkaRemotePartition):
             return iter(())
         return SplitReader(parse_options(self._options)).read(partition.split)

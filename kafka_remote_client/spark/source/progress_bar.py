@@ -1,4 +1,4 @@
-"""A bar for people who wait for a backfill: tasks done, of all tasks of the jobs that a block of code starts.
+"""A progress bar: tasks done, of all tasks of the jobs that a block of code starts.
 
 It is shown where somebody looks: in a terminal, or in a notebook. In a job, with standard error going to a file, nothing is
 printed; nor is there anything without ``rich`` (the extra ``cli``), or on Spark Connect, which has no status tracker.

@@ -1,4 +1,4 @@
-"""PySpark's classes that ours derive from, or stand-ins where there is no PySpark, so that everything here can be imported.
+"""PySpark's base classes, or stand-ins where there is no PySpark, so that everything here can be imported.
 
 PySpark is the platform's: on a cluster it is there, elsewhere the extra ``pyspark`` brings it. :func:`require_pyspark` is asked
 before a source is registered.

@@ -117,7 +117,7 @@ class Segments:
     ) -> DataFrame:
         """A DataFrame of the record batches that ``function`` makes of each split, in a task of its own.
 
-        ``schema``: theirs, in Spark's words or as a StructType. Each action on the DataFrame reads anew.
+        ``schema``: theirs, in Spark's words or as a StructType. Each action on the DataFrame reads again.
         """
         task = MapSplits(self._options, function, self._shared(), None if self._on_connect else self._tally().add)
         return self._numbers(self.splits).mapInArrow(task.batches, schema)

@@ -1,6 +1,6 @@
 """``readStream``: micro-batches by offsets in Spark's own JSON of Kafka offsets, so that a checkpoint fits both sources.
 
-Spark keeps one reader on the driver for a query; tasks get a copy made anew from the options. PySpark 4.0 and 4.1 ask for the
+Spark keeps one reader on the driver for a query; tasks get a copy made from the options. PySpark 4.0 and 4.1 ask for the
 latest offset before the initial one and know no limits; 4.2 hands a start and a limit to ``latestOffset``. A restarted query
 first plans the empty range at its checkpoint, which asks nothing of anybody.
 
@@ -86,7 +86,7 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
         self._cluster: Cluster | None = None
         self._first_ends: Offsets | None = None
         self._reached: Mapping[str, Any] = {}
-        """Where the query stands, as far as this reader was told."""
+        """The position of the query, as far as this reader knows it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._given,)
@@ -155,11 +155,11 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
 
     @staticmethod
     def _end_after(start: Mapping[str, Any], ends: Offsets) -> dict[str, Any]:
-        """``ends``, or ``start`` where there is no partition any more: a checkpoint without offsets would begin anew."""
+        """``ends``, or ``start`` where there is no partition any more: a checkpoint without offsets would start again."""
         return _as_json(ends) if ends else dict(start)
 
     def _known_ends(self) -> Offsets:
-        """What was told as the latest offset before, so that a query that begins at the latest does not begin after it."""
+        """The latest offset reported before, so that a query that begins at the latest does not begin after it."""
         return self._first_ends or self._ends()
 
 
