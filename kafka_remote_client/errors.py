@@ -247,7 +247,7 @@ class RangeNotSatisfiableError(RemoteStorageError):
 
 
 class LocationExpiredError(RemoteStorageError):
-    """The location's life is over, by the store's word or by our own clock."""
+    """The location has expired, by the store's answer or by the local clock."""
 
     action = Action.RELOCATE
     cause = "expired"

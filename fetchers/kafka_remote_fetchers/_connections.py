@@ -319,7 +319,7 @@ class ConnectionPool:
         done = threading.Event()
 
         def look_up() -> None:
-            # a name that does not resolve leaves nothing found; UnicodeError is getaddrinfo's word for a malformed one
+            # a name that does not resolve leaves nothing found; UnicodeError is what getaddrinfo raises for a malformed one
             with contextlib.suppress(OSError, UnicodeError):
                 found.append(self._resolver(host, port))
             done.set()

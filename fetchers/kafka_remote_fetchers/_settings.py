@@ -94,7 +94,7 @@ def int_setting(configs: Mapping[str, object], name: str) -> int:
 
 
 def text_setting(configs: Mapping[str, object], name: str) -> str | None:
-    """The text without surrounding blanks; the default when absent or empty. Raises ConfigurationError for what is no text."""
+    """The text without surrounding blanks; the default when absent or empty. Raises ConfigurationError for any other type."""
     value = configs.get(name)
     if value is not None and not isinstance(value, str):
         raise ConfigurationError(f"{name} must be a string")

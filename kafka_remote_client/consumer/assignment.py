@@ -149,7 +149,7 @@ class Assignment:
             before = self._flows.get(*flow.key)
             if before is not None:
                 flow.offsets = before.bounds
-        self._commits.begin_anew(partitions, in_group=self.in_group)
+        self._commits.begin_again(partitions, in_group=self.in_group)
         if not self._deliveries.closing:  # else no question is answered, nor is anything delivered
             self._make_known([] if self._deliveries.serves_callbacks else flows)
             self._routing.begin(flows, assigned=True)

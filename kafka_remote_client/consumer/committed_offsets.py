@@ -57,16 +57,16 @@ class CommittedOffsets:
 
     # -- where partitions begin --------------------------------------------------------------------------------------------
 
-    def begin_anew(self, partitions: Iterable[TopicPartition], *, in_group: bool = False) -> None:
+    def begin_again(self, partitions: Iterable[TopicPartition], *, in_group: bool = False) -> None:
         """Partitions are assigned: those that begin where they are committed are asked for soon, by :meth:`starts`.
 
         What is stored of those that are taken again librdkafka would commit as it gives them up, and wait for. A member of a
         group commits at a rebalance.
         """
-        anew = list(filter(is_stored, partitions))
-        for tp in anew:
+        stored = list(filter(is_stored, partitions))
+        for tp in stored:
             self._floors.pop((tp.topic, tp.partition), None)
-        places = [flow.stored for flow in self._flows.of(anew)] if self._commits and not in_group else []
+        places = [flow.stored for flow in self._flows.of(stored)] if self._commits and not in_group else []
         self._uncommitted += [place for place in places if place is not None and place.offset >= 0]
         self._pause = _FIRST_SECONDS
         self._ask_at = 0.0

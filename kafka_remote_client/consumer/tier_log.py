@@ -1,7 +1,7 @@
 """Which tier delivered which offsets of a partition: a bounded log of ranges. Pure.
 
 A partition's *run* is the offsets that it delivers in order from one place on: it ends where the partition is sought, revoked
-or assigned anew. Within a run the tiers take turns, so it is a list of the offsets at which each of them began; how far it has
+or assigned again. Within a run the tiers take turns, so it is a list of the offsets at which each of them began; how far it has
 come is the partition's position, which the caller knows. Nothing is written down for a record or for a batch.
 
 ::

@@ -10,7 +10,7 @@ It stands directly on a plain fetcher, below whatever meters or retries, so thos
 location without a chunk table is one of a log as Kafka wrote it and is passed on untouched.
 
 Memory: one chunk as it is stored and one restored, whatever the range; a chunk that is read as a whole is restored in the
-caller's buffer. Beyond 8 MiB a chunk table's word is not enough to take memory: what has come is at most doubled.
+caller's buffer. Beyond 8 MiB a chunk table is not trusted with memory: what has come is at most doubled.
 
 References: docs/design.md; docs/aiven.md.
 """

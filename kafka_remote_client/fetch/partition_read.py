@@ -374,9 +374,9 @@ class PartitionRead:
         command.range.error = error
         command.range.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED
 
-    def starves_for(self, wanted: RangeRead) -> bool:
+    def starves_for(self, needed: RangeRead) -> bool:
         """Whether the owner can have nothing before this range has come."""
-        return not self._ready and bool(self._grants) and self._grants[0].head is wanted
+        return not self._ready and bool(self._grants) and self._grants[0].head is needed
 
     def owns(self, grant: GrantRead) -> bool:
         """Whether results for this grant are still wanted."""

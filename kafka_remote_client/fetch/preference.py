@@ -16,7 +16,7 @@ STORE   slower otherwise, and a trial may be                          TRIAL: the
 STORE   slower otherwise                                              STORE
 TRIAL   the broker was more than twice as fast as the store           BROKER, for the first stay
 TRIAL   it was not                                                    STORE; the pause before the next trial doubles
-BROKER  the stay is over                                              STORE, measured anew; the broker's pace is kept
+BROKER  the stay is over                                              STORE, measured again; the broker's pace is kept
 any     its ranges land though it was thought to be with the broker   STORE: the application has sought, or came back
 ======  ============================================================  ==============================================
 

@@ -6,12 +6,12 @@ Theory of operation. A reader is in one of three places:
 place    it is there because                         it leaves when
 =======  ==========================================  ===========================================
 asked    something happened to it                    it is taken, to be asked what it wants
-held     it wants a range, and there was no room     there is room; the one that waited longest
+held     it wants a range, and no budget was free    budget is free; the one that waited longest
 nowhere  it wants nothing until something happens    something happens: :meth:`ReadyQueue.add`
 =======  ==========================================  ===========================================
 
 So a reader is looked at as often as something happens to it, whatever the number of readers, and none overtakes another that
-waits for room.
+waits for budget.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ReadyQueue(Generic[_T]):
         self._numbers = count()
 
     def __bool__(self) -> bool:
-        """Whether anybody is waiting for a turn or for room."""
+        """Whether anybody is waiting for a turn or for budget."""
         return bool(self._asked or self._held)
 
     def add(self, one: _T) -> None:
-        """Something happened to ``one``: it gets a turn, once. One that waits for room keeps its place."""
+        """Something happened to ``one``: it gets a turn, once. One that waits for budget keeps its place."""
         if one not in self._held:
             self._asked.setdefault(one, None)
 
@@ -63,13 +63,13 @@ class ReadyQueue(Generic[_T]):
         """Seconds until somebody's time comes, from 0 up to ``longest``."""
         return min(longest, max(0.0, self._later[0][0] - now)) if self._later else longest
 
-    def take(self, *, room: bool) -> _T | None:
-        """The next one to be asked; with ``room`` those come first that wait for it. Asked again once it is added again."""
-        waiting = self._held if room and self._held else self._asked
+    def take(self, *, budget: bool) -> _T | None:
+        """The next one to be asked; with ``budget`` those come first that wait for it. Asked again once it is added again."""
+        waiting = self._held if budget and self._held else self._asked
         return waiting.popitem(last=False)[0] if waiting else None
 
     def hold(self, one: _T, *, first: bool) -> None:
-        """There is no room for what ``one`` wants. ``first``: it had waited already."""
+        """There is no budget for what ``one`` wants. ``first``: it had waited already."""
         self._held[one] = None
         if first:
             self._held.move_to_end(one, last=False)

@@ -347,15 +347,15 @@ class Scheduler:
 
     def _next_fetch(self, now: float) -> Fetch | None:
         """The next range that may be asked for, reads in turn. Reads that want a location are noted."""
-        room = True
-        while (read := self._queue.take(room=room)) is not None:
+        budget = True
+        while (read := self._queue.take(budget=budget)) is not None:
             command: Locate | Fetch | None = None
             try:
                 command = read.next_command(now)
                 if isinstance(command, Fetch):
                     if not self.budget.has_for(self.budget.needs(command.range), self.in_flight, now):
-                        self._queue.hold(read, first=room)
-                        room = False
+                        self._queue.hold(read, first=budget)
+                        budget = False
                         continue
                     command = read.with_fresh_url(command, now)
                 if isinstance(command, Locate):

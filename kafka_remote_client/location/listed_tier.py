@@ -7,7 +7,7 @@ Theory of operation, for each partition::
     topic not in store  "nothing-tiered" with an error that says what the store has instead
     not in the tier     and what was read is older than ``max_age``: a worker reads it again, the old answer stands meanwhile
 
-The objects of a segment are not read twice. A listing says nothing of what the broker has deleted since; the leader's word
+The objects of a segment are not read twice. A listing does not show what the broker has deleted since; the leader
 does (the log's start), and an object that is gone costs one location.
 """
 

@@ -50,7 +50,7 @@ cdef uint8_t *take(int64_t *capacity) noexcept:
 
 
 cdef int64_t size_class(int64_t capacity) noexcept:
-    """The next of eight sizes between a power of two and the next: so a piece serves again where a little more is wanted, as it
+    """The next of eight sizes between a power of two and the next: so a piece serves again if a little more is needed, as it
     is when ranges of the same length hold ever more records.
     """
     cdef int64_t step = SPARE_LEAST // 8

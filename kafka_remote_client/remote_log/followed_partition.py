@@ -4,7 +4,7 @@ Theory of operation::
 
     REPLAYING ── reached the end as it was when reading began ──► READY
       ▲   └──────────────── doubt ──────► DISTRUSTED ◄──── doubt ───┘
-      └───────────────── read anew ───────────┘
+      └──────────────── read again ───────────┘
 
 Only a READY partition may be used: before, a segment that is already deleted can still look alive. A doubt is a record that
 does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
@@ -35,7 +35,7 @@ class FollowEvent(Enum):
 
     CAUGHT_UP = "caught up"
     DOUBT = "doubt"
-    READ_ANEW = "read anew"
+    READ_AGAIN = "read again"
 
 
 TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
@@ -45,9 +45,9 @@ TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
     (FollowState.READY, FollowEvent.DOUBT): FollowState.DISTRUSTED,
     (FollowState.DISTRUSTED, FollowEvent.CAUGHT_UP): FollowState.DISTRUSTED,
     (FollowState.DISTRUSTED, FollowEvent.DOUBT): FollowState.DISTRUSTED,
-    (FollowState.REPLAYING, FollowEvent.READ_ANEW): FollowState.REPLAYING,
-    (FollowState.READY, FollowEvent.READ_ANEW): FollowState.REPLAYING,
-    (FollowState.DISTRUSTED, FollowEvent.READ_ANEW): FollowState.REPLAYING,
+    (FollowState.REPLAYING, FollowEvent.READ_AGAIN): FollowState.REPLAYING,
+    (FollowState.READY, FollowEvent.READ_AGAIN): FollowState.REPLAYING,
+    (FollowState.DISTRUSTED, FollowEvent.READ_AGAIN): FollowState.REPLAYING,
 }
 
 
@@ -64,7 +64,7 @@ class FollowedPartition:
         """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
         self._end = end
         self.next_offset = start
-        self.state = TRANSITIONS[self.state, FollowEvent.READ_ANEW]
+        self.state = TRANSITIONS[self.state, FollowEvent.READ_AGAIN]
         self._reached(start)
 
     def record(self, offset: int) -> None:

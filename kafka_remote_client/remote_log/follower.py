@@ -4,7 +4,7 @@ One thread with one consumer: no group, no commits, all partitions from the begi
 itself; what is decided here is when a partition's events are complete (``followed_partition``), and what follows a failure::
 
     what happens                                    | what is lost until it was read again     | pauses
-    a record that makes no sense, or lost records   | what its metadata partition says         | 1 s to 5 min
+    an invalid record, or lost records              | what its metadata partition says         | 1 s to 5 min
     any other exception, in the thread or librdkafka| everything; a new consumer is made       | 1 s to 1 min
 
 Both are logged and counted. What is not ready is never used: its partitions are read through the broker meanwhile.
@@ -175,9 +175,9 @@ class RemoteLogMetadataFollower:
         """Begins again with the distrusted partitions whose pause is over."""
         for number in self.distrusted():
             if not self._pauses[number].waiting:
-                self._begin_anew(consumer, number)
+                self._begin_again(consumer, number)
 
-    def _begin_anew(self, consumer: Consumer, number: int) -> None:
+    def _begin_again(self, consumer: Consumer, number: int) -> None:
         place = TopicPartition(self._topic, number)
         try:
             place.offset, high = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)

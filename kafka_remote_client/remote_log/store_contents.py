@@ -77,8 +77,8 @@ def describe_contents(keys: Iterable[str], names: _Names = _OPTIONS) -> str:
     for key in keys:
         count += 1
         example = example or key
-        for layout, form in (("local-tiered-storage", _LOCAL), ("aiven", _AIVEN)):
-            matched = form.fullmatch(key)
+        for layout, pattern in (("local-tiered-storage", _LOCAL), ("aiven", _AIVEN)):
+            matched = pattern.fullmatch(key)
             if matched is not None:
                 places.setdefault(_Place(layout, matched["prefix"]), set()).add(matched["topic"])
                 break

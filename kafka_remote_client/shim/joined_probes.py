@@ -45,7 +45,7 @@ class JoinedProbes:
         self._sending: asyncio.Task[None] | None = None
 
     async def answer(self, asked: TaggedPartition, probe: Probe) -> PartitionData | None:
-        """The broker's word on the partition, ``None`` when the request failed as a whole or the answer leaves it out.
+        """The broker's answer on the partition, ``None`` when the request failed as a whole or the answer leaves it out.
 
         ``probe.max_bytes`` is 0. A partition asks one question at a time. Raises what ``send`` raises.
         """

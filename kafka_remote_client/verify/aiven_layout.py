@@ -135,7 +135,7 @@ class AivenInspector:
             found.report(_MANIFEST, FindingKind.DATA_KEY, "no index and not the first chunk opens with its key and aad")
         elif log:
             key = segment.keys[LOG]
-            if manifest.form.is_plain:
+            if manifest.encoding.is_plain:
                 found.log = PlainLog(store, key, min(manifest.chunks.original_end, segment.sizes[LOG]))
             else:
                 found.log = ChunkedLog(store, key, manifest.chunks, stored.transform(), segment.sizes[LOG])

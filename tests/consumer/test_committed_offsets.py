@@ -74,7 +74,7 @@ class Rig:
 
     def begin(self, offset: int = OFFSET_STORED) -> PartitionFlow:
         """The partition is assigned, and what was told until then is forgotten."""
-        self.offsets.begin_anew([at(offset)])
+        self.offsets.begin_again([at(offset)])
         if is_stored(at(offset)):
             self.offsets.starts([at(offset)], 1.0)
         flow = PartitionFlow(*KEY, offset)
@@ -101,7 +101,7 @@ def stored(offset: int, partition: int = 0) -> tuple[str, list[tuple[int, int]]]
 
 def test_a_silent_coordinator_is_asked_again_after_a_pause() -> None:
     rig = Rig()
-    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.offsets.begin_again([at(OFFSET_STORED)])
     rig.inner.refuses = KafkaError._TIMED_OUT
     for _ in range(9):
         assert rig.offsets.starts([at(OFFSET_STORED)], 0.0) == {}
@@ -118,7 +118,7 @@ def test_a_silent_coordinator_is_asked_again_after_a_pause() -> None:
 @pytest.mark.parametrize(("seconds", "patience"), [(0.25, 0.25), (60.0, 1.0)])
 def test_a_silent_coordinator_is_asked_at_once_before_a_commit(seconds: float, patience: float) -> None:
     rig = Rig()
-    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.offsets.begin_again([at(OFFSET_STORED)])
     rig.inner.refuses = KafkaError._TIMED_OUT
     assert rig.offsets.starts([at(OFFSET_STORED)], 0.0) == {}
     rig.offsets.ask_at_once(seconds)
@@ -128,7 +128,7 @@ def test_a_silent_coordinator_is_asked_at_once_before_a_commit(seconds: float, p
 
 def test_a_coordinator_that_refuses_to_tell_is_no_start() -> None:
     rig = Rig()
-    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.offsets.begin_again([at(OFFSET_STORED)])
     rig.inner.refuses = KafkaError.GROUP_AUTHORIZATION_FAILED
     assert rig.offsets.starts([at(OFFSET_STORED)], 1.0) == {KEY: None}
 
@@ -339,10 +339,10 @@ def test_stored_offset_is_committed_before_the_lookup_of_a_retake() -> None:
     rig = Rig()
     rig.begin()
     rig.hand_out(70)
-    rig.offsets.begin_anew([at(OFFSET_STORED)], in_group=True)
+    rig.offsets.begin_again([at(OFFSET_STORED)], in_group=True)
     rig.offsets.starts([at(OFFSET_STORED)], 1.0)
     assert rig.told() == [], "a member of a group commits at a rebalance"
-    rig.offsets.begin_anew([at(OFFSET_STORED)])
+    rig.offsets.begin_again([at(OFFSET_STORED)])
     rig.inner.refuses = KafkaError._TIMED_OUT
     assert rig.offsets.starts([at(OFFSET_STORED)], 1.0) == {}
     rig.inner.refuses = None

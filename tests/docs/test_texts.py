@@ -9,7 +9,7 @@ import pytest
 
 from docs.texts import extracted, texts
 from tests.docs.documents import documents
-from tests.packaging.tree import ROOT
+from tests.packaging.tree import ROOT, source_modules
 
 _RIDDLES = (
     r"by the word of",
@@ -32,6 +32,14 @@ _RIDDLES = (
     r"who is held back",
     r"is read anew",
     r"left alone after failures",
+    r"to be had\b",
+    r"\bby turns\b",
+    r"\b(?:its|their|(?:broker|leader|peer|store)'s) word\b",
+    r"\banew\b",
+    r"\btells? of\b",
+    r"\btold apart\b",
+    r"\bmakes no sense\b",
+    r"\bunsaid\b",
 )
 """Inversions and figures of speech that stood in texts. A user has to guess what they say."""
 _RIDDLE = re.compile("|".join(_RIDDLES))
@@ -58,6 +66,11 @@ def test_texts_are_found_with_their_kind() -> None:
 
 def test_no_text_of_the_code_is_a_riddle() -> None:
     assert [line for line in extracted().splitlines() if _RIDDLE.search(line)] == []
+
+
+def test_no_comment_or_docstring_of_the_product_is_a_riddle() -> None:
+    lines = ((path, line) for path in source_modules() for line in (ROOT / path).read_text(encoding="utf-8").splitlines())
+    assert [f"{path}: {line.strip()}" for path, line in lines if _RIDDLE.search(line)] == []
 
 
 @pytest.mark.parametrize("document", documents(), ids=str)

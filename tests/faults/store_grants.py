@@ -15,7 +15,7 @@ from kafka_remote_client.model import AbortedTransaction, GrantedRange
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.protocol.dialect import SegmentGrant
 from kafka_remote_client.protocol.fetch import PartitionData
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from tests.faults.bench import Lie, Rig
 from tests.faults.scenario import ALL, Inject, Table
@@ -99,30 +99,30 @@ for ahead in (1, 3, 10):
 
 _CHUNK_SIZE = 400
 _CHUNKED = CHUNKED_FORMATS[-1]
-_ZSTD, _AES = ChunkForm(compressed=True), ChunkForm(encrypted=True)
+_ZSTD, _AES = ChunkEncoding(compressed=True), ChunkEncoding(encrypted=True)
 
 
 def _format(name: str) -> Inject:
     return _told(lambda grant, data, _offset: (attrs.evolve(grant, format=name), data))
 
 
-def _chunks(log: bytes, form: ChunkForm) -> list[bytes]:
-    return stored_chunks(log, _CHUNK_SIZE, compressed=form.compressed, encrypted=form.encrypted)
+def _chunks(log: bytes, encoding: ChunkEncoding) -> list[bytes]:
+    return stored_chunks(log, _CHUNK_SIZE, compressed=encoding.compressed, encrypted=encoding.encrypted)
 
 
-def _kept_in_chunks(form: ChunkForm) -> Inject:
+def _kept_in_chunks(encoding: ChunkEncoding) -> Inject:
     """The object is not as Kafka wrote it, and nobody says so."""
-    return lambda rig: rig.replace(1, lambda log: b"".join(_chunks(log, form)))
+    return lambda rig: rig.replace(1, lambda log: b"".join(_chunks(log, encoding)))
 
 
-def _granted_in_chunks(form: ChunkForm, data_key: bytes | None) -> Inject:
+def _granted_in_chunks(encoding: ChunkEncoding, data_key: bytes | None) -> Inject:
     """The second segment is kept in chunks, and the grant says so. ``data_key`` is not theirs."""
 
     def inject(rig: Rig) -> None:
         log = rig.stream.logs[rig.stream.keys[1]]
-        sizes = [len(chunk) for chunk in _chunks(log, form)]
-        index = ChunkIndex.of_sizes(form, sizes, chunk_size=_CHUNK_SIZE, original_start=0, original_end=len(log))
-        table = ChunkTable(index, form, AAD if form.encrypted else None).encode()
+        sizes = [len(chunk) for chunk in _chunks(log, encoding)]
+        index = ChunkIndex.of_sizes(encoding, sizes, chunk_size=_CHUNK_SIZE, original_start=0, original_end=len(log))
+        table = ChunkTable(index, encoding, AAD if encoding.encrypted else None).encode()
 
         def described(granted: GrantedRange) -> GrantedRange:
             known = LocationMetadata.decode(granted.custom_metadata)
@@ -134,7 +134,7 @@ def _granted_in_chunks(form: ChunkForm, data_key: bytes | None) -> Inject:
             return attrs.evolve(grant, format=_CHUNKED, ranges=tuple(map(described, grant.ranges))), data
 
         rig.tells(lie)
-        _kept_in_chunks(form)(rig)
+        _kept_in_chunks(encoding)(rig)
 
     return inject
 

@@ -20,27 +20,27 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.testing import RemoteStorageFetcherTests
 from kafka_remote_client.testing.fetcher_tests import read_all, segment_metadata
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
 
 DATA = b"".join(b"%05d" % n for n in range(100))
-ZSTD, AES, BOTH = ChunkForm(compressed=True), ChunkForm(encrypted=True), ChunkForm(compressed=True, encrypted=True)
-FORMS = [ZSTD, AES, BOTH]
+ZSTD, AES, BOTH = ChunkEncoding(compressed=True), ChunkEncoding(encrypted=True), ChunkEncoding(compressed=True, encrypted=True)
+ENCODINGS = [ZSTD, AES, BOTH]
 
 
-def in_chunks(data: bytes, chunk_size: int, form: ChunkForm) -> tuple[bytes, ChunkTable]:
-    chunks = stored_chunks(data, chunk_size, compressed=form.compressed, encrypted=form.encrypted)
+def in_chunks(data: bytes, chunk_size: int, encoding: ChunkEncoding) -> tuple[bytes, ChunkTable]:
+    chunks = stored_chunks(data, chunk_size, compressed=encoding.compressed, encrypted=encoding.encrypted)
     sizes = [len(chunk) for chunk in chunks]
-    index = ChunkIndex.of_sizes(form, sizes, chunk_size=chunk_size, original_start=0, original_end=len(data))
-    return b"".join(chunks), ChunkTable(index, form, AAD if form.encrypted else None)
+    index = ChunkIndex.of_sizes(encoding, sizes, chunk_size=chunk_size, original_start=0, original_end=len(data))
+    return b"".join(chunks), ChunkTable(index, encoding, AAD if encoding.encrypted else None)
 
 
 def location(key: str, table: ChunkTable, data_key: bytes | None = DATA_KEY) -> bytes:
     return LocationMetadata(
-        object_key=key, chunk_table=table.encode(), data_key=data_key if table.form.encrypted else None
+        object_key=key, chunk_table=table.encode(), data_key=data_key if table.encoding.encrypted else None
     ).encode()
 
 
@@ -83,7 +83,7 @@ class _Pieces:
 class Chunked(RemoteStorageFetcherTests):
     """The conformance suite, over objects in small chunks."""
 
-    form = BOTH
+    encoding = BOTH
 
     @pytest.fixture
     def fetcher(self) -> ChunkedFetcher:
@@ -91,11 +91,11 @@ class Chunked(RemoteStorageFetcherTests):
         return ChunkedFetcher(MemoryFetcher(self.objects))
 
     def put(self, key: str, data: bytes) -> bytes:
-        self.objects[key], table = in_chunks(data, 100 if len(data) < 10_000 else 100_000, self.form)
+        self.objects[key], table = in_chunks(data, 100 if len(data) < 10_000 else 100_000, self.encoding)
         return location(key, table)
 
     def absent(self, key: str) -> bytes:
-        return location(key, in_chunks(bytes(1024), 100, self.form)[1])
+        return location(key, in_chunks(bytes(1024), 100, self.encoding)[1])
 
 
 class TestCompressedAndEncrypted(Chunked):
@@ -103,11 +103,11 @@ class TestCompressedAndEncrypted(Chunked):
 
 
 class TestEncrypted(Chunked):
-    form = AES
+    encoding = AES
 
 
 class TestCompressed(Chunked):
-    form = ZSTD
+    encoding = ZSTD
 
 
 class TestNoChunks(RemoteStorageFetcherTests):
@@ -130,10 +130,10 @@ def read(inner: RecordingFetcher, custom: bytes, start: int, end: int, piece: in
     return read_all(ChunkedFetcher(inner).fetch_log_segment(segment_metadata(custom, len(DATA)), start, end), piece)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.parametrize(("start", "end"), [(0, 500), (0, 1), (99, 101), (150, 420), (0, 100), (100, 200), (499, 500), (7, -1)])
-def test_adjacent_chunks_are_one_read_of_the_store(form, start, end):
-    stored, table = in_chunks(DATA, 100, form)
+def test_adjacent_chunks_are_one_read_of_the_store(encoding, start, end):
+    stored, table = in_chunks(DATA, 100, encoding)
     inner = RecordingFetcher({"a.log": stored})
     stop = len(DATA) if end == -1 else end
     for piece in (1, 30, 100, 150, 10_000):
@@ -143,10 +143,10 @@ def test_adjacent_chunks_are_one_read_of_the_store(form, start, end):
     assert inner.open == 0
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-def test_a_table_of_the_needed_chunks_is_enough(form):
-    stored, table = in_chunks(DATA, 100, form)
-    part = ChunkTable(table.chunks.select(150, 420), form, table.aad)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+def test_a_table_of_the_needed_chunks_is_enough(encoding):
+    stored, table = in_chunks(DATA, 100, encoding)
+    part = ChunkTable(table.chunks.select(150, 420), encoding, table.aad)
     inner = RecordingFetcher({"a.log": stored}, piece=7)
     assert read(inner, location("a.log", part), 150, 420) == DATA[150:420]
     for start, end in [(99, 120), (420, 501), (0, 1)]:
@@ -177,10 +177,10 @@ def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
     assert "wrong key" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.fault("S20")
-def test_what_is_sound_before_a_damaged_chunk_is_delivered(form):
-    stored, table = in_chunks(DATA, 100, form)
+def test_what_is_sound_before_a_damaged_chunk_is_delivered(encoding):
+    stored, table = in_chunks(DATA, 100, encoding)
     second = table.chunks.chunk(1)
     damaged = bytearray(stored)
     damaged[second.object_start : second.object_end] = bytes(second.object_size)
@@ -226,12 +226,12 @@ def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
         assert read_all(stream, 1 << 20) == data
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.fault("S20")
-def test_an_error_that_somebody_keeps_does_not_hold_the_next_chunk_back(form):
+def test_an_error_that_somebody_keeps_does_not_hold_the_next_chunk_back(encoding):
     """The error's traceback refers to the memory of the damaged chunk. The next stream gets that memory and needs more."""
-    small, small_table = in_chunks(DATA, 100, form)
-    large, large_table = in_chunks(random.Random(4).randbytes(5_000), 5_000, form)
+    small, small_table = in_chunks(DATA, 100, encoding)
+    large, large_table = in_chunks(random.Random(4).randbytes(5_000), 5_000, encoding)
     fetcher = ChunkedFetcher(MemoryFetcher({"small.log": bytes(len(small)), "large.log": large}))
     damaged = fetcher.fetch_log_segment(segment_metadata(location("small.log", small_table), 500), 0, -1)
     kept = None

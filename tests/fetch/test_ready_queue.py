@@ -1,69 +1,69 @@
 from kafka_remote_client.fetch.ready_queue import ReadyQueue
 
 
-def drained(turns: ReadyQueue[str], *, room: bool = True) -> list[str]:
+def drained(queue: ReadyQueue[str], *, budget: bool = True) -> list[str]:
     taken = []
-    while (one := turns.take(room=room)) is not None:
+    while (one := queue.take(budget=budget)) is not None:
         taken.append(one)
     return taken
 
 
 def test_turns_come_in_the_order_of_what_happened_and_once_each() -> None:
-    turns: ReadyQueue[str] = ReadyQueue()
-    assert not turns
+    queue: ReadyQueue[str] = ReadyQueue()
+    assert not queue
     for one in "abcab":
-        turns.add(one)
-    assert turns
-    assert drained(turns) == ["a", "b", "c"]
-    assert not turns
+        queue.add(one)
+    assert queue
+    assert drained(queue) == ["a", "b", "c"]
+    assert not queue
 
 
 def test_waiting_reader_goes_first_when_budget_frees() -> None:
-    turns: ReadyQueue[str] = ReadyQueue()
-    turns.hold("a", first=False)
-    turns.hold("b", first=False)
-    turns.add("c")
-    assert drained(turns, room=False) == ["c"]
-    assert turns
-    turns.add("c")
-    assert drained(turns) == ["a", "b", "c"]
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.hold("a", first=False)
+    queue.hold("b", first=False)
+    queue.add("c")
+    assert drained(queue, budget=False) == ["c"]
+    assert queue
+    queue.add("c")
+    assert drained(queue) == ["a", "b", "c"]
 
 
 def test_who_waited_already_keeps_the_first_place() -> None:
-    turns: ReadyQueue[str] = ReadyQueue()
-    turns.hold("a", first=False)
-    turns.hold("b", first=False)
-    first = turns.take(room=True)
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.hold("a", first=False)
+    queue.hold("b", first=False)
+    first = queue.take(budget=True)
     assert first == "a"
-    turns.hold(first, first=True)
-    turns.add("b")
-    turns.hold("c", first=False)
-    assert drained(turns) == ["a", "b", "c"]
+    queue.hold(first, first=True)
+    queue.add("b")
+    queue.hold("c", first=False)
+    assert drained(queue) == ["a", "b", "c"]
 
 
 def test_some_get_their_turn_later() -> None:
-    turns: ReadyQueue[str] = ReadyQueue()
-    assert turns.patience(0.0, 5.0) == 5.0
-    turns.add_later("b", 7.0)
-    turns.add_later("a", 3.0)
-    turns.add_later("c", 3.0)
-    assert [turns.patience(now, 5.0) for now in (-9.0, 1.0, 4.0)] == [5.0, 2.0, 0.0]
-    turns.wake(2.9)
-    assert drained(turns) == []
-    turns.wake(3.0)
-    assert drained(turns) == ["a", "c"]
-    turns.wake(100.0)
-    assert drained(turns) == ["b"]
-    assert turns.patience(100.0, 5.0) == 5.0
+    queue: ReadyQueue[str] = ReadyQueue()
+    assert queue.patience(0.0, 5.0) == 5.0
+    queue.add_later("b", 7.0)
+    queue.add_later("a", 3.0)
+    queue.add_later("c", 3.0)
+    assert [queue.patience(now, 5.0) for now in (-9.0, 1.0, 4.0)] == [5.0, 2.0, 0.0]
+    queue.wake(2.9)
+    assert drained(queue) == []
+    queue.wake(3.0)
+    assert drained(queue) == ["a", "c"]
+    queue.wake(100.0)
+    assert drained(queue) == ["b"]
+    assert queue.patience(100.0, 5.0) == 5.0
 
 
 def test_who_is_discarded_gets_no_turn() -> None:
-    turns: ReadyQueue[str] = ReadyQueue()
-    turns.add("a")
-    turns.hold("b", first=False)
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.add("a")
+    queue.hold("b", first=False)
     for one in "abc":
-        turns.discard(one)
-    assert drained(turns) == []
+        queue.discard(one)
+    assert drained(queue) == []
 
 
 def test_a_turn_costs_no_look_at_the_others() -> None:
@@ -77,14 +77,14 @@ def test_a_turn_costs_no_look_at_the_others() -> None:
             looked += 1
             return super().__hash__()
 
-    turns: ReadyQueue[Counted] = ReadyQueue()
+    queue: ReadyQueue[Counted] = ReadyQueue()
     readers = [Counted(number) for number in range(1000)]
     for one in readers:
-        turns.hold(one, first=False)
+        queue.hold(one, first=False)
     looked = 0
     for _ in range(100):
-        taken = turns.take(room=True)
+        taken = queue.take(budget=True)
         assert taken is not None
-        turns.hold(taken, first=True)
-        assert turns.take(room=False) is None
+        queue.hold(taken, first=True)
+        assert queue.take(budget=False) is None
     assert looked < 100 * 10

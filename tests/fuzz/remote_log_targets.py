@@ -12,7 +12,7 @@ import cramjam
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex, chunk_count, decode_sizes, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex, chunk_count, decode_sizes, encode_sizes
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.manifest import parse_manifest
@@ -100,7 +100,7 @@ def aiven_manifest(data: bytes) -> None:
     told = json.loads(data)
     chunks = manifest.chunks
     assert (chunks.original_start, chunks.original_end) == (0, told["chunkIndex"]["originalFileSize"])
-    assert manifest.form == ChunkForm(compressed=told["compression"], encrypted=told.get("encryption") is not None)
+    assert manifest.encoding == ChunkEncoding(compressed=told["compression"], encrypted=told.get("encryption") is not None)
     _tiles(chunks)
     try:
         metadata = manifest.segment_metadata()
@@ -150,7 +150,7 @@ def chunk_index(data: bytes) -> None:
     chunk_size = 4096
     try:
         chunks = ChunkIndex.of_sizes(
-            ChunkForm(compressed=True), sizes, chunk_size=chunk_size, original_start=0, original_end=count * chunk_size
+            ChunkEncoding(compressed=True), sizes, chunk_size=chunk_size, original_start=0, original_end=count * chunk_size
         )
     except RemoteLogMetadataError:
         return

@@ -16,7 +16,7 @@ from kafka_remote_client.model import AbortedTransaction, ByteRange, RemoteLogSe
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex, encode_sizes
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.events import (
@@ -123,9 +123,11 @@ def _of_remote_logs() -> dict[str, list[bytes]]:
     custom = AivenCustomMetadata(remote_size=5000, object_prefix="prefix/", object_key="orders/0/1")
     sizes = [1000, 1010, 900, 12]
     text = encode_sizes(sizes)
-    compressed = ChunkForm(compressed=True)
+    compressed = ChunkEncoding(compressed=True)
     chunks = ChunkIndex.of_sizes(compressed, sizes, chunk_size=4096, original_start=0, original_end=3 * 4096 + 10)
-    sealed = ChunkIndex.fixed(ChunkForm(encrypted=True), chunk_size=100, file_size=250, stored_size=128, last_stored_size=78)
+    sealed = ChunkIndex.fixed(
+        ChunkEncoding(encrypted=True), chunk_size=100, file_size=250, stored_size=128, last_stored_size=78
+    )
     return {
         "metadata_record": [
             custom.encode(),
@@ -148,7 +150,7 @@ def _of_remote_logs() -> dict[str, list[bytes]]:
         "chunk_table": [
             ChunkTable(chunks, compressed).encode(),
             ChunkTable(chunks.select(4096, 9000), compressed).encode(),
-            ChunkTable(sealed, ChunkForm(encrypted=True), b"aad").encode(),
+            ChunkTable(sealed, ChunkEncoding(encrypted=True), b"aad").encode(),
         ],
     }
 

@@ -52,7 +52,7 @@ class GoldenTier:
 
     store: MemoryStore
     metadata: GoldenMetadata
-    form: LayoutInspector
+    inspector: LayoutInspector
     topics: tuple[str, ...]
 
     @classmethod
@@ -70,7 +70,7 @@ class GoldenTier:
             topics,
         )
         for key, data in _objects(root).items():
-            if tier.form.topic_of(key) in topics or not topics:
+            if tier.inspector.topic_of(key) in topics or not topics:
                 tier.store.objects[key] = data
         for line in read_jsonl(root / "remote_log_metadata.jsonl.gz"):
             event = RemoteLogMetadataSerde().deserialize(bytes.fromhex(line["value"]))
@@ -80,7 +80,7 @@ class GoldenTier:
 
     def segments(self, topic: str | None = None, partition: int = 0) -> list[StoredSegment]:
         """The segments of a partition (default: of the first topic), by start offset."""
-        found = self.form.segments(self.store, topic or self.topics[0])
+        found = self.inspector.segments(self.store, topic or self.topics[0])
         return [one for one in found if one.listed.topic_id_partition.partition == partition]
 
     def key(self, start: int, role: str = "log") -> str:
@@ -104,8 +104,8 @@ class GoldenTier:
         newest = max((m.event_timestamp_ms for tip in self.metadata.partitions() for m in self._all(tip)), default=0)
         clock = ManualClock(newest / 1000 + 86_400)
         verifier = TierVerifier(
-            SeenStore(self.store, [self.form.prefix]),
-            self.form,
+            SeenStore(self.store, [self.inspector.prefix]),
+            self.inspector,
             VerifyRequest(**{"topics": self.topics, "jobs": 2, **request}),
             self.metadata if metadata else None,
             clock=clock,

@@ -35,16 +35,16 @@ def test_an_inspector_that_fails_to_load_is_an_error(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("mode", ["aiven-plain", "aiven-zstd", "aiven-zstd-aes"])
 def test_what_a_layout_tells_is_enough_to_find_its_segments_sound(mode: str) -> None:
     tier = GoldenTier.of(mode, "epochs")
-    tier.form = PlainInspector(tier.form.layout)
+    tier.inspector = PlainInspector(tier.inspector.layout)
     for key in [key for key in tier.store.objects if key.endswith(".rsm-manifest")]:
-        assert key.startswith(tier.form.prefix)
+        assert key.startswith(tier.inspector.prefix)
     kinds = tier.verify(metadata=True).kinds
     assert kinds <= {"foreign-object"}  # the manifests, of which only the layout's own inspector knows
 
 
 def test_a_chunk_that_cannot_be_restored_is_damage_of_the_log() -> None:
     tier = GoldenTier.of("aiven-zstd", "epochs")
-    tier.form = PlainInspector(tier.form.layout)
+    tier.inspector = PlainInspector(tier.inspector.layout)
     key = tier.segments()[0].keys["log"]
     data = bytearray(tier.store.objects[key])
     data[len(data) // 2] ^= 0xFF
@@ -55,7 +55,7 @@ def test_a_chunk_that_cannot_be_restored_is_damage_of_the_log() -> None:
 
 def test_a_manifest_that_makes_no_sense_closes_its_segment() -> None:
     tier = GoldenTier.of("aiven-plain", "epochs")
-    tier.form = PlainInspector(tier.form.layout)
+    tier.inspector = PlainInspector(tier.inspector.layout)
     segment = tier.segments()[0]
     manifest = segment.keys["log"].removesuffix("log") + "rsm-manifest"
     tier.store.objects[manifest] = b"{}"
@@ -64,7 +64,7 @@ def test_a_manifest_that_makes_no_sense_closes_its_segment() -> None:
 
 def test_an_index_that_does_not_open_is_reported_and_not_used() -> None:
     tier = GoldenTier.of("aiven-zstd-aes", "epochs")
-    tier.form = PlainInspector(tier.form.layout)
+    tier.inspector = PlainInspector(tier.inspector.layout)
     key = tier.segments()[0].keys["offset index"]
     tier.store.objects[key] = bytes(len(tier.store.objects[key]))
     found = [finding for finding in tier.verify().findings if finding.kind.label != "foreign-object"]

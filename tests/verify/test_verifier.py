@@ -34,7 +34,7 @@ def test_nothing_is_found_in_what_a_broker_wrote(mode: str, metadata: bool, quic
     assert verdict.unchecked == []
     summary = verdict.summary
     assert summary.exit_status == 0
-    assert summary.segments_checked == summary.segments == len(list(tier.form.segments(tier.store)))
+    assert summary.segments_checked == summary.segments == len(list(tier.inspector.segments(tier.store)))
     assert summary.bytes_stored == sum(map(len, tier.store.objects.values()))
 
 
@@ -169,7 +169,7 @@ def test_what_was_deleted_since_the_listing_is_no_finding() -> None:
         tier.store.objects.pop(key, None)
     for state in (RemoteLogSegmentState.DELETE_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED):
         assert tier.metadata.apply(RemoteLogSegmentMetadataUpdate(segment_id, 1, 0, state))
-    verifier = TierVerifier(seen, tier.form, VerifyRequest(), tier.metadata)
+    verifier = TierVerifier(seen, tier.inspector, VerifyRequest(), tier.metadata)
     assert list(verifier.run()) == []
     assert verifier.summary.segments_busy == 1
 
@@ -205,7 +205,7 @@ def test_missing_timestamps_are_not_held_against_metadata() -> None:
 
 def test_objects_under_another_prefix_are_named_as_not_looked_at() -> None:
     tier = GoldenTier.of("aiven-plain", "epochs")
-    tier.form.prefix = "elsewhere/"
+    tier.inspector.prefix = "elsewhere/"
     verdict = tier.verify(metadata=True)
     assert verdict.findings == []
     assert {"another prefix" in item.reason for item in verdict.unchecked} == {True}
@@ -241,7 +241,7 @@ def test_segments_are_looked_at_side_by_side() -> None:
 def test_a_check_that_is_given_up_leaves_no_thread() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.change(0, LOG, lambda log: log[:-1])
-    verifier = TierVerifier(SeenStore(tier.store), tier.form, VerifyRequest(jobs=3))
+    verifier = TierVerifier(SeenStore(tier.store), tier.inspector, VerifyRequest(jobs=3))
     found = verifier.run()
     next(found)
     found.close()

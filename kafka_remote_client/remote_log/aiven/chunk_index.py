@@ -41,7 +41,7 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.records.compression import ZSTD, ByteArena, decompress_into
 from kafka_remote_client.records.faults import BatchFault
 
-__all__ = ["AES_OVERHEAD", "MAX_SIZE", "Chunk", "ChunkForm", "ChunkIndex", "aligned", "decode_sizes", "encode_sizes"]
+__all__ = ["AES_OVERHEAD", "MAX_SIZE", "Chunk", "ChunkEncoding", "ChunkIndex", "aligned", "decode_sizes", "encode_sizes"]
 
 AES_OVERHEAD = 28
 """Bytes that encryption adds to a chunk: 12 of IV before it, 16 of tag behind it."""
@@ -56,7 +56,7 @@ _LAST = struct.Struct(">i")
 
 
 @attrs.frozen
-class ChunkForm:
+class ChunkEncoding:
     """What was done to each chunk of a log: compressed as one zstd frame, then encrypted with AES-256-GCM."""
 
     compressed: bool = False
@@ -109,12 +109,14 @@ class ChunkIndex:
     object_end: int
 
     @classmethod
-    def fixed(cls, form: ChunkForm, *, chunk_size: int, file_size: int, stored_size: int, last_stored_size: int) -> ChunkIndex:
+    def fixed(
+        cls, encoding: ChunkEncoding, *, chunk_size: int, file_size: int, stored_size: int, last_stored_size: int
+    ) -> ChunkIndex:
         """A whole log. Raises RemoteLogMetadataError for sizes that do not fit together."""
         count = chunk_count(chunk_size, file_size)
         if count > 1:
-            form.check(chunk_size, stored_size)
-        form.check(file_size - (count - 1) * chunk_size, last_stored_size)
+            encoding.check(chunk_size, stored_size)
+        encoding.check(file_size - (count - 1) * chunk_size, last_stored_size)
         last_start = (count - 1) * stored_size
         starts = range(0, last_start + 1, stored_size) if count > 1 else range(1)
         return cls(chunk_size, 0, file_size, starts, last_start + last_stored_size)
@@ -122,7 +124,7 @@ class ChunkIndex:
     @classmethod
     def of_sizes(
         cls,
-        form: ChunkForm,
+        encoding: ChunkEncoding,
         sizes: Sequence[int],
         *,
         chunk_size: int,
@@ -138,7 +140,7 @@ class ChunkIndex:
             )
         for number, size in enumerate(sizes):
             start = original_start + number * chunk_size
-            form.check(min(start + chunk_size, original_end) - start, size)
+            encoding.check(min(start + chunk_size, original_end) - start, size)
         bounds = array("q", accumulate(sizes, initial=object_start))
         return cls(chunk_size, original_start, original_end, bounds[:-1], bounds[-1])
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import attrs
 
 from kafka_remote_client.errors import DataKeyError, RemoteLogMetadataError
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
 from kafka_remote_client.wire import Reader, Writer
 
@@ -41,7 +41,7 @@ class ChunkTable:
     """
 
     chunks: ChunkIndex
-    form: ChunkForm
+    encoding: ChunkEncoding
     aad: bytes | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -53,7 +53,7 @@ class ChunkTable:
         """The bytes of the module's table."""
         chunks = self.chunks
         writer = Writer(flexible=True)
-        writer.uvarint(_COMPRESSED * self.form.compressed | _ENCRYPTED * self.form.encrypted)
+        writer.uvarint(_COMPRESSED * self.encoding.compressed | _ENCRYPTED * self.encoding.encrypted)
         writer.uvarint(chunks.chunk_size)
         writer.uvarint(chunks.original_start)
         writer.uvarint(chunks.original_end - chunks.original_start)
@@ -69,26 +69,26 @@ class ChunkTable:
         flags = reader.uvarint()
         if flags & ~(_COMPRESSED | _ENCRYPTED):
             raise RemoteLogMetadataError(f"a chunk table has the unknown flags {flags:#x}")
-        form = ChunkForm(compressed=bool(flags & _COMPRESSED), encrypted=bool(flags & _ENCRYPTED))
+        encoding = ChunkEncoding(compressed=bool(flags & _COMPRESSED), encrypted=bool(flags & _ENCRYPTED))
         chunk_size, start, size, object_start = (reader.uvarint() for _ in range(4))
         aad = reader.nullable_bytes()
         sizes = reader.array(reader.uvarint)
-        if reader.remaining or (aad is None) is form.encrypted:
+        if reader.remaining or (aad is None) is encoding.encrypted:
             raise RemoteLogMetadataError("a chunk table does not parse")
         chunks = ChunkIndex.of_sizes(
-            form,
+            encoding,
             sizes,
             chunk_size=chunk_size,
             original_start=start,
             original_end=start + size,
             object_start=object_start,
         )
-        return cls(chunks, form, aad)
+        return cls(chunks, encoding, aad)
 
     def transform(self, data_key: bytes | None) -> ChunkTransform:
         """What restores these chunks. Raises DataKeyError, MissingExtraError."""
         if self.aad is None:
-            return ChunkTransform(self.form, None)
+            return ChunkTransform(self.encoding, None)
         if data_key is None:
             raise DataKeyError("the segment is encrypted and the location has no data key")
-        return ChunkTransform(self.form, ChunkCipher(data_key, self.aad))
+        return ChunkTransform(self.encoding, ChunkCipher(data_key, self.aad))

@@ -41,7 +41,7 @@ class ChunkedLogs:
         end = min(end, chunks.original_end)
         if start >= end:
             return b""
-        if manifest.form.is_plain:
+        if manifest.encoding.is_plain:
             return self._store.get_range(key, start, end)
         numbers = chunks.numbers(start, end)
         data = b"".join(self._chunks(key, self._manifests.stored_log(self._store, key), numbers))

@@ -151,7 +151,7 @@ class AivenLayout:
         """Ranges of a log in chunks are cut where chunks end, and each location holds what restores its own chunks."""
         key = self.object_key(metadata, ObjectKind.LOG)
         stored = self._stored_log(store, metadata)
-        if stored.manifest.form.is_plain:
+        if stored.manifest.encoding.is_plain:
             return located_as_they_are(key, ranges)
         located = []
         for one in aligned(ranges, stored.manifest.chunks):

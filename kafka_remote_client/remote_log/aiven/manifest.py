@@ -40,7 +40,7 @@ from kafka_remote_client.model import (
     TopicIdPartition,
     uuid_from_text,
 )
-from kafka_remote_client.remote_log.aiven.chunk_index import MAX_SIZE, ChunkForm, ChunkIndex, chunk_count, decode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import MAX_SIZE, ChunkEncoding, ChunkIndex, chunk_count, decode_sizes
 from kafka_remote_client.remote_log.layout import ObjectKind
 
 __all__ = ["MAX_MANIFEST_BYTES", "Encryption", "IndexSlice", "SegmentManifest", "parse_manifest"]
@@ -81,7 +81,7 @@ class SegmentManifest:
     """A manifest that has been checked. ``described`` is its part for people and disaster recovery, as it stands there."""
 
     chunks: ChunkIndex
-    form: ChunkForm
+    encoding: ChunkEncoding
     encryption: Encryption | None
     indexes: Mapping[ObjectKind, IndexSlice]
     described: object = attrs.field(repr=False, default=None)
@@ -124,23 +124,23 @@ def parse_manifest(data: bytes) -> SegmentManifest:
     if not isinstance(compressed, bool):
         raise RemoteLogMetadataError("a manifest lacks the field compression")
     encryption = None if root.get("encryption") is None else _encryption(_object(root["encryption"], "encryption"))
-    form = ChunkForm(compressed=compressed, encrypted=encryption is not None)
+    encoding = ChunkEncoding(compressed=compressed, encrypted=encryption is not None)
     return SegmentManifest(
-        chunks=_chunks(_object(root.get("chunkIndex"), "chunkIndex"), form),
-        form=form,
+        chunks=_chunks(_object(root.get("chunkIndex"), "chunkIndex"), encoding),
+        encoding=encoding,
         encryption=encryption,
         indexes=_indexes(_object(root.get("segmentIndexes"), "segmentIndexes")),
         described=root.get("remoteLogSegmentMetadata"),
     )
 
 
-def _chunks(told: Mapping[str, Any], form: ChunkForm) -> ChunkIndex:
+def _chunks(told: Mapping[str, Any], encoding: ChunkEncoding) -> ChunkIndex:
     kind = told.get("type")
     chunk_size = _integer(told, "originalChunkSize", MAX_SIZE, low=1)
     file_size = _integer(told, "originalFileSize", MAX_SIZE)
     if kind == "fixed":
         return ChunkIndex.fixed(
-            form,
+            encoding,
             chunk_size=chunk_size,
             file_size=file_size,
             stored_size=_integer(told, "transformedChunkSize", MAX_SIZE),
@@ -148,7 +148,7 @@ def _chunks(told: Mapping[str, Any], form: ChunkForm) -> ChunkIndex:
         )
     if kind == "variable":
         sizes = decode_sizes(_text(told, "transformedChunks"), chunk_count(chunk_size, file_size))
-        return ChunkIndex.of_sizes(form, sizes, chunk_size=chunk_size, original_start=0, original_end=file_size)
+        return ChunkIndex.of_sizes(encoding, sizes, chunk_size=chunk_size, original_start=0, original_end=file_size)
     raise RemoteLogMetadataError("a manifest has a chunk index of an unknown type")
 
 

@@ -40,13 +40,13 @@ class StoredLog:
 
     def transform(self) -> ChunkTransform:
         """What restores its chunks."""
-        return ChunkTransform(self.manifest.form, self.cipher())
+        return ChunkTransform(self.manifest.encoding, self.cipher())
 
     def table(self, start: int, end: int) -> ChunkTable:
         """The chunks of the original bytes ``[start, end)``. Raises ValueError outside the segment."""
         encryption = self.manifest.encryption
         aad = None if encryption is None else encryption.aad
-        return ChunkTable(self.manifest.chunks.select(start, end), self.manifest.form, aad)
+        return ChunkTable(self.manifest.chunks.select(start, end), self.manifest.encoding, aad)
 
 
 class ManifestCache:

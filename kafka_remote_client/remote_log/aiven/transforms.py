@@ -21,7 +21,7 @@ import attrs
 from kafka_remote_client.errors import CorruptChunkError, DataKeyError
 from kafka_remote_client.records.compression import ZSTD, decompress_into
 from kafka_remote_client.records.faults import BatchFault
-from kafka_remote_client.remote_log.aiven.chunk_index import AES_OVERHEAD, ChunkForm
+from kafka_remote_client.remote_log.aiven.chunk_index import AES_OVERHEAD, ChunkEncoding
 from kafka_remote_client.remote_log.aiven.extra import missing_extra
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class ChunkCipher:
 class ChunkTransform:
     """Undoes what was done to the chunks of one segment. Thread safe."""
 
-    def __init__(self, form: ChunkForm, cipher: ChunkCipher | None) -> None:
-        """``cipher`` is needed where the form is encrypted: raises DataKeyError without."""
-        if form.encrypted and cipher is None:
+    def __init__(self, encoding: ChunkEncoding, cipher: ChunkCipher | None) -> None:
+        """``cipher`` is needed where the encoding is encrypted: raises DataKeyError without."""
+        if encoding.encrypted and cipher is None:
             raise DataKeyError("the segment is encrypted and the location has no data key")
-        self._compressed = form.compressed
-        self._cipher = cipher if form.encrypted else None
+        self._compressed = encoding.compressed
+        self._cipher = cipher if encoding.encrypted else None
 
     def restore(self, stored: bytes | bytearray | memoryview, target: memoryview) -> None:
         """Fills ``target``, which has the original size, with the chunk. Raises CorruptChunkError for any other bytes."""

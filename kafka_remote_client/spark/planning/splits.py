@@ -30,7 +30,7 @@ _ASSUMED_BYTES_PER_OFFSET = 1024.0
 
 @attrs.frozen
 class SegmentSpan:
-    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that need not be told apart.
+    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that are planned together.
 
     ``max_timestamp``: no record in it is younger, in milliseconds; ``None`` = not known.
     """

@@ -2,7 +2,7 @@
 
 PySpark's daemon collects all garbage after each task, and so looks at every object of every module that is loaded (pyarrow,
 pandas, confluent-kafka): some 50 ms of a core for each task, where reading a split of 128 MiB takes 100 to 200. What is frozen
-is freed as ever when its last reference goes; only cycles that exist by then are not searched for.
+is freed as before when its last reference goes; only cycles that exist by then are not searched for.
 
 References: PySpark's daemon; Python's gc.freeze.
 """

@@ -14,7 +14,7 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.remote_log.aiven.chunk_index import (
     MAX_SIZE,
     Chunk,
-    ChunkForm,
+    ChunkEncoding,
     ChunkIndex,
     aligned,
     chunk_count,
@@ -22,7 +22,12 @@ from kafka_remote_client.remote_log.aiven.chunk_index import (
     encode_sizes,
 )
 
-PLAIN, ZSTD, AES, BOTH = ChunkForm(), ChunkForm(compressed=True), ChunkForm(encrypted=True), ChunkForm(True, True)
+PLAIN, ZSTD, AES, BOTH = (
+    ChunkEncoding(),
+    ChunkEncoding(compressed=True),
+    ChunkEncoding(encrypted=True),
+    ChunkEncoding(True, True),
+)
 # From the plugin's own unit tests, and the example that storage notes of this format are checked with.
 VECTORS = {
     (10, 20, 30): ("KLUv/SAPeQAAAAAAAwAAAAoBAAoAAAAe", "000000030000000a01000a0000001e"),
@@ -141,10 +146,10 @@ def test_a_range_outside_is_a_value_error(start, end):
 
 
 @pytest.mark.parametrize(
-    ("form", "stored", "last"), [(AES, 1_000_028, 500_028), (PLAIN, 1_000_000, 500_000), (ZSTD, 5, 6), (BOTH, 29, 30)]
+    ("encoding", "stored", "last"), [(AES, 1_000_028, 500_028), (PLAIN, 1_000_000, 500_000), (ZSTD, 5, 6), (BOTH, 29, 30)]
 )
-def test_fixed_chunks_are_those_of_their_two_sizes(form, stored, last):
-    chunks = ChunkIndex.fixed(form, chunk_size=1_000_000, file_size=2_500_000, stored_size=stored, last_stored_size=last)
+def test_fixed_chunks_are_those_of_their_two_sizes(encoding, stored, last):
+    chunks = ChunkIndex.fixed(encoding, chunk_size=1_000_000, file_size=2_500_000, stored_size=stored, last_stored_size=last)
     assert [chunk.object_size for chunk in chunks] == [stored, stored, last]
     assert chunks.object_end == 2 * stored + last
     assert chunks.nbytes == 0
@@ -168,7 +173,7 @@ def test_very_many_fixed_chunks_cost_nothing():
 
 
 @pytest.mark.parametrize(
-    ("form", "original", "stored"),
+    ("encoding", "original", "stored"),
     [
         (PLAIN, 10, 9),
         (PLAIN, 10, 11),
@@ -183,13 +188,13 @@ def test_very_many_fixed_chunks_cost_nothing():
         (BOTH, 10, 28),
     ],
 )
-def test_sizes_that_cannot_be_are_refused(form, original, stored):
+def test_sizes_that_cannot_be_are_refused(encoding, original, stored):
     with pytest.raises(RemoteLogMetadataError, match="cannot be stored"):
-        form.check(original, stored)
+        encoding.check(original, stored)
     with pytest.raises(RemoteLogMetadataError):
-        ChunkIndex.fixed(form, chunk_size=original, file_size=original, stored_size=stored, last_stored_size=stored)
+        ChunkIndex.fixed(encoding, chunk_size=original, file_size=original, stored_size=stored, last_stored_size=stored)
     with pytest.raises(RemoteLogMetadataError):
-        ChunkIndex.of_sizes(form, [stored], chunk_size=original, original_start=0, original_end=original)
+        ChunkIndex.of_sizes(encoding, [stored], chunk_size=original, original_start=0, original_end=original)
 
 
 def test_a_size_of_full_chunks_that_cannot_be_is_refused():

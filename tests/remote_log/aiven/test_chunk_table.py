@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import DataKeyError, RemoteLogMetadataError
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, ChunkIndex
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import MAX_CHUNK_BYTES, ChunkTable
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
 
-BOTH = ChunkForm(compressed=True, encrypted=True)
+BOTH = ChunkEncoding(compressed=True, encrypted=True)
 WHOLE = ChunkIndex.of_sizes(BOTH, [364369, 364278, 179823], chunk_size=1_000_000, original_start=0, original_end=2_500_000)
 GOLDEN = {
     # The two last chunks of three: from byte 1,000,000 of the segment on, from byte 364,369 of the object on.
@@ -17,14 +17,14 @@ GOLDEN = {
         WHOLE.select(1_500_000, 2_100_001), BOTH, b"\x01\x02\x03\x04"
     ),
     "01 64 00 32 00 00 02 14": ChunkTable(
-        ChunkIndex.of_sizes(ChunkForm(compressed=True), [20], chunk_size=100, original_start=0, original_end=50),
-        ChunkForm(compressed=True),
+        ChunkIndex.of_sizes(ChunkEncoding(compressed=True), [20], chunk_size=100, original_start=0, original_end=50),
+        ChunkEncoding(compressed=True),
     ),
     "02 64 c801 64 8002 01 02 8001": ChunkTable(
         ChunkIndex.of_sizes(
-            ChunkForm(encrypted=True), [128], chunk_size=100, original_start=200, original_end=300, object_start=256
+            ChunkEncoding(encrypted=True), [128], chunk_size=100, original_start=200, original_end=300, object_start=256
         ),
-        ChunkForm(encrypted=True),
+        ChunkEncoding(encrypted=True),
         b"",
     ),
 }
@@ -35,7 +35,7 @@ def test_golden_bytes_are_written_and_read(text, table):
     assert table.encode().hex() == bytes.fromhex(text).hex()
     read = ChunkTable.decode(bytes.fromhex(text))
     assert list(read.chunks) == list(table.chunks)
-    assert (read.form, read.aad) == (table.form, table.aad)
+    assert (read.encoding, read.aad) == (table.encoding, table.aad)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_any_bytes_give_a_table_or_a_typed_error(data):
 
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_table_restores_its_chunks(encrypted):
-    form = ChunkForm(compressed=True, encrypted=encrypted)
+    encoding = ChunkEncoding(compressed=True, encrypted=encrypted)
     (chunk,) = stored_chunks(b"abc" * 10, 30, compressed=True, encrypted=encrypted)
-    chunks = ChunkIndex.of_sizes(form, [len(chunk)], chunk_size=30, original_start=0, original_end=30)
-    table = ChunkTable(chunks, form, AAD if encrypted else None)
+    chunks = ChunkIndex.of_sizes(encoding, [len(chunk)], chunk_size=30, original_start=0, original_end=30)
+    table = ChunkTable(chunks, encoding, AAD if encrypted else None)
     target = bytearray(30)
     table.transform(DATA_KEY if encrypted else None).restore(chunk, memoryview(target))
     assert target == b"abc" * 10
@@ -94,11 +94,13 @@ def test_an_encrypted_table_needs_a_data_key():
 
 
 def test_a_reader_takes_on_chunks_of_a_bounded_size():
-    form = ChunkForm(compressed=True)
+    encoding = ChunkEncoding(compressed=True)
 
     def table(chunk_size: int, size: int) -> ChunkTable:
         sizes = [100_000] * -(-size // chunk_size)
-        return ChunkTable(ChunkIndex.of_sizes(form, sizes, chunk_size=chunk_size, original_start=0, original_end=size), form)
+        return ChunkTable(
+            ChunkIndex.of_sizes(encoding, sizes, chunk_size=chunk_size, original_start=0, original_end=size), encoding
+        )
 
     largest = table(MAX_CHUNK_BYTES, 2 * MAX_CHUNK_BYTES)
     assert ChunkTable.decode(largest.encode()) == largest

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import EpochEntry, uuid_to_text
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkForm, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, encode_sizes
 from kafka_remote_client.remote_log.aiven.manifest import MAX_MANIFEST_BYTES, IndexSlice, parse_manifest
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
@@ -81,7 +81,7 @@ def changed(path: str, value: object, base: dict[str, Any] = MANIFEST) -> dict[s
 
 def test_says_how_the_objects_are_stored():
     manifest = parse(MANIFEST)
-    assert manifest.form == ChunkForm(compressed=True, encrypted=True)
+    assert manifest.encoding == ChunkEncoding(compressed=True, encrypted=True)
     assert [chunk.object_size for chunk in manifest.chunks] == [364369, 364278, 179823]
     assert manifest.chunks.original_end == 2_500_000
     assert manifest.encryption is not None
@@ -99,7 +99,7 @@ def test_says_how_the_objects_are_stored():
 def test_a_plain_segment_is_told_by_what_is_not_there():
     for value in (PLAIN, changed("encryption", _REMOVED, PLAIN)):
         manifest = parse(value)
-        assert manifest.form.is_plain
+        assert manifest.encoding.is_plain
         assert manifest.encryption is None
         assert manifest.chunks.object_end == 2_500_000
 
@@ -107,9 +107,9 @@ def test_a_plain_segment_is_told_by_what_is_not_there():
 def test_segment_may_be_encrypted_or_compressed_alone():
     sizes = {**FIXED, "transformedChunkSize": 1_000_028, "finalTransformedChunkSize": 500_028}
     encrypted = parse({**MANIFEST, "chunkIndex": sizes, "compression": False})
-    assert encrypted.form == ChunkForm(encrypted=True)
+    assert encrypted.encoding == ChunkEncoding(encrypted=True)
     assert encrypted.chunks.object_end == 2_500_084
-    assert parse({**MANIFEST, "encryption": None}).form == ChunkForm(compressed=True)
+    assert parse({**MANIFEST, "encryption": None}).encoding == ChunkEncoding(compressed=True)
 
 
 def test_tells_of_the_segment_too():
@@ -319,11 +319,11 @@ def test_manifest_of_the_plugin_agrees_with_metadata_topic_and_objects(mode):
         assert path.with_suffix(".log").stat().st_size == manifest.chunks.object_end
         last = max(piece.position + piece.size for piece in manifest.indexes.values())
         assert path.with_suffix(".indexes").stat().st_size == last
-        assert manifest.form == form_of(mode)
+        assert manifest.encoding == encoding_of(mode)
 
 
-def form_of(mode: str) -> ChunkForm:
-    return ChunkForm(compressed="zstd" in mode, encrypted="aes" in mode)
+def encoding_of(mode: str) -> ChunkEncoding:
+    return ChunkEncoding(compressed="zstd" in mode, encrypted="aes" in mode)
 
 
 def test_golden_names_are_where_they_are_looked_for():

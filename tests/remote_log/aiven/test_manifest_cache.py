@@ -38,7 +38,7 @@ def test_a_manifest_is_read_and_a_key_unwrapped_once(tier):
 def test_a_manifest_is_read_without_any_key(tier):
     store, key = laid_out(tier, AivenWriter(encrypted=True))
     cache = ManifestCache(KeyRing())
-    assert cache.manifest(store, key).form.encrypted
+    assert cache.manifest(store, key).encoding.encrypted
     with pytest.raises(DataKeyError, match="key1"):
         cache.stored_log(store, key)
 
@@ -70,7 +70,7 @@ def test_a_manifest_that_is_missing_or_damaged_is_asked_for_again(tier):
     with pytest.raises(RemoteLogMetadataError):
         cache.manifest(store, key)
     store.objects[manifest] = sound
-    assert cache.manifest(store, key).form.is_plain
+    assert cache.manifest(store, key).encoding.is_plain
 
 
 def test_what_is_kept_is_bounded(tier):
