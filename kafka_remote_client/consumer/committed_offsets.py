@@ -92,7 +92,7 @@ class CommittedOffsets:
             silent = error.args[0].code() in _SILENT or error.args[0].retriable()
             self._ask_at = self._clock.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_SECONDS)
-            _log.log(logging.DEBUG if silent else logging.WARNING, "the committed offsets are unknown: %s", error)
+            _log.log(logging.DEBUG if silent else logging.WARNING, "cannot get the committed offsets: %s", error)
             return {} if silent else {(tp.topic, tp.partition): None for tp in partitions}
         found = {(tp.topic, tp.partition): tp if tp.error is None else None for tp in answered}
         for key, tp in found.items():

@@ -82,7 +82,7 @@ class LostStarts:
                 flow.next_offset, flow.leader_epoch = tp.offset, epoch_of(tp.leader_epoch)
         unknown = [flow for flow in delivered if flow.next_offset < 0 and flow.next_offset != OFFSET_BEGINNING]
         if unknown:
-            _log.warning("%s-%d waits: the place of %s-%d is not known yet", *lost.key, *unknown[0].key)
+            _log.warning("%s-%d waits until the offset of %s-%d is known", *lost.key, *unknown[0].key)
             return False
         inner.assign([flow.here if flow is lost or flow.delivered_by_broker else _parked(flow) for flow in self._flows])
         return True

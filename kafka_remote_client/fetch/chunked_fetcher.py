@@ -86,7 +86,7 @@ class ChunkedFetcher:
         try:
             chunks = table.chunks.select(start_position, end)
         except ValueError as error:
-            raise RangeNotSatisfiableError(f"the location's chunks do not hold the range: {error}") from None
+            raise RangeNotSatisfiableError(f"the location's chunks do not contain the range: {error}") from None
         wanted = chunks.object_range
         stream = self._inner.fetch_log_segment(remote_log_segment_metadata, wanted.start, wanted.end)
         return _ChunkedStream(stream, iter(chunks), transform, self._buffers, start_position, end)

@@ -125,7 +125,7 @@ def build_source(
         resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=remote.index_cache_bytes, executor=reads)
         tier = _tier(remote, connected, store, layout, resolver, clock, metrics)
     except KafkaException as error:
-        raise ConfigurationError(f"the metadata topic cannot be followed: {error.args[0]}") from None
+        raise ConfigurationError(f"cannot follow the metadata topic: {error.args[0]}") from None
     return TierLocationSource(
         leaders,
         tier,

@@ -235,6 +235,6 @@ def _position_of(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, 
         if header.last_offset >= bound:
             raise CorruptIndexError(
                 f"segment {metadata.remote_log_segment_id} has a batch of offsets {header.base_offset} to "
-                f"{header.last_offset}, which must not go beyond {bound}"
+                f"{header.last_offset}, which must not exceed {bound}"
             )
     return metadata.segment_size_in_bytes

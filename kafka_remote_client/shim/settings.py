@@ -84,7 +84,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "store",
         str,
         None,
-        "URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://CONTAINER. Not set: nothing is granted.",
+        "URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://CONTAINER. Not set: the shim grants nothing.",
         metavar="URL",
         required=True,
     ),

@@ -132,7 +132,7 @@ class AivenInspector:
             _read_indexes(store, segment, manifest, cipher, found)
         if cipher is not None and _nothing_opens(store, segment, manifest, cipher, found):
             found.problems = [pair for pair in found.problems if pair[1].kind is not FindingKind.INDEX_ENCRYPTION]
-            found.report(_MANIFEST, FindingKind.DATA_KEY, "no index and not the first chunk opens with its key and aad")
+            found.report(_MANIFEST, FindingKind.DATA_KEY, "neither an index nor the first chunk decrypts with its key and aad")
         elif log:
             key = segment.keys[LOG]
             if manifest.encoding.is_plain:
@@ -175,7 +175,7 @@ def _check_slices(manifest: SegmentManifest, stored: int, found: OpenSegment) ->
             return False
         end = piece.position + piece.size
     if end != stored:
-        message = f"the indexes object has {stored} bytes, by the manifest {end}"
+        message = f"the indexes object has {stored} bytes; the manifest says {end}"
         found.report(_INDEXES, FindingKind.INDEXES_SIZE, message, size=abs(stored - end))
     return end == stored
 

@@ -234,11 +234,11 @@ def _compare_end(
 ) -> None:
     last = end.next_offset - 1
     if last != best.end_offset and not allow_offset_gaps:
-        words = f"the log ends at offset {last}, by the metadata at {best.end_offset}"
+        words = f"the log ends at offset {last}; the metadata says {best.end_offset}"
         opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
     # Of a segment whose records have no timestamps the broker tells when its file was last written
     if highest != NO_TIMESTAMP and best.max_timestamp_ms not in {highest, NO_TIMESTAMP}:
-        words = f"the highest timestamp in the log is {highest}, by the metadata {best.max_timestamp_ms}"
+        words = f"the highest timestamp in the log is {highest}; the metadata says {best.max_timestamp_ms}"
         opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
 
 
@@ -247,7 +247,7 @@ def _compare(claim: RemoteLogSegmentMetadata, described: RemoteLogSegmentMetadat
     for name in ("start_offset", "end_offset", "max_timestamp_ms"):
         by_topic, by_manifest = getattr(claim, name), getattr(described, name)
         if by_topic != by_manifest:
-            words = f"{name} is {by_topic} by the metadata topic, {by_manifest} by the manifest"
+            words = f"{name} is {by_topic} in the metadata topic and {by_manifest} in the manifest"
             opened.report("manifest", FindingKind.METADATA_MISMATCH, words)
 
 

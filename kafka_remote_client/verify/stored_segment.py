@@ -128,7 +128,7 @@ class OpenSegment:
         """Adds a problem where the log object has another size than somebody says."""
         if stored != told:
             self.report(
-                LOG, FindingKind.LOG_SIZE, f"the log object has {stored} bytes, by the {by} {told}", size=abs(stored - told)
+                LOG, FindingKind.LOG_SIZE, f"the log object has {stored} bytes; the {by} says {told}", size=abs(stored - told)
             )
             self.log_end_known = False
 

@@ -114,7 +114,7 @@ class TransactionsCheck:
             self._refuse(entry, f"that marker is of producer {marker.producer_id}")
             return
         if entry.last_stable_offset > entry.last_offset + 1:
-            self._refuse(entry, f"its last stable offset {entry.last_stable_offset} lies behind it")
+            self._refuse(entry, f"its last stable offset {entry.last_stable_offset} is after it")
         began_here = entry.first_offset >= self._start or marker.producer_id in self._ended
         if began_here and self._whole and entry.first_offset != began:
             self._refuse(entry, "no such transaction begins there" if began is None else f"it begins at {began}")

@@ -88,7 +88,7 @@ def test_eager_group_waits_for_the_place_of_a_looked_up_partition(caplog: pytest
     group.pass_a_second(lost)
     assert [call for call, _ in group.calls] == ["resume"]
     assert lost.moved
-    assert "t-0 waits: the place of t-1 is not known yet" in caplog.text
+    assert "t-0 waits until the offset of t-1 is known" in caplog.text
     group.positions = {1: 150}
     group.clock.now += 1.1
     group.starts.refused(group.inner, lost)

@@ -80,7 +80,7 @@ def test_files_are_for_their_owner_alone(cache: DiskCache, tmp_path: Path) -> No
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o722])
 def test_a_directory_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
-    with pytest.raises(ConfigurationError, match="others"):
+    with pytest.raises(ConfigurationError, match="other users"):
         DiskCache(tmp_path, MIB)
 
 

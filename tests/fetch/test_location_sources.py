@@ -132,7 +132,7 @@ def test_without_any_server_to_ask_it_is_a_configuration_error(built: Built) -> 
 
 def test_what_librdkafka_refuses_is_a_configuration_error(built: Built) -> None:
     inner = {"bootstrap.servers": "localhost:1", "security.protocol": "none-such"}
-    with pytest.raises(ConfigurationError, match="cannot be followed"):
+    with pytest.raises(ConfigurationError, match="cannot follow the metadata topic"):
         built(inner, location__source="metadata-topic")
 
 

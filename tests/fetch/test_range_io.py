@@ -176,4 +176,4 @@ def test_an_attempt_without_memory_is_a_failed_one(refusal: Exception) -> None:
     transfer, error = attempt(Fetcher(pieces(100)), grant, grant.ranges[0], take, Deadline(ManualClock(), 5.0))
     assert transfer.filled == 0
     assert isinstance(error, RemoteStorageError)
-    assert str(error) == "no memory for bytes [0, 100)"
+    assert str(error) == "not enough memory for bytes [0, 100)"

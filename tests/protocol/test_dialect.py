@@ -94,7 +94,7 @@ def test_golden_bytes_of_a_grant_of_several_ranges() -> None:
 
 def test_range_offsets_must_not_fall() -> None:
     ranges = [attrs.evolve(granted, first_offset=offset) for granted, offset in zip(WINDOW, (900, 1100, 1000), strict=True)]
-    with pytest.raises(ProtocolError, match="range offsets fall"):
+    with pytest.raises(ProtocolError, match="range offsets decrease"):
         DIALECT.grant_tags(attrs.evolve(GRANT, ranges=tuple(ranges)))
 
 
@@ -169,8 +169,8 @@ SIZE, OFFSETS = "06400000", "00000000000003840000000000000b53"
         ({12485: "00"}, "null"),
         ({12486: "01"}, "no leader epochs"),
         ({12486: "02ffffffff000000000000038400"}, "no leader epochs"),
-        ({12486: "03000000010000000000000384000000000100000000000007d000"}, "do not rise"),
-        ({12486: "030000000000000000000003840000000001000000000000038400"}, "do not rise"),
+        ({12486: "03000000010000000000000384000000000100000000000007d000"}, "do not increase"),
+        ({12486: "030000000000000000000003840000000001000000000000038400"}, "do not increase"),
         ({12486: "0200000000000000000000038300"}, "outside its segment"),
         ({12486: "02000000000000000000000b5400"}, "outside its segment"),
         ({12487: "00"}, "truncated"),

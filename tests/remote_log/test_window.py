@@ -114,7 +114,7 @@ def test_a_bound_in_a_hole_ends_the_window_after_the_last_batch(tier):
 
 def test_a_batch_on_both_sides_of_the_bound_is_an_error(tier):
     segment = tier.add(BATCHES, number=1)
-    with pytest.raises(CorruptIndexError, match="must not go beyond 45"):
+    with pytest.raises(CorruptIndexError, match="must not exceed 45"):
         window_of(tier, segment, 0, max_bytes=10**6, bound=45)
 
 

@@ -48,7 +48,7 @@ def test_segment_of_an_epoch_without_its_offsets_is_outside_the_lineage() -> Non
     )
     ((segment, problem),) = chain_problems(cache, lineage((0, 0), (2, 10)))
     assert (segment.remote_log_segment_id.id.int, problem.kind) == (2, FindingKind.OUTSIDE_LINEAGE)
-    assert "these are of epochs 2" in problem.message
+    assert "their epochs are 2" in problem.message
 
 
 def test_a_segment_below_the_first_known_epoch_is_outside_the_lineage() -> None:

@@ -51,7 +51,7 @@ def test_another_size_than_declared_is_told_with_the_difference() -> None:
     found.check_log_size(100, 130, "manifest")
     ((role, problem),) = found.problems
     assert (role, problem.kind, problem.size) == (LOG, FindingKind.LOG_SIZE, 30)
-    assert problem.message == "the log object has 100 bytes, by the manifest 130"
+    assert problem.message == "the log object has 100 bytes; the manifest says 130"
 
 
 def test_nothing_is_known_of_a_segment_that_was_not_opened() -> None:

@@ -68,7 +68,7 @@ def test_entries_that_no_marker_stands_for_are_told() -> None:
     assert "it begins at 100" in check(ABORTED, [(7, 101, 102, 103)])[0][1]
     assert "no such transaction begins there" in check([abort_marker(100, 7)], [(7, 100, 100, 101)])[0][1]
     assert "the log ends before it" in check(ABORTED, [(7, 100, 102, 103), (7, 103, 110, 111)])[0][1]
-    assert "its last stable offset 104 lies behind it" in check(ABORTED, [(7, 100, 102, 104)])[0][1]
+    assert "its last stable offset 104 is after it" in check(ABORTED, [(7, 100, 102, 104)])[0][1]
 
 
 def test_a_transaction_may_have_begun_in_an_earlier_segment_once() -> None:

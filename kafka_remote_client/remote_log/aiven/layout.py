@@ -111,7 +111,7 @@ class AivenLayout:
         sizes = segment.sizes[ObjectKind.LOG], segment.sizes[ObjectKind.OFFSET_INDEX]
         wanted = manifest.chunks.object_end, max(piece.position + piece.size for piece in manifest.indexes.values())
         if sizes != wanted:
-            raise RemoteLogMetadataError(f"log and indexes have {sizes} bytes, by the manifest {wanted}")
+            raise RemoteLogMetadataError(f"log and indexes have {sizes} bytes; the manifest says {wanted}")
         return told
 
     def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:

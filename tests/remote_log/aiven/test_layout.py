@@ -193,7 +193,7 @@ def test_objects_of_another_size_than_the_manifest_says_are_found_out(suffix):
     laid = Laid(PLAIN, PLAIN)
     laid.damage(suffix, lambda data: data + b"x")
     assert laid.state()[1] == [50]
-    assert "by the manifest" in laid.state()[2][0]
+    assert "the manifest says" in laid.state()[2][0]
 
 
 def test_a_manifest_of_another_size_than_the_metadata_is_refused():

@@ -46,7 +46,7 @@ def test_columns_can_be_left_out() -> None:
 def test_one_column_has_to_be_left() -> None:
     without = {f"include{name[0].upper()}{name[1:]}": "false" for name in ALL}
     assert column_names(options(**{**without, "includeHeaders": "true"})) == ("headers",)
-    with pytest.raises(ConfigurationError, match="at least one column must be left"):
+    with pytest.raises(ConfigurationError, match="at least one column must be included"):
         options(**without)
 
 
