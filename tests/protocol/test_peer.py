@@ -192,7 +192,7 @@ def test_close_ends_a_negotiation_in_another_thread(clock: ManualClock) -> None:
         thread = threading.Thread(target=connect)
         thread.start()
         assert asked.wait(30)
-        with pytest.raises(LocationError, match="connecting to .* timed out"):
+        with pytest.raises(LocationError, match=r"connecting to .* timed out"):
             peer.session(Deadline(SystemClock(), 0.01))
         peer.close()
         thread.join(30)
