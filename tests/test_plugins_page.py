@@ -73,6 +73,6 @@ def test_the_plugin_passes_the_suite_as_the_page_has_it(installed: Path) -> None
 def test_every_name_on_the_page_exists() -> None:
     for name in re.findall(r"`(\w+Error)\b", PAGE):
         assert hasattr(errors, name)
-    table = PAGE[PAGE.index("More of what is in the box") : PAGE.index("## 5.")]
+    table = PAGE[PAGE.index("Other test tools") : PAGE.index("## 5.")]
     named = set(re.findall(r"`(\w+)[`(]", table))
     assert named <= set(testing.__all__) | {"inner"}

@@ -25,7 +25,7 @@ def _fields(text: str) -> set[str]:
 
 
 def test_the_page_has_every_field_of_the_json() -> None:
-    of_findings, of_summary = _PAGE.split("## JSON")[1].split("One for each thing that could not be looked at")
+    of_findings, of_summary = _PAGE.split("## JSON")[1].split("For each part that could not be checked")
     tip = TopicIdPartition(UUID(int=1), "t", 3)
     finding = Finding(FindingKind.LOG_CUT, "cut", 7, tip, RemoteLogSegmentId(tip, UUID(int=2)), 5, "t/log", 1, 6)
     told = finding.as_json()
