@@ -125,6 +125,7 @@ class EmbeddedCluster:
         self._archiver: Archiver | None = None
         self._origin: ObjectOrigin | None = None
         self._workers: ThreadPoolExecutor | None = None
+        self._kept_workers: ThreadPoolExecutor | None = None
         self._reads: ThreadPoolExecutor | None = None
         self._broker: EmbeddedBroker | None = None
         self._shim: Shim | None = None
@@ -152,7 +153,9 @@ class EmbeddedCluster:
         )
         self._origin = ObjectOrigin(self.directory, secrets.token_bytes(_SECRET_BYTES), clock=self._clock, faults=self._faults)
         self._origin.start()
-        self._workers = ThreadPoolExecutor(shim_default("lookup_concurrency"), thread_name_prefix="kafka-remote-embedded")
+        concurrency: int = shim_default("lookup_concurrency")
+        self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-embedded")
+        self._kept_workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-embedded-kept")
         self._reads = store_read_executor("kafka-remote-embedded-index")
         tier = ResolvingTier(
             store,
@@ -163,7 +166,7 @@ class EmbeddedCluster:
             ready=lambda _tip: True,
             executor=self._reads,
         )
-        granting = GrantingBroker(tier, self._limits, self._counters, self._workers)
+        granting = GrantingBroker(tier, self._limits, self._counters, self._workers, self._kept_workers)
         self._broker = EmbeddedBroker(granting, logs, self._counters, self._workers, expire_local=self._expire_local)
         config = ShimConfig(self.mock_bootstrap_servers)
         self._shim = Shim(config, strategy=self._broker, counters=self._counters, clock=self._clock).start()
@@ -173,7 +176,7 @@ class EmbeddedCluster:
         for part in (self._shim, self._origin):
             if part is not None:
                 part.stop()
-        for workers in (self._workers, self._reads):
+        for workers in (self._workers, self._kept_workers, self._reads):
             if workers is not None:
                 workers.shutdown(cancel_futures=True)
         if self._archiver is not None:

@@ -30,6 +30,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore, VersionedObjectStore
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.settings import default_of
 
 __all__ = ["guarded_store"]
@@ -71,7 +72,11 @@ class _Health:
         """When each read began, in that order. Those that have counted as hanging are not here."""
 
     def ask(self, read: Callable[[], _T]) -> _T:
-        """What ``read`` returns; raises what it raises. Raises RemoteStorageUnavailableError while the breaker is open."""
+        """What ``read`` returns; raises what it raises.
+
+        Raises RemoteStorageUnavailableError while the breaker is open, NotKeptError in :func:`kept_only`.
+        """
+        about_to_read()
         number = self._begin()
         try:
             result = read()

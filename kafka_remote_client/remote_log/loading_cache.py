@@ -25,6 +25,7 @@ import attrs
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.remote_log.byte_bound_cache import DEFAULT_TTL_SECONDS, ByteBoundCache
+from kafka_remote_client.remote_log.kept_only import NotKeptError, about_to_read, is_kept_only
 
 __all__ = ["LoadingCache", "SingleFlight"]
 
@@ -48,7 +49,11 @@ class SingleFlight(Generic[_V]):
         self._lock = threading.Lock()
 
     def do(self, key: object, work: Callable[[], _V]) -> _V:
-        """What ``work`` gives or raises, here or in the thread that came first; of an offer, what the offered work does."""
+        """What ``work`` gives or raises, here or in the thread that came first; of an offer, what the offered work does.
+
+        Raises NotKeptError in :func:`kept_only`.
+        """
+        about_to_read()
         while True:
             with self._lock:
                 flight = self._flights.setdefault(key, _Flight(work))
@@ -123,7 +128,12 @@ class LoadingCache(Generic[_V]):
         return self._entries.statistics()
 
     def get(self, key: object, load: Callable[[], tuple[_V, int]]) -> _V:
-        """The value of ``key``; ``load`` gives it and its size in bytes. Raises what ``load`` raises."""
+        """The value of ``key``; ``load`` gives it and its size in bytes. Raises what ``load`` raises.
+
+        In :func:`kept_only` raises NotKeptError where it is not kept, which is no miss: the caller comes again.
+        """
+        if is_kept_only() and self.peek(key) is None:
+            raise NotKeptError
         known = self._entries.get(key)
         return known if known is not None else self._flights.do(key, lambda: self._load(key, load))
 

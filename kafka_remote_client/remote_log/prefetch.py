@@ -4,7 +4,7 @@ Theory of operation. A look-up of an offset does one step after the other, and e
 reads that the next steps will need are offered to a pool; the steps then find them done or under way. Steps never depend on it:
 a read that the pool has not begun, or that failed there, is done by the step itself, with the same outcome as without a pool.
 
-What is kept is not offered, so a look-up that needs no read does not touch the pool.
+What is kept is not offered, so a look-up that needs no read does not touch the pool. In :func:`kept_only` nothing is offered.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import islice
 
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
+from kafka_remote_client.remote_log.kept_only import is_kept_only
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
@@ -42,8 +43,8 @@ class Prefetch:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is ever read."""
-        return self._executor is not None
+        """Whether anything may be read here."""
+        return self._executor is not None and not is_kept_only()
 
     def leader_epochs(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Reads a segment's checkpoint."""
@@ -75,7 +76,7 @@ class Prefetch:
 
     def _begin(self, offers: Iterator[Callable[[], None]]) -> bool:
         begun = False
-        if self._executor is not None:
+        if self._executor is not None and self.is_on:
             # The step that needs the value meets the same error, or reads by itself where the pool is shut down.
             with suppress(Exception):
                 for begin in offers:

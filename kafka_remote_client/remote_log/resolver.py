@@ -32,6 +32,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions, is_decided_within
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES, RemoteIndexCache
+from kafka_remote_client.remote_log.kept_only import kept_only
 from kafka_remote_client.remote_log.layout import LocatedSegment, ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
@@ -103,7 +104,7 @@ class RemoteSegmentResolver:
     With an ``executor``, which its owner shuts down, :meth:`resolve` reads what it needs at once, in two rounds: first the
     indexes and the checkpoint, then batch headers. Further rounds are for transactions that stay open over several segments,
     for bounds between two entries of the offset index, and for batches of magic 0 and 1. Without one, it reads one object
-    after the other.
+    after the other. In :func:`kept_only` it raises NotKeptError instead of waiting for a read.
     """
 
     def __init__(
@@ -238,7 +239,8 @@ class RemoteSegmentResolver:
         following = log.segment_for_offset(segment.end)
         if following is not None:
             committed = question.isolation_level is IsolationLevel.READ_COMMITTED
-            self._prefetch.segment(following.metadata, transactions=committed)
+            with kept_only(on=False):  # nobody waits for these reads
+                self._prefetch.segment(following.metadata, transactions=committed)
 
     def offset_for_time(
         self,

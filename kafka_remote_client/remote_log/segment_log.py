@@ -15,13 +15,14 @@ from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.records.batch import BATCH_OVERHEAD, PREFIX_SIZE, BatchHeader, BatchPrefix, read_unverified_header
+from kafka_remote_client.remote_log.kept_only import about_to_read
 
 __all__ = ["SegmentLog"]
 
 
 @attrs.frozen
 class SegmentLog:
-    """A segment's log in a store. ``chunk`` bytes are read at a time while walking."""
+    """A segment's log in a store. ``chunk`` bytes are read at a time while walking. Reads raise NotKeptError in kept_only."""
 
     store: RemoteObjectStore
     key: str
@@ -39,6 +40,7 @@ class SegmentLog:
 
         Raises CorruptIndexError when no batch of this segment can begin there, so that whatever named the position is wrong.
         """
+        about_to_read()
         return self._parse(self.store.get_range(self.key, position, min(position + BATCH_OVERHEAD, self.size)), position)
 
     def walk(self, position: int) -> Iterator[BatchHeader]:
@@ -48,6 +50,7 @@ class SegmentLog:
         while position < self.size:
             at = position - start
             if at + BATCH_OVERHEAD > len(data) and start + len(data) < self.size:
+                about_to_read()
                 start, at = position, 0
                 data = self.store.get_range(self.key, start, min(start + self.chunk, self.size))
             header = self._parse(data[at : at + BATCH_OVERHEAD], position)

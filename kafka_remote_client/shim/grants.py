@@ -109,7 +109,10 @@ class LocationTier(Protocol):
         """The partition, by ``topic_id``; ``topic`` may be empty. ``None`` when nothing of it is tiered."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises RemoteLogError or RemoteStorageError."""
+        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises RemoteLogError or RemoteStorageError.
+
+        In :func:`kept_only` raises NotKeptError instead of waiting for a read; so does :meth:`locate`.
+        """
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         """How its ranges are stored. Raises as :meth:`resolve`."""
@@ -183,15 +186,25 @@ class _Visit:
 
 
 class GrantingBroker:
-    """The strategy of a shim with a tier. One object serves all connections; its caches are bounded."""
+    """The strategy of a shim with a tier. One object serves all connections; its caches are bounded.
+
+    ``workers`` look up what has to be read, ``kept_workers`` what is kept: see :class:`Lookups`.
+    """
 
     api_versions: Mapping[int, range] = {}
 
-    def __init__(self, tier: LocationTier, limits: GrantLimits, counters: Counters, workers: Executor) -> None:
+    def __init__(
+        self,
+        tier: LocationTier,
+        limits: GrantLimits,
+        counters: Counters,
+        workers: Executor,
+        kept_workers: Executor | None = None,
+    ) -> None:
         self._tier = tier
         self._limits = limits
         self._counters = counters
-        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout)
+        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, kept_workers)
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 

@@ -7,6 +7,7 @@
     the same, while the look-up runs     | it waits for that look-up, and has its answer
     the same offset with other bounds    | it waits for that look-up to end, and is looked up then, with what is cached
     any of these, past the deadline      | NotGrantedError at once, also while the thread hangs on
+    what needs no read of the store      | it is answered by threads of its own, behind nobody who waits for the store
 
 So a client has at most one thread for each offset that it asks for, however often it asks again. An answer is shared only
 between equal questions of one connection, bounds of the log included: each request is bounded by the broker's answer to it.
@@ -17,10 +18,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from kafka_remote_client.location.probes import NotGrantedError
 from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 
 __all__ = ["Lookups"]
 
@@ -29,10 +32,21 @@ _R = TypeVar("_R")
 
 
 class Lookups(Generic[_T]):
-    """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included."""
+    """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included.
 
-    def __init__(self, workers: Executor, look_up: Callable[[LocationQuestion], _T], timeout: float) -> None:
+    ``kept_workers``: threads that never wait for the store. There ``look_up`` is called in :func:`kept_only` first, and by
+    ``workers`` only where it raises NotKeptError. Other work is theirs as well. ``None``: ``workers`` do everything.
+    """
+
+    def __init__(
+        self,
+        workers: Executor,
+        look_up: Callable[[LocationQuestion], _T],
+        timeout: float,
+        kept_workers: Executor | None = None,
+    ) -> None:
         self._workers = workers
+        self._kept_workers = kept_workers
         self._look_up = look_up
         self._timeout = timeout
         self._running: dict[Hashable, tuple[LocationQuestion, _Work[_T]]] = {}
@@ -43,6 +57,9 @@ class Lookups(Generic[_T]):
         Cancelling this leaves the look-up running. ``connection``: names the client's connection.
         """
         key = connection, question.topic_id_partition, question.offset, question.isolation_level
+        if self._kept_workers is not None and key not in self._running:
+            with suppress(NotKeptError):
+                return await self.run(lambda: self._kept(question))
         while True:
             asked, work = self._running.get(key) or self._begin(key, question)
             await work.end()
@@ -50,10 +67,14 @@ class Lookups(Generic[_T]):
                 return work.result()
 
     async def run(self, call: Callable[[], _R]) -> _R:
-        """Other work for the tier, with the same deadline."""
-        work = _Work(self._workers, call, self._timeout)
+        """Work that does not wait for the store, with the same deadline."""
+        work = _Work(self._kept_workers or self._workers, call, self._timeout)
         await work.end()
         return work.result()
+
+    def _kept(self, question: LocationQuestion) -> _T:
+        with kept_only():
+            return self._look_up(question)
 
     def _begin(self, key: Hashable, question: LocationQuestion) -> tuple[LocationQuestion, _Work[_T]]:
         work = _Work(self._workers, lambda: self._look_up(question), self._timeout)

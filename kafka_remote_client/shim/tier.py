@@ -60,6 +60,7 @@ class ShimTier:
         self._origin = _origin(self._objects, config, clock) if self._signer is None else None
         self._counters = counters
         self._workers = ThreadPoolExecutor(config.lookup_concurrency, thread_name_prefix="kafka-remote-resolver")
+        self._kept_workers = ThreadPoolExecutor(config.lookup_concurrency, thread_name_prefix="kafka-remote-kept")
         self._reads = store_read_executor()
         self._resolving: ResolvingTier | None = None
         self._strategy: GrantingBroker | None = None
@@ -93,7 +94,7 @@ class ShimTier:
             config.allow_plaintext_data_keys,
             config.lookup_timeout,
         )
-        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers)
+        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers, self._kept_workers)
 
     @property
     def strategy(self) -> GrantingBroker:
@@ -123,6 +124,7 @@ class ShimTier:
         if self._origin is not None:
             self._origin.stop()
         self._workers.shutdown(cancel_futures=True)
+        self._kept_workers.shutdown(cancel_futures=True)
         self._reads.shutdown(cancel_futures=True)
         self._objects.close()
 

@@ -14,6 +14,7 @@ import pytest
 
 from kafka_remote_client.location.probes import NotGrantedError
 from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.shim.lookups import Lookups
 from tests.support.questions import tier_question
 from tests.support.shim_fakes import TIP
@@ -183,3 +184,35 @@ def test_other_work_has_a_deadline_too(held: Held) -> None:
             await made(0).run(lambda: held.go_on.wait(SECONDS))
 
     run(body, held)
+
+
+class Kept(Held):
+    """As Held, but what it answers of KEPT needs no read."""
+
+    def __call__(self, question: LocationQuestion) -> int:
+        if question == KEPT:
+            return 0
+        about_to_read()
+        return super().__call__(question)
+
+
+KEPT = attrs.evolve(QUESTION, offset=50)
+
+
+def test_what_is_kept_waits_for_no_look_up_that_reads() -> None:
+    held = Kept()
+
+    async def all_of_it() -> None:
+        with ThreadPoolExecutor(1) as workers, ThreadPoolExecutor(1) as kept_workers:
+            lookups = Lookups(workers, held, SECONDS, kept_workers)
+            cold = asyncio.create_task(lookups.answer("a", QUESTION))
+            await held.begun()
+            try:
+                assert await lookups.answer("a", KEPT) == 0
+                assert await lookups.run(lambda: "signed") == "signed"
+            finally:
+                held.go_on.set()
+            assert await cold == 1
+            assert held.calls == [QUESTION]
+
+    asyncio.run(all_of_it())

@@ -11,6 +11,7 @@ from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote
 from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable
+from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.remote_log.layout import located_as_they_are
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
@@ -31,6 +32,7 @@ class Made:
         self.ready = True
         self.store = RemoteLogMetadataStore()
         tier = Tier()
+        self.objects = tier.store
         self.segment = tier.add([batch(0, 10), batch(10, 10)], number=1, indexed=(1,))
         self.cache = tier.cache
         self.tier = ResolvingTier(
@@ -78,6 +80,20 @@ def test_nothing_is_resolved_before_all_is_known(made: Made) -> None:
     made.store._caches[TIP] = made.cache
     made.ready = False
     assert made.resolve(3) == NotRemote("metadata-not-ready")
+
+
+def test_what_was_read_once_is_resolved_without_a_read(made: Made) -> None:
+    made.store._caches[TIP] = made.cache
+    with kept_only(), pytest.raises(NotKeptError):
+        made.resolve(3)
+    found = made.resolve(3)
+    made.objects.objects.clear()
+    with kept_only():
+        assert made.resolve(3) == found
+        assert isinstance(found, ResolvedSegment)
+        assert made.tier.locate(found).ranges
+        with pytest.raises(NotKeptError):
+            made.resolve(13, end=15)
 
 
 def verified(custom_metadata: bytes | None) -> SignedRequest:
