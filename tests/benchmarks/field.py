@@ -2,8 +2,8 @@
 
 Both sides pay the latency for each request: the broker in its RemoteStorageManager (segments and indexes), ours in the shim's
 object origin and in front of the shim's own reads. Contenders are confluent-kafka with default settings and tuned, and ours
-with default settings. Rounds are interleaved: each visits every cell once. Each measurement is a process of its own, and the
-median counts.
+with default settings; with ``--before`` also ours of an earlier version. Rounds are interleaved: each visits every cell once.
+Each measurement is a process of its own, and the median counts.
 
 =======  =====================================================================================================================
 shim     is
@@ -59,7 +59,7 @@ from tests.support.kafka_broker import KafkaBroker
 
 __all__ = ["TARGETS", "Place", "Target", "figures", "missed"]
 
-BROKER_DEFAULT, BROKER_TUNED, DIRECT = "broker default", "broker tuned", "direct default"
+BROKER_DEFAULT, BROKER_TUNED, DIRECT, BEFORE = "broker default", "broker tuned", "direct default", "direct before"
 CONTENDERS = (BROKER_DEFAULT, BROKER_TUNED, DIRECT)
 _SHIMS = ("cold", "warm")
 _WARMING_SECONDS = 20.0
@@ -113,19 +113,22 @@ TARGETS = (
     Target("share", 0.98, shim="cold"),
     Target("location_fallbacks", most=0, shim="cold"),
 )
+_BEFORE_TARGET = Target("over_before", 0.97, latency_ms=0)
 
 
 def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[str, float]:
     """What a measurement comes to."""
     found = {name: float(result[name]) for name in _OF_ALL}
-    if contender != DIRECT:
+    if contender not in (DIRECT, BEFORE):
         return found
     metrics = result["metrics"]
     taken = sum(min(position, end) for position, end in zip(result["positions"], topic.tiered, strict=True))
+    found["share"] = metrics["remote-fetch-records-total"] / taken if taken else 0.0
+    if contender == BEFORE:  # its version counts fewer things
+        return found
     ideal = sum(-(-size // _FULL_RANGE) for size in topic.segment_bytes) * taken / sum(topic.tiered)
     fallbacks = metrics["remote-fetch-fallbacks-total"]
     return found | {
-        "share": metrics["remote-fetch-records-total"] / taken if taken else 0.0,
         "gets": metrics["remote-fetch-request-total"],
         "hedges": metrics["remote-fetch-hedges-total"],
         "gets_over_ideal": metrics["remote-fetch-request-total"] / ideal if ideal else 0.0,
@@ -148,7 +151,7 @@ def rows(measured: dict[tuple[Place, str], list[dict[str, float]]]) -> list[dict
         }
         over = {
             f"over_{contender.split()[1]}": here[DIRECT]["mib_per_second"] / here[contender]["mib_per_second"]
-            for contender in (BROKER_DEFAULT, BROKER_TUNED)
+            for contender in (BROKER_DEFAULT, BROKER_TUNED, BEFORE)
             if contender in here and DIRECT in here and here[contender]["mib_per_second"]
         }
         made.append({"place": attrs.asdict(place), "figures": here, **over})
@@ -179,6 +182,7 @@ class Bench:
     broker: KafkaBroker
     seconds: float
     minio: MinioTier | None = None
+    before: Path | None = None
     warm_shim: ShimProcess | None = None
     warmed: set[str] = attrs.field(factory=set)
 
@@ -186,7 +190,7 @@ class Bench:
         if place.shim == "cold":
             self.warmed.clear()
             self.broker.forget_indexes()
-            if contender != DIRECT:
+            if contender not in (DIRECT, BEFORE):
                 return self._read(topic, place.latency_ms, contender, None)
             shim = self._shim()
             try:
@@ -210,13 +214,15 @@ class Bench:
         config = {"bootstrap.servers": self.broker.bootstrap_servers, **COMMON}
         if contender == BROKER_TUNED:
             config |= TUNED_LIBRDKAFKA
-        if contender == DIRECT:
+        if contender in (DIRECT, BEFORE):
             assert shim is not None
             (shim if self.minio is None else self.minio.proxy).set_latency(latency_ms)
             config |= direct_config(shim)
         side, _ = contender.split()
         before = self._servers_cpu(shim)
-        read = run_reader(topic, side=side, api="consume", config=config, seconds=seconds or self.seconds, fill_seconds=0)
+        python = self.before if contender == BEFORE and self.before is not None else sys.executable
+        task = {"side": side, "api": "consume", "config": config, "seconds": seconds or self.seconds, "fill_seconds": 0}
+        read = run_reader(topic, python=python, **task)
         read["servers_cpu_ns_per_record"] = 1e9 * (self._servers_cpu(shim) - before) / max(1, read["records"])
         return read
 
@@ -246,7 +252,7 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, dict[Shape,
             topic = topics[shape][size] = write_topic(broker, size, arguments.megabytes, arguments.segment_mib * MIB, shape)
             if minio is not None:
                 minio.add(topic)
-        bench = Bench(broker, arguments.seconds, minio)
+        bench = Bench(broker, arguments.seconds, minio, arguments.before)
         stack.callback(bench.stop)
         yield bench, topics
 
@@ -277,6 +283,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--record-bytes", type=int, nargs="+", default=[100, 1024], help="one topic each")
     parser.add_argument("--codec", nargs="+", choices=["none", "zstd"], default=["none", "zstd"], help="one topic each")
     parser.add_argument("--latency-ms", type=int, nargs="+", default=[0, 20, 50], help="of every store request")
+    parser.add_argument("--before", type=Path, help="a Python with an earlier version installed, which is compared as well")
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--megabytes", type=int, default=300, help="values per topic, in MB (default 300)")
     parser.add_argument("--segment-mib", type=int, default=64, help="at most; a partition has four segments or more")
@@ -298,8 +305,9 @@ def main() -> int:
     places = [Place(*one) for one in product(*conditions)]
     measured: dict[tuple[Place, str], list[dict[str, float]]] = defaultdict(list)
     runs = []
+    contenders = [*arguments.contenders, *([BEFORE] if arguments.before else [])]
     with _running(arguments) as (bench, topics):
-        for number, place, contender in product(range(arguments.rounds), places, arguments.contenders):
+        for number, place, contender in product(range(arguments.rounds), places, contenders):
             topic = topics[Shape(place.codec, partitions=place.partitions)][place.record_bytes]
             result = bench.measure(topic, place, contender)
             found = figures(contender, topic, result)
@@ -307,10 +315,10 @@ def main() -> int:
             runs.append({**attrs.asdict(place), "contender": contender, "round": number + 1, "figures": found, "run": result})
             print(f"round {number + 1} {place}, {contender}: {found['mib_per_second']:.1f} MiB/s", file=sys.stderr, flush=True)
     made = rows(measured)
-    lines = missed(made)
+    lines = missed(made, (*TARGETS, _BEFORE_TARGET) if arguments.before else TARGETS)
     report = {
         "machine": machine("confluent-kafka"),
-        "arguments": {name: value for name, value in vars(arguments).items() if name not in {"json", "directory"}},
+        "arguments": {name: value for name, value in vars(arguments).items() if name not in {"json", "directory", "before"}},
         "rows": made,
         "missed": lines,
         "runs": runs,

@@ -59,6 +59,16 @@ def test_the_broker_path_has_the_clocks_figures_only() -> None:
     assert set(found) == {"first_seconds", "mib_per_second", "cpu_ns_per_record", "servers_cpu_ns_per_record"}
 
 
+def test_an_earlier_version_is_compared_by_what_it_counts() -> None:
+    result = _result([100, 50], 120)
+    del result["metrics"]["remote-fetch-hedges-total"]
+    assert figures("direct before", TOPIC, result)["share"] == 0.8
+    measured = {(COLD, "direct default"): [_run(48.0)], (COLD, "direct before"): [_run(50.0)]}
+    assert missed(rows(measured), [Target("over_before", 0.97, latency_ms=50)]) == [
+        "missed: cold 2 x 100 B none 50 ms: over_before is 0.96, not at least 0.97"
+    ]
+
+
 def test_row_has_medians_ratios_and_the_worst_rounds_fallbacks() -> None:
     measured = {
         (COLD, "broker default"): [_run(9.0), _run(10.0), _run(30.0)],
