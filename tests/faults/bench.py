@@ -19,6 +19,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from unittest import mock
@@ -48,7 +49,7 @@ from tests.support.recorder import recorded
 from tests.support.served import BrokerLog, store_log
 from tests.support.store_client import CERTIFICATES
 
-__all__ = ["BUCKET", "Bench", "Lie", "Matches", "Rig", "changed_by", "ranged"]
+__all__ = ["BUCKET", "Bench", "Change", "Lie", "Matches", "Rig", "changed_by", "ranged"]
 
 BUCKET = "tier"
 SECRET = b"a secret of thirty-two bytes ...."
@@ -58,6 +59,8 @@ _GRANT_BYTES = 6_000
 Matches = Callable[[HttpRequest], bool]
 Lie = Callable[[SegmentGrant, fetch.PartitionData, int], tuple[SegmentGrant, fetch.PartitionData]]
 """What a shim says in place of a grant, and of the partition's answer around it, when it is asked for an offset."""
+Change = Callable[[fetch.PartitionData, int], fetch.PartitionData | None]
+"""What a shim answers of the partition when it is asked for an offset; None = it leaves the partition out."""
 
 
 class ShiftedClock(SystemClock):
@@ -344,13 +347,17 @@ class Rig:
 
     def tells(self, lie: Lie) -> None:
         """The shim tells something else than what it would grant."""
+        self.says(partial(_lied, lie))
+
+    def says(self, change: Change) -> None:
+        """The shim answers something else than it would, whether it grants a location or not."""
         real, observed = GrantingBroker.answer, self.observed
 
         async def answer(shim: GrantingBroker, request: ClientRequest, ask: Ask) -> bytes | None:
             true = await real(shim, request, ask)
             if true is None:
                 return None
-            given = _changed(request, true, lie)
+            given = _changed(request, true, change)
             observed.add(Observation("shim", "a location", true, given))
             return given
 
@@ -462,15 +469,23 @@ def _is_true(answer: Answer, true: bytes) -> bool:
     return answer.transform is not None and answer == Answer(transform=answer.transform) and answer.transform(true) == true
 
 
-def _changed(request: ClientRequest, told: bytes, lie: Lie) -> bytes:
-    """The answer to a location request with the lie in place of its grant; one without a grant stays as it is."""
+def _lied(lie: Lie, data: fetch.PartitionData, offset: int) -> fetch.PartitionData:
+    """The lie in place of a grant; an answer without one stays as it is."""
+    grant = TaggedDialect().read_grant(data.tags, CHUNKED_FORMATS)
+    if grant is None:
+        return data
+    grant, data = lie(grant, data, offset)
+    return attrs.evolve(data, tags=_grant_fields(grant))
+
+
+def _changed(request: ClientRequest, told: bytes, change: Change) -> bytes:
+    """The answer to a location request with the partition's own part of it changed."""
     version = request.header.api_version
     ((asked,),) = [topic.partitions for topic in fetch.decode_request(request.body, version).topics]
     response = fetch.decode_response(told, version)
     ((topic, data),) = [(topic, data) for topic in response.responses for data in topic.partitions]
-    grant = TaggedDialect().read_grant(data.tags, CHUNKED_FORMATS)
-    if grant is None:
+    changed = change(data, asked.fetch_offset)
+    if changed is data:
         return told
-    grant, data = lie(grant, data, asked.fetch_offset)
-    topic = attrs.evolve(topic, partitions=(attrs.evolve(data, tags=_grant_fields(grant)),))
+    topic = attrs.evolve(topic, partitions=() if changed is None else (changed,))
     return fetch.encode_response(attrs.evolve(response, responses=(topic,)), version)

@@ -174,6 +174,6 @@ FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
 """All faults by number, F01 to F78."""
 
 STORE_FAULTS = tuple(
-    number for number, fault in FAULTS.items() if (number <= "F49" or number in ("F76", "F77")) and fault.injected
+    number for number, fault in FAULTS.items() if (number <= "F49" or number in ("F76", "F77", "F78")) and fault.injected
 )
-"""The faults of a store that the matrix injects."""
+"""The faults of a store, and of what a shim tells of it, that the matrix injects."""

@@ -22,6 +22,7 @@ from confluent_kafka import Message, TopicPartition
 from kafka_remote_client import Consumer
 from tests.faults.bench import Bench, Rig
 from tests.faults.scenario import Scenario
+from tests.faults.shim_answers import SHIM_ANSWERS
 from tests.faults.store_bytes import STORE_BYTES
 from tests.faults.store_grants import STORE_GRANTS
 from tests.faults.table import SCENARIOS, STREAMS
@@ -69,7 +70,7 @@ def pairwise() -> list[Cell]:
 
     Damaged bytes and odd grants look the same whichever fetcher is used, so each such scenario runs on one, by turns.
     """
-    calls, by_turns = list(CALLS), (*STORE_BYTES, *STORE_GRANTS)
+    calls, by_turns = list(CALLS), (*STORE_BYTES, *STORE_GRANTS, *SHIM_ANSWERS)
     cells = []
     for number, one in enumerate(SCENARIOS):
         kinds = (one.kinds[number % len(one.kinds)],) if one in by_turns else one.kinds
