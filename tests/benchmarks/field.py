@@ -27,6 +27,9 @@ column              is
 ``servers_cpu_ns``  that of broker, shim and object origin, or MinIO and proxy
 ==================  ==========================================================================================================
 
+With ``--tail`` the store of both sides has one more property. ``lognormal``: the latency is the median of the first byte, and
+the 99th percentile is four times as long. ``late``: 2 % of the requests are 2 s late, and 0.1 % are never answered.
+
 With ``--store minio`` the tier is copied into MinIO after it was written. The shim signs URLs of it, and a proxy in front of it
 delays each request of shim and client.
 
@@ -42,7 +45,7 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
@@ -51,11 +54,13 @@ from typing import Any
 import attrs
 
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.testing import FixedLatency, LognormalLatency, StoreModel
 from tests.benchmarks.contenders import COMMON, MIB, TUNED_LIBRDKAFKA, direct_config, run_reader
 from tests.benchmarks.minio_tier import MinioTier
 from tests.benchmarks.running import ShimProcess, cpu_seconds, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.live_store import text_of_model
 
 __all__ = ["TARGETS", "Place", "Target", "figures", "missed"]
 
@@ -113,6 +118,12 @@ TARGETS = (
     Target("share", 0.98, shim="cold"),
     Target("location_fallbacks", most=0, shim="cold"),
 )
+_TAILS: dict[str, Callable[[float], StoreModel]] = {
+    "none": lambda seconds: StoreModel(FixedLatency(seconds)),
+    "lognormal": lambda seconds: StoreModel(LognormalLatency(seconds, 4 * seconds) if seconds else FixedLatency(0.0)),
+    "late": lambda seconds: StoreModel(FixedLatency(seconds), late_share=0.02, lost_share=0.001),
+}
+"""The store of a place, by its latency in seconds."""
 _BEFORE_TARGET = Target("over_before", 0.97, latency_ms=0)
 
 
@@ -183,6 +194,7 @@ class Bench:
     seconds: float
     minio: MinioTier | None = None
     before: Path | None = None
+    tail: str = "none"
     warm_shim: ShimProcess | None = None
     warmed: set[str] = attrs.field(factory=set)
 
@@ -210,13 +222,17 @@ class Bench:
     def _read(
         self, topic: TieredTopic, latency_ms: int, contender: str, shim: ShimProcess | None, seconds: float | None = None
     ) -> dict[str, Any]:
-        self.broker.set_latency(latency_ms)
+        model = _TAILS[self.tail](latency_ms / 1000)
+        self.broker.behave_like(text_of_model(model))
         config = {"bootstrap.servers": self.broker.bootstrap_servers, **COMMON}
         if contender == BROKER_TUNED:
             config |= TUNED_LIBRDKAFKA
         if contender in (DIRECT, BEFORE):
             assert shim is not None
-            (shim if self.minio is None else self.minio.proxy).set_latency(latency_ms)
+            if self.minio is None:
+                shim.behave_like(model)
+            else:
+                self.minio.proxy.set_latency(latency_ms)
             config |= direct_config(shim)
         side, _ = contender.split()
         before = self._servers_cpu(shim)
@@ -252,7 +268,7 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, dict[Shape,
             topic = topics[shape][size] = write_topic(broker, size, arguments.megabytes, arguments.segment_mib * MIB, shape)
             if minio is not None:
                 minio.add(topic)
-        bench = Bench(broker, arguments.seconds, minio, arguments.before)
+        bench = Bench(broker, arguments.seconds, minio, arguments.before, arguments.tail)
         stack.callback(bench.stop)
         yield bench, topics
 
@@ -283,6 +299,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--record-bytes", type=int, nargs="+", default=[100, 1024], help="one topic each")
     parser.add_argument("--codec", nargs="+", choices=["none", "zstd"], default=["none", "zstd"], help="one topic each")
     parser.add_argument("--latency-ms", type=int, nargs="+", default=[0, 20, 50], help="of every store request")
+    parser.add_argument("--tail", choices=list(_TAILS), default="none", help="what the store does beside its latency")
     parser.add_argument("--before", type=Path, help="a Python with an earlier version installed, which is compared as well")
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--megabytes", type=int, default=300, help="values per topic, in MB (default 300)")
@@ -292,6 +309,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--directory", type=Path, help="where the broker's files go (default: the system's)")
     parser.add_argument("--json", type=Path, help="write the JSON here instead of to standard output")
     arguments = parser.parse_args()
+    if arguments.store == "minio" and arguments.tail != "none":
+        parser.error("the proxy in front of MinIO has a latency only")
     if arguments.sample:
         arguments.shim, arguments.partitions, arguments.record_bytes = ["cold"], [24], [1024]
         arguments.codec, arguments.latency_ms, arguments.megabytes = ["none"], [50], 120

@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from kafka_remote_client.testing import FixedLatency, StoreModel
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.live_store import text_of_model
 
 __all__ = ["ROOT", "OriginCounts", "ShimProcess", "cpu_seconds", "finish", "machine"]
 
@@ -53,19 +55,23 @@ class ShimProcess:
         told = json.loads(self._line())
         self.bootstrap_servers: str = told["bootstrap"]
         self.origin_host: str = store_host or urlsplit(told["origin"]).netloc
-        self._latency = 0
+        self._model = StoreModel()
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def set_latency(self, milliseconds: int) -> None:
-        self._latency = milliseconds
+        self.behave_like(StoreModel(FixedLatency(milliseconds / 1000)))
+
+    def behave_like(self, model: StoreModel) -> None:
+        """The store of the origin and of the shim's own reads, from now on."""
+        self._model = model
         self.counts()
 
     def counts(self) -> OriginCounts:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{self._latency}\n")
+        self._process.stdin.write(f"{text_of_model(self._model)}\n")
         self._process.stdin.flush()
         return OriginCounts(**json.loads(self._line()))
 

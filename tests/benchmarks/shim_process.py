@@ -1,11 +1,11 @@
-"""A shim in a process of its own, with a latency in front of every store request that the benchmark changes while it runs.
+"""A shim in a process of its own, whose store behaves like a model that the benchmark changes while it runs.
 
-The latency holds for GETs of its object origin, and for its own reads of indexes, checkpoints and batch headers.
+The model holds for GETs of its object origin, and for its own reads of indexes, checkpoints and batch headers.
 
 Arguments: the cluster's bootstrap servers, the store's URL, and perhaps further settings of the shim as JSON. Prints
 ``{"bootstrap": …, "origin": …}`` when all that is tiered is known; the origin is null where URLs lead to the store. Each line
-of standard input is the new latency in milliseconds, answered by ``{"requests": …, "bytes_sent": …}`` of the origin so far; the
-end of the input stops it.
+of standard input is the text of a model (tests/support/live_store.py), answered by ``{"requests": …, "bytes_sent": …}`` of the
+origin so far; the end of the input stops it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kafka_remote_client.shim import tier
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.server import Shim
-from kafka_remote_client.testing import FixedLatency, StoreModel
-from tests.support.live_store import LiveStoreModel, ModelledStore
+from kafka_remote_client.testing import StoreModel
+from tests.support.live_store import LiveStoreModel, ModelledStore, model_of_text
 
 __all__: list[str] = []
 
@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 120.0
 
 def main() -> None:
     servers, store, *more = sys.argv[1:]
-    live = LiveStoreModel(StoreModel(FixedLatency(0.0)))
+    live = LiveStoreModel(StoreModel())
     really = tier.ResolvingTier
 
     def delayed(metadata: RemoteLogMetadataStore, objects: RemoteObjectStore, *others: Any, **named: Any) -> tier.ResolvingTier:
@@ -46,7 +46,7 @@ def main() -> None:
             raise TimeoutError(f"the shim does not know the tier after {_PATIENCE_SECONDS:.0f} s")
         print(json.dumps({"bootstrap": shim.bootstrap_servers, "origin": shim.origin_url}), flush=True)
         for line in sys.stdin:
-            live.use(StoreModel(FixedLatency(int(line) / 1000)))
+            live.use(model_of_text(line))
             seen = None if origin is None else origin.statistics()
             counts = (0, 0) if seen is None else (seen.requests, seen.bytes_sent)
             print(json.dumps(dict(zip(("requests", "bytes_sent"), counts, strict=True))), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from kafka_remote_client.testing import AnswerKind, FixedLatency, LognormalLatency, StoreModel
 from tests.benchmarks.field import Place, Target, figures, missed, rows
 from tests.benchmarks.running import ROOT
 from tests.benchmarks.topics import TieredTopic
+from tests.support import artifacts
+from tests.support.live_store import text_of_model
 
 COLD = Place("cold", 2, 100, "none", 50)
 MIB = 1 << 20
@@ -99,10 +103,41 @@ def test_each_missed_target_has_a_line() -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize(
+    "model",
+    [
+        StoreModel(FixedLatency(0.05)),
+        StoreModel(LognormalLatency(0.02, 0.08), late_share=0.1, late_seconds=1.5, lost_share=0.05, requests_per_second=500),
+    ],
+    ids=["fixed", "all"],
+)
+def test_the_brokers_store_draws_its_answers_from_the_same_model(model: StoreModel) -> None:
+    """5,000 answers, one each millisecond, of the class that the broker's store asks."""
+    command = [artifacts.java(), "-cp", str(artifacts.our_classes()), "StoreModel", text_of_model(model), "5000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    kinds: dict[str, list[float]] = {kind.name: [] for kind in AnswerKind}
+    for line in done.stdout.splitlines():
+        kind, seconds = line.split()
+        kinds[kind].append(float(seconds))
+    shares = {kind: len(seconds) / 5000 for kind, seconds in kinds.items()}
+    served = 1.0 if model.requests_per_second is None else model.requests_per_second / 1000
+    assert shares["THROTTLED"] == pytest.approx(1 - served, abs=0.01)
+    assert shares["LATE"] == pytest.approx(served * model.late_share, abs=0.02)
+    assert shares["LOST"] == pytest.approx(served * model.lost_share, abs=0.02)
+    times = sorted(kinds["ANSWERED"])
+    if isinstance(model.latency, FixedLatency):
+        assert set(times) == {model.latency.seconds}
+    else:
+        assert statistics.median(times) == pytest.approx(model.latency.p50, rel=0.1)
+        assert times[int(0.99 * len(times))] == pytest.approx(model.latency.p99, rel=0.2)
+        assert min(kinds["LATE"]) > model.late_seconds
+
+
+@pytest.mark.broker
 def test_a_tiny_run_measures_cold_and_warm_rows(tmp_path: Path) -> None:
     written = tmp_path / "report.json"
     size = ("--partitions", "2", "--megabytes", "2", "--record-bytes", "1024", "--codec", "none", "--rounds", "1")
-    few = ("--latency-ms", "5", "--seconds", "30", "--directory", str(tmp_path), "--json", str(written))
+    few = ("--latency-ms", "5", "--tail", "lognormal", "--seconds", "30", "--directory", str(tmp_path), "--json", str(written))
     command = [sys.executable, "-m", "tests.benchmarks.field", *size, *few]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
     report = json.loads(written.read_text())

@@ -12,27 +12,44 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageException;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageManager;
 
 /**
- * LocalTieredStorage with a latency in front of each read, as an object store would have it.
+ * LocalTieredStorage whose reads take as long as an object store would, and fail as one would.
  *
- * <p>The latency in milliseconds is the text of the file that {@code rsm.config.latency.file} names; it is read anew for each
- * request, so that a benchmark changes it without a restart of the broker.
+ * <p>The file that {@code rsm.config.model.file} names has the text of a {@link StoreModel}; it is read anew for each request, so
+ * that a benchmark changes it without a restart of the broker. A lost request ends when the broker gives it up.
  */
 public final class DelayedTieredStorage implements RemoteStorageManager {
     private final LocalTieredStorage storage = new LocalTieredStorage();
-    private Path latencyFile;
+    private Path modelFile;
+    private StoreModel model;
 
     @Override
     public void configure(Map<String, ?> configs) {
-        latencyFile = Path.of(String.valueOf(configs.get("latency.file")));
+        modelFile = Path.of(String.valueOf(configs.get("model.file")));
         storage.configure(configs);
     }
 
-    private void delay() throws RemoteStorageException {
+    private synchronized StoreModel model() throws IOException {
+        String text = Files.readString(modelFile);
+        if (model == null || !model.isOf(text)) {
+            model = new StoreModel(text);
+        }
+        return model;
+    }
+
+    private StoreModel request() throws RemoteStorageException {
+        StoreModel.Answer answer;
+        StoreModel asked;
         try {
-            Thread.sleep(Long.parseLong(Files.readString(latencyFile).strip()));
+            asked = model();
+            answer = asked.answer(System.nanoTime() / 1e9);
+            StoreModel.sleep(answer.seconds());
         } catch (IOException | InterruptedException e) {
             throw new RemoteStorageException("cannot delay", e);
         }
+        if (answer.kind() == StoreModel.Kind.THROTTLED) {
+            throw new RemoteStorageException("the store answers 503: the model's request rate is exceeded");
+        }
+        return asked;
     }
 
     @Override
@@ -43,21 +60,18 @@ public final class DelayedTieredStorage implements RemoteStorageManager {
 
     @Override
     public InputStream fetchLogSegment(RemoteLogSegmentMetadata metadata, int start) throws RemoteStorageException {
-        delay();
-        return storage.fetchLogSegment(metadata, start);
+        return request().paced(storage.fetchLogSegment(metadata, start));
     }
 
     @Override
     public InputStream fetchLogSegment(RemoteLogSegmentMetadata metadata, int start, int end)
             throws RemoteStorageException {
-        delay();
-        return storage.fetchLogSegment(metadata, start, end);
+        return request().paced(storage.fetchLogSegment(metadata, start, end));
     }
 
     @Override
     public InputStream fetchIndex(RemoteLogSegmentMetadata metadata, IndexType type) throws RemoteStorageException {
-        delay();
-        return storage.fetchIndex(metadata, type);
+        return request().paced(storage.fetchIndex(metadata, type));
     }
 
     @Override

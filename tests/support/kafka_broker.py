@@ -81,7 +81,7 @@ remote.log.storage.system.enable=true
 remote.log.storage.manager.class.name={storage_manager}
 rsm.config.dir={directory}/remote
 rsm.config.delete.on.close=false
-rsm.config.latency.file={directory}/latency-ms
+rsm.config.model.file={directory}/store-model
 remote.log.metadata.manager.listener.name=PLAINTEXT
 remote.log.manager.task.interval.ms=500
 remote.log.reader.max.pending.tasks=10000
@@ -107,7 +107,7 @@ class KafkaBroker:
 
     ``owner`` is the process whose end takes the broker with it, and ``leftover`` (default: ``directory``).
     ``storage_manager`` is the RemoteStorageManager's class: LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java,
-    whose latency :meth:`set_latency` changes. ``properties`` replace those of this module, ``java_options`` go to Java.
+    whose store :meth:`behave_like` changes. ``properties`` replace those of this module, ``java_options`` go to Java.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class KafkaBroker:
 
     def _format(self, java: str, class_path: str, properties: Path) -> None:
         self.store_directory.mkdir(parents=True)
-        (self.directory / "latency-ms").write_text("0")
+        self.set_latency(0)
         authority = Authority("The broker's authority")
         authority.write(self.authority)
         authority.issue().write(self.directory / "broker.pem")
@@ -421,9 +421,13 @@ class KafkaBroker:
 
     def set_latency(self, milliseconds: int) -> None:
         """What a DelayedTieredStorage sleeps before each read."""
-        unfinished = self.directory / f"latency-ms.{time.monotonic_ns()}"
-        unfinished.write_text(str(milliseconds))
-        unfinished.rename(self.directory / "latency-ms")
+        self.behave_like(f"{milliseconds / 1000} {milliseconds / 1000} 0 0 0 0 0 0")
+
+    def behave_like(self, model: str) -> None:
+        """A DelayedTieredStorage reads as from such a store from now on. ``model``: see tests/java/StoreModel.java."""
+        unfinished = self.directory / f"store-model.{time.monotonic_ns()}"
+        unfinished.write_text(model)
+        unfinished.rename(self.directory / "store-model")
 
     def forget_indexes(self) -> None:
         """Empties the broker's cache of remote indexes, as a restart would."""

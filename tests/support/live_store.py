@@ -8,11 +8,28 @@ from collections.abc import Iterator
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
 from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
-from kafka_remote_client.testing import AnswerKind, StoreModel, StoreSampler
+from kafka_remote_client.testing import AnswerKind, FixedLatency, LognormalLatency, StoreModel, StoreSampler
 
-__all__ = ["LiveStoreModel", "ModelledStore"]
+__all__ = ["LiveStoreModel", "ModelledStore", "model_of_text", "text_of_model"]
 
 _FOREVER_SECONDS = 1e6
+
+
+def text_of_model(model: StoreModel) -> str:
+    """The model as a line of eight numbers, which tests/java/StoreModel.java reads as well; 0 = no bound."""
+    latency = model.latency
+    fixed = isinstance(latency, FixedLatency)
+    times = (latency.seconds, latency.seconds) if fixed else (latency.p50, latency.p99)  # type: ignore[union-attr] # see above
+    rates = (model.connection_bytes_per_second or 0, model.total_bytes_per_second or 0)
+    late = (model.late_share, model.late_seconds, model.lost_share, model.requests_per_second or 0)
+    return " ".join(repr(float(number)) for number in (*times, *rates, *late))
+
+
+def model_of_text(text: str) -> StoreModel:
+    """The model that :func:`text_of_model` made the line of."""
+    p50, p99, connection, total, late_share, late_seconds, lost_share, rate = map(float, text.split())
+    latency = FixedLatency(p50) if p50 == p99 else LognormalLatency(p50, p99)
+    return StoreModel(latency, connection or None, total or None, late_share, late_seconds, lost_share, rate or None)
 
 
 class LiveStoreModel:

@@ -10,8 +10,8 @@ from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
-from kafka_remote_client.testing import FixedLatency, StoreModel
-from tests.support.live_store import LiveStoreModel, ModelledStore
+from kafka_remote_client.testing import FixedLatency, LognormalLatency, StoreModel
+from tests.support.live_store import LiveStoreModel, ModelledStore, model_of_text, text_of_model
 
 
 class Recorder(SystemClock):
@@ -68,3 +68,15 @@ def test_closing_ends_a_lost_request(directory: DirectoryStore) -> None:
     store.close()
     reader.join(10)
     assert outcome == ["refused"]
+
+
+MODELS = [
+    StoreModel(),
+    StoreModel(FixedLatency(0.05), 1e6, 2e6),
+    StoreModel(LognormalLatency(0.02, 0.08), late_share=0.1, late_seconds=1.5, lost_share=0.05, requests_per_second=500),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_text_stands_for_the_model_that_it_was_made_of(model: StoreModel) -> None:
+    assert model_of_text(text_of_model(model)) == model
