@@ -22,7 +22,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.testing import StoreModel
-from tests.support.live_store import LiveStoreModel, ModelledStore, model_of_text
+from tests.support.live_store import LiveStoreModel, model_of_text, modelled
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ def main() -> None:
     really = tier.ResolvingTier
 
     def delayed(metadata: RemoteLogMetadataStore, objects: RemoteObjectStore, *others: Any, **named: Any) -> tier.ResolvingTier:
-        return really(metadata, ModelledStore(objects, live), *others, **named)
+        return really(metadata, modelled(objects, live), *others, **named)
 
     config = ShimConfig(bootstrap_servers=servers, store=store, **json.loads(more[0] if more else "{}"))
     with mock.patch.object(tier, "ResolvingTier", delayed), Shim(config) as shim:

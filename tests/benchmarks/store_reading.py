@@ -6,7 +6,8 @@ The task comes on standard input as JSON, the figures go to standard output. ``r
 - ``bare``: ranged GETs of full ranges with the same client library and in-flight count, bytes thrown away;
 - ``codec``: decrypts and decompresses all chunks from memory on as many threads as there are cores.
 
-The latency is waited out before each GET on the client's side, by both readers alike.
+The latency is waited out before each GET on the client's side, by both readers alike, and by ours before each read of an index,
+a checkpoint or a manifest as well.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.registry import load_fetcher
+from kafka_remote_client.testing import FixedLatency, StoreModel
 from tests.benchmarks.engine_reading import memory
 from tests.benchmarks.store_tier import PARTITION, TOPIC, layout_of
+from tests.support.live_store import LiveStoreModel, modelled
 
 __all__: list[str] = []
 
@@ -91,7 +94,8 @@ class SignedSource(ListingLocationSource):
 
 def ours(task: dict[str, Any]) -> dict[str, Any]:
     """Reads everything; counts records, GETs and bytes."""
-    store = DirectoryStore(task["root"])
+    latency = task["latency_ms"] / 1000
+    store = modelled(DirectoryStore(task["root"]), LiveStoreModel(StoreModel(FixedLatency(latency))))
     config = RemoteFetchConfig(
         enabled=True,
         fetcher_class=task["store"],
@@ -103,7 +107,7 @@ def ours(task: dict[str, Any]) -> dict[str, Any]:
     )
     layout = layout_of(task["mode"])
     source = SignedSource(store, layout, urls=task["urls"]) if task["urls"] else ListingLocationSource(store, layout)
-    metered = MeteredFetcher(load_fetcher(config), task["latency_ms"] / 1000)
+    metered = MeteredFetcher(load_fetcher(config), latency)
     clock = SystemClock()
     metrics = FetchMetrics(clock)
     engine = FetchEngine(source, ChunkedFetcher(metered), config, clock=clock, metrics=metrics, formats=CHUNKED_FORMATS)

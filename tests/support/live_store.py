@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
-from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
+from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore, VersionedObjectStore
 from kafka_remote_client.testing import AnswerKind, FixedLatency, LognormalLatency, StoreModel, StoreSampler
 
-__all__ = ["LiveStoreModel", "ModelledStore", "model_of_text", "text_of_model"]
+__all__ = ["LiveStoreModel", "ModelledStore", "model_of_text", "modelled", "text_of_model"]
 
 _FOREVER_SECONDS = 1e6
 
@@ -100,3 +100,20 @@ class ModelledStore:
             raise RemoteStorageUnavailableError(f"cannot read {key!r}: the store is closed")
         if not admitted:
             raise RemoteStorageThrottledError(f"cannot read {key!r}: the model's request rate is exceeded")
+
+
+class _ModelledVersions(ModelledStore):
+    """The same for a store that knows versions, each of which is a request, too."""
+
+    def __init__(self, inner: RemoteObjectStore, versions: VersionedObjectStore, live: LiveStoreModel) -> None:
+        super().__init__(inner, live)
+        self._versions = versions
+
+    def etag(self, key: str) -> str | None:
+        self._request(key, 0)
+        return self._versions.etag(key)
+
+
+def modelled(inner: RemoteObjectStore, live: LiveStoreModel) -> ModelledStore:
+    """``inner`` behind the model, also for :class:`VersionedObjectStore`."""
+    return _ModelledVersions(inner, inner, live) if isinstance(inner, VersionedObjectStore) else ModelledStore(inner, live)

@@ -10,8 +10,9 @@ from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
+from kafka_remote_client.plugin import VersionedObjectStore
 from kafka_remote_client.testing import FixedLatency, LognormalLatency, StoreModel
-from tests.support.live_store import LiveStoreModel, ModelledStore, model_of_text, text_of_model
+from tests.support.live_store import LiveStoreModel, ModelledStore, model_of_text, modelled, text_of_model
 
 
 class Recorder(SystemClock):
@@ -80,3 +81,18 @@ MODELS = [
 @pytest.mark.parametrize("model", MODELS)
 def test_a_text_stands_for_the_model_that_it_was_made_of(model: StoreModel) -> None:
     assert model_of_text(text_of_model(model)) == model
+
+
+class VersionedDirectory(DirectoryStore):
+    def etag(self, key: str) -> str:
+        return f"version of {key}"
+
+
+def test_the_version_of_an_object_is_a_request_too(tmp_path: Path, directory: DirectoryStore) -> None:
+    clock = Recorder()
+    live = LiveStoreModel(StoreModel(FixedLatency(0.05)), clock=clock)
+    assert not isinstance(modelled(directory, live), VersionedObjectStore)
+    versioned = modelled(VersionedDirectory(tmp_path), live)
+    assert isinstance(versioned, VersionedObjectStore)
+    assert versioned.etag("object") == "version of object"
+    assert clock.waits == [0.05]
