@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import kafka_remote_client
+from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import IsolationLevel
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
+from tests.support.shaped_tier import PARTITION, Shape, write_tier
 
 PATIENCE = 60.0
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -174,3 +176,37 @@ def test_refuses_time_outs_that_are_no_duration(store: Path, timeout: Any) -> No
         for form in (reader.blocks, reader.messages, reader.record_batches):
             with pytest.raises(ConfigurationError, match="timeout must be"):
                 next(iter(form(timeout)))
+
+
+CHUNK, RECORDS_OF_A_BATCH = 100_000, 16
+
+
+@pytest.fixture(scope="module", params=[None, CHUNK], ids=["as they are", "in chunks"])
+def bounded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int, int]:
+    """The tier's URL, the bytes of a batch, and what a read may receive beyond its batches at each end: a chunk or a batch."""
+    directory = tmp_path_factory.mktemp("tier")
+    shape = Shape(chunk_size=request.param, batch_records=RECORDS_OF_A_BATCH)
+    tier = write_tier(directory, shape)
+    batch = shape.segment_bytes * shape.segments // (tier.end // RECORDS_OF_A_BATCH)
+    return directory.as_uri(), batch, request.param or batch
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "gets"), [(1000, 10, 2), (1003, 10, 2), (1000, 1000, 12), (2995, 3, 2), (3100, 50, 4)]
+)
+def test_a_bounded_read_receives_little_more_than_its_records(
+    bounded: tuple[str, int, int], start: int, count: int, gets: int
+) -> None:
+    url, batch, most = bounded
+    layout = "local-tiered-storage" if most == batch else "aiven"
+    config = RemoteFetchConfig(enabled=True, hedge_max_percent=0)
+    with open_tier(url, layout=layout, config=config) as tier:
+        offsets, end = read(tier.read(PARTITION.topic, PARTITION.partition, start, start + count))
+        counted = tier.metrics.snapshot()
+    assert offsets == list(range(start, start + count))
+    assert end.reason == "end"
+    batches = (start + count - 1) // RECORDS_OF_A_BATCH - start // RECORDS_OF_A_BATCH + 1
+    assert counted["remote-fetch-bytes-total"] <= 1.02 * batches * batch + 2 * most
+    assert counted["remote-fetch-request-total"] <= gets
+    if count == 10:
+        assert counted["remote-fetch-bytes-total"] <= 256 * 1024
