@@ -163,7 +163,8 @@ def play(
     """Plays a scenario in all ways and compares. ``reads_the_tier``: records must have come from the store, and only then;
     ``None`` where that is not what the scenario is about.
 
-    ``in_order``: whether the order of events between partitions is defined, as with one partition it is.
+    ``in_order``: whether the order of events between partitions is defined, as with one partition it is. With several the plain
+    consumer gives both orders: ``test_plain_consumer.py``.
     """
 
     def one(way: Way) -> Run:

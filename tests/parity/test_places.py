@@ -55,6 +55,23 @@ def test_seeks_to_logical_places_and_beyond(broker_stage: Stage, first: int | st
     play(broker_stage, scenario, reads_the_tier=None)
 
 
+@pytest.mark.parametrize("reset", ["error", "latest"])
+@pytest.mark.parametrize("place", [10, "local"])
+def test_a_seek_to_no_offset_follows_the_policy(broker_stage: Stage, reset: str, place: int | str) -> None:
+    """``earliest`` is above."""
+
+    def scenario(run: Run) -> None:
+        consumer = run.open(auto_offset_reset=reset)
+        consumer.assign([at(run, run.topics["mixed"]["local"] if place == "local" else place)])
+        consumer.read(2)
+        consumer.seek(at(run, OFFSET_INVALID))
+        consumer.position([at(run)])
+        consumer.read(1)
+        consumer.position([at(run)])
+
+    play(broker_stage, scenario, reads_the_tier=None)
+
+
 def test_a_seek_carries_its_leader_epoch(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         facts = run.topics["transactional"]
@@ -218,9 +235,9 @@ def test_watermarks(broker_stage: Stage) -> None:
         consumer.assign([at(run, 10)])
         consumer.get_watermark_offsets(at(run), timeout=30, cached=False)
         consumer.read(5)
-        run.note("cached high", consumer.inner.get_watermark_offsets(at(run), cached=True)[1])
+        run.note("cached", consumer.inner.get_watermark_offsets(at(run), cached=True))
         consumer.read_to_ends()
-        run.note("cached high", consumer.inner.get_watermark_offsets(at(run), cached=True)[1])
+        run.note("cached", consumer.inner.get_watermark_offsets(at(run), cached=True))
         consumer.get_watermark_offsets(at(run), 30)
         consumer.refuses("get_watermark_offsets", at(run, partition=77), timeout=30)
         consumer.refuses("get_watermark_offsets", TopicPartition("no-such-topic", 0), timeout=30)

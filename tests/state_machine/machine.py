@@ -72,7 +72,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     pair: Pair
 
-    # No seek to no offset: which call tells of it is a race in librdkafka, and tests/parity has it.
+    # No seek to no offset, which follows the reset policy and not what is committed: tests/parity has it under each policy.
     @initialize(
         isolation=st.sampled_from(ISOLATION),
         reset=st.sampled_from(("earliest", "earliest", "latest", "error")),

@@ -138,6 +138,44 @@ def test_cached_watermarks_are_the_last_answers(kafka_broker: KafkaBroker, topic
         assert cached() == (-1, -1)
 
 
+def test_cached_high_watermark_is_above_the_last_stable_offset(kafka_broker: KafkaBroker) -> None:
+    """``ConsumerMachine.watermarks``: asked for, it is that of the isolation level, and cached it is not."""
+    name = f"open-transaction-{uuid4()}"
+    kafka_broker.create_topic(name, tiered=False, retention_ms="-1")
+    producer = Producer({**_producing(kafka_broker), "transactional.id": name})
+    producer.init_transactions(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    _write(producer, name, 2)
+    producer.commit_transaction(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    _write(producer, name, 2)
+    place = TopicPartition(name, 0, 0)
+    with plain(kafka_broker) as consumer:
+        consumer.assign([place])
+        assert [_next(consumer).offset() for _ in range(2)] == [0, 1]
+        assert consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS) == (0, 3)
+        assert consumer.get_watermark_offsets(place, cached=True) == (0, 5)
+    producer.abort_transaction(PATIENCE_SECONDS)
+    kafka_broker.delete_topic(name)
+
+
+def test_partitions_come_in_either_order(kafka_broker: KafkaBroker) -> None:
+    """``tests/parity/stage.py``, ``in_order``: each fetch begins with another partition than the one before."""
+    name, count = f"either-order-{uuid4()}", 8
+    kafka_broker.create_topic(name, tiered=False, retention_ms="-1", partitions=2)
+    producer = Producer(_producing(kafka_broker))
+    for _ in range(count):
+        for partition in (0, 1):
+            producer.produce(name, b"x" * 50, partition=partition)
+        assert producer.flush(PATIENCE_SECONDS) == 0
+    with plain(kafka_broker, enable_partition_eof=False, fetch_message_max_bytes=150) as consumer:
+        consumer.assign([TopicPartition(name, partition, 0) for partition in (0, 1)])
+        came = [_next(consumer).partition() for _ in range(2 * count)]
+    zero, one = ([at for at, number in enumerate(came) if number == partition] for partition in (0, 1))
+    assert {at < other for at, other in zip(zero, one, strict=True)} == {True, False}, came
+    kafka_broker.delete_topic(name)
+
+
 def test_a_marker_is_passed_by_the_call_that_finds_it(kafka_broker: KafkaBroker, marked: str) -> None:
     """``Pair.may_stand``: behind the same record the position is before the marker, and then behind it."""
     with plain(kafka_broker) as consumer:
@@ -182,6 +220,19 @@ def test_a_seek_is_refused_until_its_partition_has_started(kafka_broker: KafkaBr
             consumer.seek(TopicPartition(topic, 0, START))
         _next(consumer)
         consumer.seek(TopicPartition(topic, 0, START))
+
+
+def test_a_refused_seek_to_what_is_stored_ends_deliveries(kafka_broker: KafkaBroker, topic: str) -> None:
+    """The machine seeks to no ``OFFSET_STORED``: what was fetched is dropped, and the next seek begins anew."""
+    with plain(kafka_broker) as consumer:
+        consumer.assign([TopicPartition(topic, 0, START)])
+        assert _place(_next(consumer)) == (START, None)
+        with pytest.raises(KafkaException, match="_INVALID_ARG"):
+            consumer.seek(TopicPartition(topic, 0, OFFSET_STORED))
+        assert consumer.poll(2.0) is None
+        assert _position(consumer, topic) == START + 1
+        consumer.seek(TopicPartition(topic, 0, START + 1))
+        assert _place(_next(consumer)) == (START + 1, None)
 
 
 def test_a_seek_while_a_start_is_looked_up_may_be_undone(kafka_broker: KafkaBroker, topic: str) -> None:
