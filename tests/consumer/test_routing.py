@@ -485,11 +485,10 @@ def test_nothing_is_fetched_or_read_before_the_bounds_are_known(rig: Rig, offset
     rig.engine.answers["t", 0] = None
     flow = PartitionFlow("t", 0, offset)
     rig.routing.begin([flow], assigned=False)
-    starts: list[TopicPartition] = []
-    rig.routing.assign(starts.extend, [flow])
+    rig.routing.assign(lambda starts: rig.calls.extend(("assign", tp.offset) for tp in starts), [flow])
     rig.routing.adopt(flow)
     rig.routing.decide()
-    assert (rig.calls, [tp.offset for tp in starts]) == ([("pause", OFFSET_INVALID)], [place])
+    assert rig.calls == [("pause", OFFSET_INVALID), ("assign", place)]
     assert (flow.route, rig.engine.readers, rig.flows.parked) == (Route.AWAITS_BOUNDS, [], {flow.key})
     assert (rig.flows.routes.any_not_by_broker, rig.flows.routes.by_broker) == (True, [])
     assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=20, value=b"")) is None
