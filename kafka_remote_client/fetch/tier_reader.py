@@ -102,11 +102,11 @@ class TierReader:
         bounds = self.bounds(topic, partition)
         start = bounds.log_start if start_offset is None else max(start_offset, bounds.log_start)
         end = bounds.high_watermark if end_offset is None else min(end_offset, bounds.high_watermark)
-        if start >= end or bounds.log_start < 0:
-            raise ConfigurationError(
-                f"the store has no such offset of {topic}-{partition}; it has offsets {bounds.log_start} "
-                f"to {bounds.latest_tiered}"
-            )
+        if bounds.log_start < 0:
+            raise ConfigurationError(f"the store has no segment of {topic}-{partition}")
+        if start >= end:
+            held = f"it has offsets {bounds.log_start} to {bounds.latest_tiered}"
+            raise ConfigurationError(f"the store has no such offset of {topic}-{partition}; {held}")
         return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=level)
 
     def close(self) -> None:
