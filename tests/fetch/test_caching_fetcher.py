@@ -298,7 +298,7 @@ def test_the_settings_say_whether_and_where(tmp_path: Path) -> None:
     assert (snapshot["remote-fetch-chunk-cache-hits-total"], snapshot["remote-fetch-chunk-cache-misses-total"]) == (1, 1)
     assert snapshot["remote-fetch-chunk-cache-bytes"] > SIZE
     (tmp_path / "cache").chmod(0o777)
-    with pytest.raises(ConfigurationError, match="others"):
+    with pytest.raises(ConfigurationError, match="other users"):
         with_cache(store, split_config(named)[0], SystemClock(), metrics)
 
 
