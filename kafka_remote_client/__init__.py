@@ -5,10 +5,10 @@ The names below are imported when they are first asked for, so that a part, say 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kafka_remote_client import errors
+from kafka_remote_client.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
@@ -53,12 +53,4 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(globals(), _HOMES)

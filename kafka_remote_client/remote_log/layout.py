@@ -13,6 +13,7 @@ worked example is in docs/extending.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -37,6 +38,7 @@ __all__ = [
     "ObjectLayout",
     "located_as_they_are",
     "segment_order",
+    "topic_in_directory",
 ]
 
 ORIGINAL_FORMAT = "ApacheKafkaV1"
@@ -181,6 +183,13 @@ class ObjectLayout(Protocol):
 
     def manifest_statistics(self) -> CacheStatistics:
         """What the layout keeps of the segments' manifests; all zero where there are none."""
+
+
+def topic_in_directory(key: str, prefix: str, directory: re.Pattern[str]) -> str | None:
+    """The group ``topic`` of ``directory``, if all of the first directory of ``key`` below ``prefix`` matches it; else None."""
+    first, slash, _ = key.removeprefix(prefix).partition("/")
+    named = directory.fullmatch(first) if slash else None
+    return named["topic"] if named else None
 
 
 @runtime_checkable

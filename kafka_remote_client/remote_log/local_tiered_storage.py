@@ -37,6 +37,7 @@ from kafka_remote_client.remote_log.layout import (
     ObjectKind,
     located_as_they_are,
     segment_order,
+    topic_in_directory,
 )
 
 __all__ = ["LocalTieredStorageLayout"]
@@ -74,9 +75,7 @@ class LocalTieredStorageLayout:
         return self.prefix if topic is None else f"{self.prefix}{topic}-"
 
     def topic_of(self, key: str) -> str | None:
-        directory, slash, _ = key.removeprefix(self.prefix).partition("/")
-        named = _DIRECTORY.fullmatch(directory) if slash else None
-        return named["topic"] if named else None
+        return topic_in_directory(key, self.prefix, _DIRECTORY)
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
         segment_id = metadata.remote_log_segment_id

@@ -184,8 +184,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "lookup_concurrency",
         int,
         default_of("fetch.remote.lookup.concurrency"),
-        "Maximum number of look-ups that read the store at the same time; more wait. A look-up mostly waits for the store. Each "
-        "takes a thread, which starts when it is first needed.",
+        "Maximum number of look-ups that read the store at the same time; more wait. A look-up mostly waits for the store. "
+        "Each takes a thread, which starts when it is first needed.",
         bounds=(1, 1_000),
     ),
     _setting(

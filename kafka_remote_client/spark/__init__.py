@@ -7,9 +7,9 @@ pipelines that want Python objects or Arrow batches of each split. The names are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kafka_remote_client.lazy_exports import lazy_exports
 from kafka_remote_client.spark.offsets.progress import offsets_behind
 
 if TYPE_CHECKING:
@@ -85,12 +85,4 @@ def read_segments(spark: SparkSession, options: Mapping[str, object] | None = No
     return Segments(spark, given)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(globals(), _HOMES)

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentId, TopicIdPartition
-from kafka_remote_client.remote_log.layout import REQUIRED, ListedSegment, ObjectKind, located_as_they_are, segment_order
+from kafka_remote_client.remote_log.layout import (
+    REQUIRED,
+    ListedSegment,
+    ObjectKind,
+    located_as_they_are,
+    segment_order,
+    topic_in_directory,
+)
 from tests.support.tier import TIP
 
 
@@ -45,3 +53,10 @@ def test_segments_are_ordered_by_partition_and_start():
     ]
     backwards = ordered[::-1]
     assert sorted(backwards) == ordered
+
+
+def test_topic_is_named_by_the_whole_first_directory():
+    directory = re.compile(r"(?P<topic>.+)-[0-9]+")
+    assert topic_in_directory("tier/orders-7/0.log", "tier/", directory) == "orders"
+    assert topic_in_directory("tier/orders-7x/0.log", "tier/", directory) is None
+    assert topic_in_directory("tier/orders-7", "tier/", directory) is None, "a file is no directory"

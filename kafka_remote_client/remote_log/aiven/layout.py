@@ -43,6 +43,7 @@ from kafka_remote_client.remote_log.layout import (
     ObjectKind,
     located_as_they_are,
     segment_order,
+    topic_in_directory,
 )
 from kafka_remote_client.remote_log.loading_cache import LoadingCache
 
@@ -75,9 +76,7 @@ class AivenLayout:
         return self.prefix if topic is None else f"{self.prefix}{topic}-"
 
     def topic_of(self, key: str) -> str | None:
-        directory, slash, _ = key.removeprefix(self.prefix).partition("/")
-        named = _DIRECTORY.fullmatch(directory) if slash else None
-        return named["topic"] if named else None
+        return topic_in_directory(key, self.prefix, _DIRECTORY)
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
         """Raises RemoteLogMetadataError for custom metadata that does not parse."""
