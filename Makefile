@@ -12,6 +12,9 @@ export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 INSTALL := $(PIP) install --no-build-isolation --constraint .ci/constraints.txt
 KERNEL := $(wildcard kafka_remote_client/*/*.pyx kafka_remote_client/*/*.pxi kafka_remote_client/*/*.h)
 PYTEST := $(BIN)/python -X dev -m pytest
+CAMPAIGN := $(BIN)/python -m tests.support.campaign
+SEED ?=
+SEEDED = $(if $(SEED),--seed $(SEED))
 FAULT ?=
 SUITES ?=
 SECONDS ?= 20
@@ -54,8 +57,8 @@ types: $(VENV)/.test ## the static types
 bench: $(VENV)/.test ## reads a real tiered topic through the broker and directly, side by side (ARGS="--megabytes 20" for a quick look)
 	$(BIN)/python -m tests.benchmarks.consumer $(ARGS)
 
-fuzz: $(VENV)/.test ## any bytes into whatever reads them, SECONDS=20 for each target; keeps what it finds (ARGS="--seed 7", ARGS=--sanitize)
-	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(ARGS)
+fuzz: $(VENV)/.test ## any bytes into whatever reads them, SECONDS=20 for each target; keeps what it finds (SEED=7, ARGS=--sanitize)
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) $(SEEDED) $(ARGS)
 
 faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI's), torture and cuts, with a line each for the ledger
 	$(BIN)/python -m tests.faults.run --cells $(CELLS) $(ARGS)
@@ -64,29 +67,27 @@ faults: $(VENV)/.test ## the fault matrix, every combination (CELLS=pairs for CI
 
 chaos: SECONDS = 180
 chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in turn under load, SECONDS=180, with a line for the ledger
-	$(BIN)/python -X dev -m tests.faults.chaos --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python -X dev -m tests.faults.chaos --seconds $(SECONDS) $(SEEDED) $(ARGS)
 
-SEED ?=
 properties: $(VENV)/.test ## the property tests with new examples (SEED=7 repeats a run); what it finds becomes an @example of its test
-	@seed=$(or $(SEED),$$(date +%s)); echo "SEED=$$seed"; \
-	$(PYTEST) -m hypothesis --suite unit --numprocesses 2 --hypothesis-profile=campaign --hypothesis-seed=$$seed --randomly-seed=$$seed $(ARGS)
+	$(CAMPAIGN) properties $(SEEDED) -- -m hypothesis --suite unit --numprocesses 2 --hypothesis-profile=campaign $(ARGS)
 
 EXAMPLES = 500
-state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (ARGS="--seed 7")
-	$(BIN)/python -X dev -m tests.state_machine.run --examples $(EXAMPLES) $(ARGS)
+state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (SEED=7 repeats a run)
+	$(BIN)/python -X dev -m tests.state_machine.run --examples $(EXAMPLES) $(SEEDED) $(ARGS)
 
 groups: $(VENV)/.test artifacts ## groups of four that are rebalanced eleven times, in every protocol, on the real broker
 	$(PYTEST) --suite groups $(ARGS)
 
-group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker
-	$(PYTEST) tests/state_machine/test_groups.py --numprocesses 7 --dist load $(ARGS)
+group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker (SEED=7)
+	$(CAMPAIGN) group-machines $(SEEDED) -- tests/state_machine/test_groups.py --numprocesses 7 --dist load $(ARGS)
 
 plain-groups: $(VENV)/.test artifacts ## the same of plain members alone
-	$(PYTEST) --suite plain-groups --numprocesses 4 --dist load $(ARGS)
+	$(CAMPAIGN) plain-groups $(SEEDED) -- --suite plain-groups --numprocesses 4 --dist load $(ARGS)
 
 COUNT = 300
 mutants: $(VENV)/.test ## plants bugs that a test must notice: those written by hand, and COUNT=300 that mutmut's operators make (SEED=7 repeats a run)
-	$(BIN)/python -m tests.mutants.run --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(BIN)/python -m tests.mutants.run --count $(COUNT) $(SEEDED) $(ARGS)
 
 RUNS = 20
 LOAD = 4
@@ -99,10 +100,10 @@ kernel-coverage: $(VENV)/.test ## lines and branches of the compiled record deco
 	$(BIN)/python -m tests.records.kernel_coverage
 
 pure-python: $(VENV)/.test ## the record decoder's tests once more without the compiled one
-	$(PYTEST) --suite pure-python $(ARGS)
+	$(CAMPAIGN) pure-python --fixed -- --suite pure-python $(ARGS)
 
 confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluent-kafka that is admitted, and on the newest
-	$(PYTEST) --suite confluent-versions $(ARGS)
+	$(CAMPAIGN) confluent-versions --fixed -- --suite confluent-versions $(ARGS)
 
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py
@@ -112,8 +113,9 @@ clean: ## removes what was built and measured; keeps .venv and .cache
 	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
-# LEDGER=1 appends the run of a campaign to the ledger; `make docs` then writes its figures into the documents.
-faults chaos state-machine properties groups group-machines plain-groups mutants fuzz under-load: export KAFKA_REMOTE_LEDGER_FILE := \
+# LEDGER=1 appends the run of a campaign to the ledger, of test-all the minutes of its suites; `make docs` then writes its figures into the documents.
+test-all faults chaos state-machine properties group-machines plain-groups mutants fuzz under-load pure-python \
+	confluent-versions kernel-coverage: export KAFKA_REMOTE_LEDGER_FILE := \
 	$(if $(LEDGER),$(CURDIR)/docs/ledger.jsonl,$(KAFKA_REMOTE_LEDGER_FILE))
 
 # What the commands above stand on

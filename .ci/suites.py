@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -134,6 +135,7 @@ def main() -> int:
     subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
     report = Report()
     environment = dict(os.environ)
+    ledger = environment.pop("KAFKA_REMOTE_LEDGER_FILE", "")  # of this run, not of what its tests do
     make = ["make", f"PYTHON={arguments.python}"]
     report.run("install", INSTALL_CEILING, [[*make, "install"]], environment)
     passed = 0
@@ -144,6 +146,10 @@ def main() -> int:
             else:
                 passed = _suites(report, environment, make, arguments.suites or ALL)
     report.print(passed)
+    if ledger:
+        minutes = json.dumps({name: spent for name, spent, _, _ in report.rows})
+        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", minutes]
+        subprocess.run(command, cwd=ROOT, env={**environment, "KAFKA_REMOTE_LEDGER_FILE": ledger}, check=True)
     return int(report.failed)
 
 

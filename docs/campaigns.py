@@ -39,6 +39,8 @@ _UNDER_LOAD_HEAD = (
     "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since |",
     "|---|---|---|---|---|---|---|---|---|---|",
 )
+_SUITES_HEAD = ("| step | minutes before | minutes now |", "|---|---|---|")
+_KERNEL_HEAD = ("| file | lines | branches | last run | commit | code since |", "|---|---|---|---|---|---|")
 _HEAD = ("| campaign | run | commit | seed | minutes | counts | code since |", "|---|---|---|---|---|---|---|")
 
 
@@ -184,8 +186,55 @@ def _under_load_row(suite: str, load: int, runs: Sequence[RunEntry], root: Path)
     return f"| {' | '.join(columns)} |"
 
 
-_ROWS = {"fuzz": _fuzz_rows, "mutants": _mutant_rows, "mutants-first": _first_rows, "under-load": _under_load_rows}
-_HEADS = {"fuzz": _FUZZ_HEAD, "mutants": _MUTANTS_HEAD, "mutants-first": _FIRST_HEAD, "under-load": _UNDER_LOAD_HEAD}
+def _kernel_rows(runs: Iterable[RunEntry], root: Path) -> list[str]:
+    last = {run.counts["file"]: run for run in runs}
+    return [_kernel_row(run, root) for _, run in sorted(last.items())]
+
+
+def _kernel_row(run: RunEntry, root: Path) -> str:
+    lines, missed, branches, untaken = (run.counts[name] for name in ("lines", "missed", "branches", "untaken"))
+    columns = (
+        f"`{run.counts['file']}`",
+        f"{lines - missed} of {lines}",
+        f"{branches - untaken} of {branches}",
+        run.date[:10],
+        f"`{run.commit}`",
+        _since(run, root),
+    )
+    return f"| {' | '.join(columns)} |"
+
+
+def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
+    """A row for each suite: its minutes in the first run and in the last one."""
+    first, last = runs[0], runs[-1]
+    names = {name: None for run in (last, first) for name in run.counts["minutes"]}
+    told = {name: [run.counts["minutes"].get(name) for run in (first, last)] for name in names}
+    rows = [f"| `{name}` | {' | '.join(_one_digit(minutes) for minutes in row)} |" for name, row in told.items()]
+    totals = [_one_digit(sum(run.counts["minutes"].values())) for run in (first, last)]
+    notes = [f"{run.date[:10]}, `{run.commit}`, {run.counts['machine']}" for run in (first, last)]
+    return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} |"]
+
+
+def _one_digit(minutes: float | None) -> str:
+    return "" if minutes is None else f"{minutes:.1f}"
+
+
+_ROWS = {
+    "fuzz": _fuzz_rows,
+    "kernel-coverage": _kernel_rows,
+    "mutants": _mutant_rows,
+    "mutants-first": _first_rows,
+    "suites": _suite_rows,
+    "under-load": _under_load_rows,
+}
+_HEADS = {
+    "fuzz": _FUZZ_HEAD,
+    "kernel-coverage": _KERNEL_HEAD,
+    "mutants": _MUTANTS_HEAD,
+    "mutants-first": _FIRST_HEAD,
+    "suites": _SUITES_HEAD,
+    "under-load": _UNDER_LOAD_HEAD,
+}
 
 
 def _number(count: Any) -> str:

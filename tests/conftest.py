@@ -58,7 +58,7 @@ hypothesis.settings.register_profile(
     database=DirectoryBasedExampleDatabase(CACHE / "hypothesis"),
     print_blob=True,
 )
-"""New examples in every run (``make properties``). What one finds becomes an ``@example`` of its test."""
+"""New examples by ``--campaign-seed`` (``make properties``). What one finds is kept and becomes an ``@example``."""
 hypothesis.settings.load_profile("commit")
 _OUR_RUN = pytest.StashKey[Path]()
 
@@ -66,6 +66,9 @@ _OUR_RUN = pytest.StashKey[Path]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suite", choices=SUITES, help="run the tests of one suite only (tests/suites.py)")
     parser.addoption("--selection", choices=PHASES, help="run the selection of make test only (tests/selection.py)")
+    parser.addoption(
+        "--campaign-seed", type=int, help="of Hypothesis's examples and of random programs; tests/support/campaign.py"
+    )
     parser.addoption("--s3-server", choices=S3_SERVERS, default="minio", help="the S3 server of the tests")
 
 
@@ -121,6 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("broker")
         if fixtures & {"s3_server", "azure_server", "gcs_server"}:
             item.add_marker("stores")
+        if (seed := config.getoption("--campaign-seed")) is not None:
+            _take_seed(item, seed)
     wanted = config.getoption("--suite")
     if wanted:
         others: list[pytest.Item] = []
@@ -135,6 +140,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item in chosen]
     yield
     items.sort(key=place_of)
+
+
+def _take_seed(item: pytest.Item, seed: int) -> None:
+    """Hypothesis turns the database of a test off with each way to give a seed, so its settings are put back."""
+    test = getattr(item, "obj", None)
+    if hypothesis.is_hypothesis_test(test):
+        function = getattr(test, "__func__", test)
+        own = function._hypothesis_internal_use_settings
+        hypothesis.seed(seed)(function)
+        function._hypothesis_internal_use_settings = own
 
 
 def _skip_is_a_failure(reason: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["SUITES", "Suite", "is_elsewhere", "passed_in", "place_of", "suite_of"]
+__all__ = ["SAMPLES", "SUITES", "Suite", "is_elsewhere", "is_in_everything", "passed_in", "place_of", "suite_of"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,21 @@ SUITES = {
     "confluent-versions": Suite(15, 2, "load", _in("packaging"), counted=False, campaign=True),
     "kernel-coverage": Suite(10, 1, "no", _in("fuzz"), counted=False, campaign=True),
 }
+SAMPLES = {
+    "chaos": "tests/integration/test_broker_faults.py",
+    "confluent-versions": "tests/packaging/test_campaign_samples.py",
+    "faults": "tests/faults/test_matrix.py",
+    "fuzz": "tests/fuzz/test_run.py",
+    "group-machines": "tests/state_machine/test_groups.py",
+    "kernel-coverage": "tests/packaging/test_campaign_samples.py",
+    "mutants": "tests/mutants/test_run.py",
+    "plain-groups": "tests/support/test_group_judgement.py",
+    "properties": "tests/records/test_parity.py",
+    "pure-python": "tests/packaging/test_campaign_samples.py",
+    "state-machine": "tests/state_machine/test_manual_assignment.py",
+    "under-load": "tests/support/test_under_load.py",
+}
+"""The command of each campaign, and where a fixed sample of it is in ``make test-all``."""
 _TESTS = Path(__file__).resolve().parent
 _SIDE_BY_SIDE = "test_consumer_semantics"
 """How names of files begin in which the real broker serves our consumer and the plain one."""
@@ -107,6 +122,12 @@ def is_elsewhere(path: Path, suite: str) -> bool:
     """Whether no test of the suite is at this path."""
     folders = SUITES[suite].folders
     return folders is not None and path.is_relative_to(_TESTS) and path != _TESTS and _folder(path) not in folders
+
+
+def is_in_everything(path: Path) -> bool:
+    """Whether ``make test-all`` runs a file of tests, whose path begins with ``tests``."""
+    own = _OF_THEIR_OWN.get(path.relative_to("tests").as_posix())
+    return own is None or not SUITES[own].campaign
 
 
 def suite_of(item: pytest.Item) -> str:

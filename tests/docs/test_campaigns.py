@@ -125,3 +125,30 @@ def test_tells_what_the_tests_did_with_a_seed_when_it_was_new_to_them(tmp_path: 
         "| 7 | pure, aim 97 % | 20 | 15 | 78.9 % | `verify` 4 | 1 | 2026-11-01 | `0123abc` |",
         "| 7 | others, aim 92 % | 10 | 10 | 100.0 % | none | 0 | 2026-11-01 | `0123abc` |",
     ]
+
+
+def test_has_what_is_reached_of_each_file_of_the_kernel(tmp_path: Path) -> None:
+    told = {"lines": 40, "missed": 0, "branches": 9, "untaken": 0}
+    runs = [
+        _run("kernel-coverage", 1, None, file="_a.pxi", **told | {"missed": 3}),
+        _run("kernel-coverage", 2, None, file="_a.pxi", **told),
+        _run("kernel-coverage", 2, None, file="_b.h", **told | {"untaken": 2}),
+    ]
+    assert table(["kernel-coverage"], runs, _root(tmp_path)).splitlines()[2:] == [
+        "| `_a.pxi` | 40 of 40 | 9 of 9 | 2026-11-02 | `0123abc` | unknown |",
+        "| `_b.h` | 40 of 40 | 7 of 9 | 2026-11-02 | `0123abc` | unknown |",
+    ]
+
+
+def test_has_the_minutes_of_suites_in_the_first_run_and_in_the_last(tmp_path: Path) -> None:
+    runs = [
+        _run("suites", day, None, minutes=minutes, machine="2 cores")
+        for day, minutes in enumerate(({"unit": 4.0, "old": 1.0}, {"unit": 9.0}, {"unit": 3.25, "new": 2.0}), 1)
+    ]
+    assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:] == [
+        "| `unit` | 4.0 | 3.2 |",
+        "| `new` |  | 2.0 |",
+        "| `old` | 1.0 |  |",
+        "| all of it | 5.0 | 5.2 |",
+        "| run | 2026-11-01, `0123abc`, 2 cores | 2026-11-03, `0123abc`, 2 cores |",
+    ]

@@ -1,7 +1,7 @@
 """Fuzzes what reads bytes that others write: records, answers of stores and brokers, metadata.
 
     make fuzz SECONDS=60           # every target that long by the processor's clock, on top of the corpus in the tree
-    make fuzz SECONDS=60 ARGS="--seed 7"             # the same inputs once more, as far as the time is enough
+    make fuzz SECONDS=60 SEED=7                      # the same inputs once more, as far as the time is enough
     make fuzz SECONDS=60 ARGS="--target lz4"
     make fuzz SECONDS=20 ARGS=--sanitize             # the kernel built with AddressSanitizer and UBSan
 

@@ -82,10 +82,33 @@ def test_campaign_tries_examples_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "test_drawing.py"
     file.write_text(_DRAWING)
     campaign = ["-s", "--hypothesis-profile=campaign"]
-    first, second = (_pytest(file, ci="", more=[*campaign, f"--hypothesis-seed={seed}"]).stdout for seed in (1, 2))
+    first, second = (_pytest(file, ci="", more=[*campaign, f"--campaign-seed={seed}"]).stdout for seed in (1, 2))
     assert first.count("drew") > 50
-    assert first.count("drew") > 50
+    assert second.count("drew") > 50
     assert first != second
+
+
+_FAILING = """
+import hypothesis
+from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+@hypothesis.settings(database=DirectoryBasedExampleDatabase("examples"))
+@hypothesis.given(st.integers())
+def test_fails_for_large_numbers(number):
+    print("drew", number)
+    assert number < 1000
+"""
+
+
+def test_campaign_tries_first_what_an_earlier_one_found(tmp_path: Path) -> None:
+    file = tmp_path / "test_failing.py"
+    file.write_text(_FAILING)
+    campaign = ["-s", "--hypothesis-profile=campaign"]
+    first, second = (_pytest(file, ci="", more=[*campaign, f"--campaign-seed={seed}"]).stdout for seed in (1, 2))
+    drawn = [[line.split("drew ")[1] for line in text.splitlines() if "drew " in line] for text in (first, second)]
+    assert drawn[0][0] != "1000"
+    assert drawn[1][0] == "1000"
 
 
 _NEEDING_TWICE = """

@@ -185,6 +185,18 @@ def test_golden_data_stays_small() -> None:
 def test_each_campaign_is_a_command_of_its_name() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert [name for name, suite in suites.SUITES.items() if suite.campaign and f"\n{name}:" not in makefile] == []
+    assert [name for name in suites.SAMPLES if f"\n{name}:" not in makefile] == []
+
+
+def test_each_campaign_has_a_ledger_line_and_a_sample_in_everything() -> None:
+    (kept,) = re.findall(r"^([a-z\s\\-]+): export KAFKA_REMOTE_LEDGER_FILE", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(kept.replace("\\", "").split()) == {"test-all", *suites.SAMPLES}
+    page = (ROOT / "docs" / "testing.md").read_text()
+    for campaign, sample in suites.SAMPLES.items():
+        assert Path(sample) in _PYTHON
+        assert suites.is_in_everything(Path(sample)), f"{sample} is in a campaign of its own"
+        row = next(line for line in page.splitlines() if line.startswith(f"| `make {campaign}"))
+        assert f"`{sample.removeprefix('tests/')}`" in row, row
 
 
 def test_make_help_lists_what_a_user_may_call() -> None:

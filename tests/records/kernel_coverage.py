@@ -24,6 +24,7 @@ from pathlib import Path
 import attrs
 
 from tests.support.kernel_build import ROOT, SOURCES, build
+from tests.support.ledger import ledger
 
 TESTS = ROOT / "tests" / "records"
 LONG = {"test_any_bytes.py", "test_differential.py", "test_golden.py", "test_parity.py"}
@@ -96,16 +97,26 @@ def excuses() -> set[tuple[str, int]]:
     }
 
 
-def report(lines: Lines) -> bool:
-    """Prints a table and what is missing; whether nothing is."""
-    print(f"{'file':26}{'lines':>8}{'missed':>8}{'branches':>10}{'missed':>8}")
-    complete = True
+def figures(lines: Lines) -> dict[str, dict[str, int]]:
+    """Of each file: ``lines`` and ``branches``, and how many of them were never reached: ``missed``, ``untaken``."""
+    found = {}
     for name in sorted({name for name, _ in lines}):
-        counts = [count for (file, _), count in sorted(lines.items()) if file == name]
+        counts = [count for (file, _), count in lines.items() if file == name]
         branches = [taken for count in counts for taken in count.branches]
         missed, untaken = sum(not count.hits for count in counts), sum(not taken for taken in branches)
-        print(f"{name:26}{len(counts):8}{missed:8}{len(branches):10}{untaken:8}")
-        complete &= not missed and not untaken
+        found[name] = {"lines": len(counts), "missed": missed, "branches": len(branches), "untaken": untaken}
+    return found
+
+
+def report(lines: Lines) -> bool:
+    """Prints a table and what is missing, and leaves the ledger's lines; whether nothing is missing."""
+    print(f"{'file':26}{'lines':>8}{'missed':>8}{'branches':>10}{'missed':>8}")
+    complete = True
+    for name, counted in figures(lines).items():
+        print(f"{name:26}{counted['lines']:8}{counted['missed']:8}{counted['branches']:10}{counted['untaken']:8}")
+        complete &= not counted["missed"] and not counted["untaken"]
+    for name, counted in figures(lines).items():
+        ledger("kernel-coverage", describes=("kafka_remote_client/records",), file=name, **counted)
     for (name, number), count in sorted(lines.items()):
         if not count.hits:
             print(f"{name}:{number}: never ran")
@@ -116,18 +127,23 @@ def report(lines: Lines) -> bool:
 
 def run() -> bool:
     """Builds, runs the tests, reports; whether the tests pass and nothing is missing."""
+    lines, passed = reached(*(str(path) for path in TESTS.glob("test_*.py") if path.name not in LONG))
+    return report(lines) and passed
+
+
+def reached(*tests: str) -> tuple[Lines, bool]:
+    """What tests reach of a kernel that is built for this, and whether they pass."""
     kernel = build(["-O0", "--coverage"], ROOT / ".cache" / "kernel-coverage")
     for old in kernel.parent.glob("*.gcda"):
         old.unlink()
-    tests = sorted(str(path) for path in TESTS.glob("test_*.py") if path.name not in LONG)
     # in their order: which memory is kept for the next block depends on it
     options = ["-X", "dev", "-m", "pytest", "-p", "tests.support.kernel_build", "-p", "no:randomly", "-q", "--no-header"]
     outer = ("COV_", "COVERAGE_", "PYTEST_")  # the run that this one may be a test of
     environment = {key: value for key, value in os.environ.items() if not key.startswith(outer)}
     done = subprocess.run(
-        [sys.executable, *options, *tests], cwd=ROOT, env=environment | {"KERNEL_FILE": str(kernel)}, check=False
+        [sys.executable, *options, *sorted(tests)], cwd=ROOT, env=environment | {"KERNEL_FILE": str(kernel)}, check=False
     )
-    return report(measure(kernel.parent)) and not done.returncode
+    return measure(kernel.parent), not done.returncode
 
 
 if __name__ == "__main__":

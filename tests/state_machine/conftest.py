@@ -29,6 +29,13 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
+@pytest.fixture
+def campaign_seed(pytestconfig: pytest.Config) -> int | None:
+    """``None`` in ``make test-all``, whose programs are always the same."""
+    seed: int | None = pytestconfig.getoption("--campaign-seed")
+    return seed
+
+
 @pytest.fixture(scope="session")
 def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
     """The topic is written once per run; the shim is each worker's own."""

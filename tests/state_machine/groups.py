@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.state_machine.run import run
+from tests.state_machine.run import KEPT, run
 from tests.support.group_judgement import judge
 from tests.support.group_member import LocalMember
 from tests.support.group_topic import COUNT, note_group_topic
@@ -244,6 +244,13 @@ class GroupMachine(RuleBasedStateMachine):
             raise
 
 
-def run_groups(world: GroupWorld, protocol: str, *, examples: int, number: int, **more: object) -> None:
-    """Raises the first failure. ``more``: other values of the machine's own."""
-    run(type("Machine", (GroupMachine,), {"world": world, "protocol": protocol, **more}), examples=examples, number=number)
+def run_groups(
+    world: GroupWorld, protocol: str, *, examples: int, number: int, campaign: str = "", seed: int | None = None, **more: object
+) -> None:
+    """Raises the first failure. ``more``: other values of the machine's own.
+
+    With ``seed``, ``number`` is counted from it, and the ``campaign`` keeps the programs that fail and tries them first.
+    """
+    machine = type("Machine", (GroupMachine,), {"world": world, "protocol": protocol, **more})
+    kept = None if seed is None else KEPT / f"{campaign}-{protocol}"
+    run(machine, examples=examples, number=(seed or 0) + number, kept=kept)

@@ -15,22 +15,36 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.errors import FlakyFailure, FlakyStrategyDefinition
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.state_machine.broker_world import BrokerWorld, write_world
 from tests.state_machine.machine import ConsumerMachine
 from tests.state_machine.world import World
+from tests.support.artifacts import CACHE
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.ledger import ledger
 
-__all__ = ["STEPS", "main", "run"]
+__all__ = ["KEPT", "STEPS", "main", "run"]
 
 STEPS = 50
+KEPT = CACHE / "hypothesis"
+"""Where campaigns keep what fails, each machine in a directory of its own."""
 
 
-def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shrinks: bool = False, steps: int = STEPS) -> None:
+def run(
+    machine: type[RuleBasedStateMachine],
+    *,
+    examples: int,
+    number: int,
+    shrinks: bool = False,
+    steps: int = STEPS,
+    kept: Path | None = None,
+) -> None:
     """Raises what an example raised, with its steps and the seed in its notes.
+
+    ``kept``: a directory with the programs that failed before, which are tried first. One that fails now is added.
 
     A machine appends to its ``failures`` what it judged. Hypothesis runs what failed again, and where that draws less, as a
     program that fails sooner does, it complains of nothing else: then what was judged is raised.
@@ -41,12 +55,12 @@ def run(machine: type[RuleBasedStateMachine], *, examples: int, number: int, shr
     wanted = settings(
         max_examples=examples + 1,  # the first is the simplest there is: the first command over and over
         stateful_step_count=steps,
-        database=None,
+        database=None if kept is None else DirectoryBasedExampleDatabase(kept),
         deadline=None,
         report_multiple_bugs=False,
         verbosity=Verbosity.normal,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
+        phases=(Phase.reuse, Phase.generate, Phase.shrink) if shrinks else (Phase.reuse, Phase.generate),
     )
     try:
         # Hypothesis ends an example early now and then, to learn how short it may be; only who makes it small needs that.
@@ -90,13 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         world = stack.enter_context(_on_a_broker(stack, directory) if asked.broker else World(directory / "tier"))
         machine = type("Machine", (ConsumerMachine,), {"world": world})
+        what = "state-machine-broker" if asked.broker else "state-machine"
         failures = 0
         try:
-            run(machine, examples=asked.examples, number=number, shrinks=not asked.as_found)
+            run(machine, examples=asked.examples, number=number, shrinks=not asked.as_found, kept=KEPT / what)
         except Exception as error:
             failures = 1
             print("\n".join([str(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
-        what = "state-machine-broker" if asked.broker else "state-machine"
         counted = {"steps": ConsumerMachine.steps, "from_store": ConsumerMachine.from_store}
         ledger(what, seed=number, examples=asked.examples, **counted, failures=failures)
     return failures

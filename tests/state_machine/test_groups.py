@@ -1,4 +1,7 @@
-"""40 runs of 50 commands each with groups on a real broker, in shares for workers to take. Seeds are always the same."""
+"""40 runs of 50 commands each with groups on a real broker, in shares for workers to take.
+
+Seeds are always the same; ``make group-machines`` takes others.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,10 @@ MOST_EXAMPLES_OF_A_BUG = 10
 
 
 @pytest.mark.parametrize(("protocol", "number"), SHARES)
-def test_a_group_gets_every_record_once(kafka_broker: KafkaBroker, group_world: GroupWorld, protocol: str, number: int) -> None:
-    run_groups(group_world, protocol, examples=EXAMPLES, number=number)
+def test_a_group_gets_every_record_once(
+    kafka_broker: KafkaBroker, group_world: GroupWorld, campaign_seed: int | None, protocol: str, number: int
+) -> None:
+    run_groups(group_world, protocol, examples=EXAMPLES, number=number, campaign="group-machines", seed=campaign_seed)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))

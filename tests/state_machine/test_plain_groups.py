@@ -18,6 +18,7 @@ EXAMPLES = 2
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_groups_of_plain_members_pass_the_same_judgement(
-    kafka_broker: KafkaBroker, group_world: GroupWorld, protocol: str
+    kafka_broker: KafkaBroker, group_world: GroupWorld, campaign_seed: int | None, protocol: str
 ) -> None:
-    run_groups(group_world, protocol, examples=EXAMPLES, number=0, kinds=["plain"])
+    more = {"campaign": "plain-groups", "seed": campaign_seed, "kinds": ["plain"]}
+    run_groups(group_world, protocol, examples=EXAMPLES, number=0, **more)

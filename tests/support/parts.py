@@ -55,6 +55,7 @@ _OTHERS = (
     ("no GCS server", "apt-get install golang-go; make store-servers"),
     ("no real brokers", "apt-get install default-jdk-headless maven; make artifacts"),
     ("the full golden set", "put the full golden set beside the checkout (tests/golden/README.md)"),
+    ("no other confluent-kafka", "make confluent-versions (needs pip)"),
     ("gcc", "apt-get install gcc libc6-dev"),
 )
 

@@ -1,0 +1,26 @@
+"""Leaves the minutes of each step of ``make test-all LEDGER=1`` in the ledger: ``python -m tests.support.suite_minutes JSON``.
+
+JSON is an object, minutes by the name of a step (``.ci/suites.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from tests.support.ledger import PRODUCT, ledger
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command."""
+    minutes: dict[str, float] = {name: round(value, 1) for name, value in json.loads(arguments[0]).items()}
+    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[2]:.0f}"
+    ledger("suites", describes=PRODUCT, minutes=minutes, machine=machine)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

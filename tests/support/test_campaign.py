@@ -1,0 +1,51 @@
+"""A campaign hands its seed to pytest and leaves a line in the ledger, whatever its tests did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import campaign
+from tests.support.campaign import command_of, main
+
+_PASSES = "def test_passes():\n    pass\n"
+_FAILS = "def test_fails():\n    raise AssertionError\n"
+
+
+def test_the_seed_goes_to_the_tests_and_to_their_order() -> None:
+    assert command_of(["--suite", "unit"], 7)[-4:] == ["--campaign-seed=7", "--randomly-seed=7", "--suite", "unit"]
+    assert command_of(["--suite", "unit"], None)[-3:] == ["pytest", "--suite", "unit"]
+
+
+@pytest.mark.parametrize(("text", "passed", "failed"), [(_PASSES, 1, 0), (_PASSES + _FAILS, 1, 1)])
+def test_a_run_leaves_its_seed_and_what_passed_and_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, passed: int, failed: int
+) -> None:
+    kept = tmp_path / "ledger.jsonl"
+    (tmp_path / "test_it.py").write_text(text)
+    monkeypatch.setenv("KAFKA_REMOTE_LEDGER_FILE", str(kept))
+    for inherited in ("PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG", "PYTEST_XDIST_WORKER"):
+        monkeypatch.delenv(inherited, raising=False)
+    own = ["-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    assert main(["properties", "--seed", "7", "--", *own, str(tmp_path)]) == int(bool(failed))
+    (entry,) = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert (entry["campaign"], entry["seed"], entry["counts"]) == ("properties", 7, {"passed": passed, "failed": failed})
+
+
+def test_seeds_are_new_unless_given_and_none_where_nothing_depends_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    def ran(command: Sequence[str]) -> tuple[str, int]:
+        asked.append([one for one in command if "seed" in one])
+        return "== 1 passed in 1s ==", 0
+
+    monkeypatch.delenv("KAFKA_REMOTE_LEDGER_FILE", raising=False)
+    monkeypatch.setattr(campaign, "_ran", ran)
+    for arguments in (["properties", "--"], ["properties", "--"], ["pure-python", "--fixed", "--"]):
+        assert main(arguments) == 0
+    assert len(asked[0]) == 2
+    assert asked[0] != asked[1]
+    assert asked[2] == []
