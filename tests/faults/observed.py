@@ -259,9 +259,11 @@ class _Flow:
         return data
 
     def sendall(self, data: memoryview) -> None:
+        # Counted first: the receiver may have answered before this thread goes on.
+        self.passed += len(data)
         try:
             self._sink.sendall(data)
         except OSError:
+            self.passed -= len(data)
             self.left = True
             raise
-        self.passed += len(data)
