@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.deliveries import Deliveries
+from tests.support.locations import ManualClock
 
 
 @pytest.mark.parametrize(("size", "ahead"), [(10, 500), (1 << 20, 3), (8 << 20, 1)])
@@ -35,3 +38,14 @@ def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
     state._gather_broker = lambda count, seconds: wanted.append(count) or 0
     Deliveries._gather_both(state, 5)
     assert wanted == [6]
+
+
+@pytest.mark.parametrize(("timeout", "allowed"), [(7.0, 7.0), (-1.0, math.inf)])
+def test_routes_are_decided_within_the_time_of_the_call(timeout: float, allowed: float) -> None:
+    asked: list[float] = []
+    deadline = None if timeout < 0 else Deadline(ManualClock(), timeout)
+    routes = SimpleNamespace(any_not_by_broker=False)
+    state: Any = SimpleNamespace(gathered=[b"one"], _flows=SimpleNamespace(routes=routes), _begin=lambda _: deadline)
+    state._look, state._gather_broker, state._hand_out = asked.append, lambda *_: None, lambda wanted: state.gathered[:wanted]
+    assert Deliveries.consume(state, 1, timeout) == [b"one"]
+    assert asked == [allowed]

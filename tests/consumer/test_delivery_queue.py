@@ -18,12 +18,12 @@ class Store:
 
     def __init__(self) -> None:
         self.stored: list[Message] = []
-        self.refuses = False
+        self.refuses: Exception | None = None
 
     def __call__(self, message: Message) -> None:
         self.stored.append(message)
-        if self.refuses:
-            raise KafkaException(KafkaError(KafkaError._STATE))
+        if self.refuses is not None:
+            raise self.refuses
 
 
 @pytest.fixture
@@ -89,8 +89,11 @@ def test_each_record_is_stored_once(handed_out: DeliveryQueue, store: Store) -> 
     assert len(store.stored) == 1
 
 
-def test_a_refused_offset_is_nobodys_error(handed_out: DeliveryQueue, store: Store) -> None:
-    store.refuses = True
+@pytest.mark.parametrize(
+    "error", [KafkaException(KafkaError(KafkaError._STATE)), RuntimeError("Consumer closed")], ids=["refused", "closed"]
+)
+def test_a_refused_offset_is_nobodys_error(handed_out: DeliveryQueue, store: Store, error: Exception) -> None:
+    store.refuses = error
     begin(handed_out, messages(2))
     handed_out.settle()
     assert len(store.stored) == 1
