@@ -11,8 +11,7 @@ import pytest
 from tests.support import campaign
 from tests.support.campaign import command_of, main
 
-_PASSES = "def test_passes():\n    pass\n"
-_FAILS = "def test_fails():\n    raise AssertionError\n"
+_TESTS = "def test_passes(): pass\ndef test_passes_too(): pass\ndef test_fails(): raise AssertionError\n"
 
 
 def test_the_seed_goes_to_the_tests_and_to_their_order() -> None:
@@ -20,22 +19,24 @@ def test_the_seed_goes_to_the_tests_and_to_their_order() -> None:
     assert command_of(["--suite", "unit"], None)[-3:] == ["pytest", "--suite", "unit"]
 
 
-@pytest.mark.parametrize(("text", "passed", "failed"), [(_PASSES, 1, 0), (_PASSES + _FAILS, 1, 1)])
 def test_a_run_leaves_its_seed_and_what_passed_and_failed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, passed: int, failed: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "ledger.jsonl"
-    (tmp_path / "test_it.py").write_text(text)
+    (tmp_path / "test_it.py").write_text(_TESTS)
     monkeypatch.setenv("KAFKA_REMOTE_LEDGER_FILE", str(kept))
     for inherited in ("PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(inherited, raising=False)
     own = ["-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    assert main(["properties", "--seed", "7", "--", *own, str(tmp_path)]) == int(bool(failed))
+    assert main(["properties", "--seed", "7", "--", *own, str(tmp_path)]) == 1
     (entry,) = [json.loads(line) for line in kept.read_text().splitlines()]
-    assert (entry["campaign"], entry["seed"], entry["counts"]) == ("properties", 7, {"passed": passed, "failed": failed})
+    assert (entry["campaign"], entry["seed"], entry["counts"]) == ("properties", 7, {"passed": 2, "failed": 1})
+    assert "SEED=7" in capsys.readouterr().out
 
 
-def test_seeds_are_new_unless_given_and_none_where_nothing_depends_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_are_new_unless_given_and_none_where_nothing_depends_on_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked: list[Sequence[str]] = []
 
     def ran(command: Sequence[str]) -> tuple[str, int]:
@@ -49,3 +50,4 @@ def test_seeds_are_new_unless_given_and_none_where_nothing_depends_on_one(monkey
     assert len(asked[0]) == 2
     assert asked[0] != asked[1]
     assert asked[2] == []
+    assert capsys.readouterr().out.count("SEED=") == 2
