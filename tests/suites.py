@@ -103,8 +103,12 @@ _OF_THEIR_OWN = {
     "packaging/test_pure_python.py": "pure-python",
     "state_machine/test_plain_groups.py": "plain-groups",
 }
-_LONG_FIRST = ("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream")
-"""Files ``test_spark_<name>`` that run long, by how long: one that a worker takes last leaves the other without work."""
+_LONG_FIRST = (
+    *("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream"),
+    *("groups", "on_a_broker"),  # programs that wait, beside which the others compute
+)
+"""Files ``test_spark_<name>``, and ``test_<name>`` of state machines, that run long, by how long: one that a worker takes last
+leaves the others without work."""
 
 
 def passed_in(text: str) -> int:
@@ -115,8 +119,9 @@ def passed_in(text: str) -> int:
 
 def place_of(item: pytest.Item) -> int:
     """Where its file comes in a run, which is in random order beside that."""
-    name = item.path.stem.removeprefix("test_spark_")
-    return _LONG_FIRST.index(name) if item.get_closest_marker("spark") and name in _LONG_FIRST else len(_LONG_FIRST)
+    name = item.path.stem.removeprefix("test_").removeprefix("spark_")
+    is_meant = item.get_closest_marker("spark") or item.path.parent.name == "state_machine"
+    return _LONG_FIRST.index(name) if is_meant and name in _LONG_FIRST else len(_LONG_FIRST)
 
 
 def is_elsewhere(path: Path, suite: str) -> bool:
