@@ -77,7 +77,7 @@ state-machine: $(VENV)/.test ## the consumer beside the plain one, command by co
 	$(BIN)/python -X dev -m tests.state_machine.run --examples $(EXAMPLES) $(SEEDED) $(ARGS)
 
 groups: $(VENV)/.test artifacts ## groups of four that are rebalanced eleven times, in every protocol, on the real broker
-	$(PYTEST) --suite groups $(ARGS)
+	$(PYTEST) tests/integration/test_group_rebalances.py $(ARGS)
 
 group-machines: $(VENV)/.test artifacts ## random programs of group members that come and go, ours and plain ones, on the real broker (SEED=7)
 	$(CAMPAIGN) group-machines $(SEEDED) -- tests/state_machine/test_groups.py --numprocesses 7 --dist load $(ARGS)
@@ -92,7 +92,7 @@ mutants: $(VENV)/.test ## plants bugs that a test must notice: those written by 
 RUNS = 20
 LOAD = 4
 MINUTES = inf
-under-load: SUITES = shim consumer faults state-machine broker parity groups stores spark
+under-load: SUITES = shim consumer faults state-machine broker parity stores spark
 under-load: $(VENV)/.test artifacts ## the suites that wait, RUNS=20 times beside LOAD=4 processes that compute (SUITES="consumer faults", MINUTES=60)
 	$(BIN)/python -m tests.support.under_load $(SUITES) --runs $(RUNS) --load $(LOAD) --minutes $(MINUTES)
 

@@ -57,12 +57,17 @@ SUITES = {
     "faults": Suite(25, 8, "load", _in("faults"), counted=False),
     # Programs that wait for two consumers, or for a group.
     "state-machine": Suite(15, 7, "load", _in("state_machine"), counted=False, needs_parts=True),
-    "broker": Suite(20, 4, "loadfile", _in("benchmarks", "cli", "faults", "integration"), counted=False, needs_parts=True),
-    "parity": Suite(15, 4, "loadfile", _in("integration", "parity"), counted=False, needs_parts=True),
-    # One fixture runs all groups at the same time.
-    "groups": Suite(
-        14, 1, "loadfile", _in("integration"), counted=False, needs_parts=True
-    ),  # one fixture runs all groups at the same time
+    # With four workers the processors are idle for a third of the time. Files that run long come first.
+    "broker": Suite(
+        20,
+        6,
+        "loadfile --no-loadscope-reorder",
+        _in("benchmarks", "cli", "faults", "integration"),
+        counted=False,
+        needs_parts=True,
+    ),
+    # One fixture runs all rebalanced groups at the same time, and mostly waits for them: it has a worker beside the others.
+    "parity": Suite(15, 5, "loadfile --no-loadscope-reorder", _in("integration", "parity"), counted=False, needs_parts=True),
     # One long table of cells, which no worker should read alone.
     "stores": Suite(
         14, 6, "load", _in("cli", "fetchers", "integration", "test_stores_page.py"), counted=False, needs_parts=True
@@ -98,17 +103,21 @@ _OF_THEIR_OWN = {
     "consumer/test_field.py": "field",
     "consumer/test_many_partitions.py": "field",
     "fuzz/test_kernel_coverage.py": "kernel-coverage",
-    "integration/test_group_rebalances.py": "groups",
+    "integration/test_group_rebalances.py": "parity",
     "packaging/test_confluent_versions.py": "confluent-versions",
     "packaging/test_pure_python.py": "pure-python",
     "state_machine/test_plain_groups.py": "plain-groups",
 }
 _LONG_FIRST = (
-    *("cluster", "scenarios", "rows", "to_database", "page", "batch", "segments", "backfill", "live_stream"),
-    *("groups", "on_a_broker"),  # programs that wait, beside which the others compute
+    *("integration/test_group_rebalances.py", "integration/test_consumer_semantics.py", "integration/test_broker_faults.py"),
+    *("benchmarks/test_field.py", "benchmarks/test_consumer.py"),
+    *("integration/test_consumer_mixed_groups.py", "integration/test_oracle.py", "integration/test_remote_fetch_switch.py"),
+    *("integration/test_spark_cluster.py", "integration/test_spark_scenarios.py", "integration/test_spark_rows.py"),
+    *("integration/test_spark_to_database.py", "integration/test_spark_page.py", "integration/test_spark_batch.py"),
+    *("integration/test_spark_segments.py", "integration/test_spark_backfill.py", "integration/test_spark_live_stream.py"),
+    *("state_machine/test_groups.py", "state_machine/test_on_a_broker.py"),  # programs that wait while others compute
 )
-"""Files ``test_spark_<name>``, and ``test_<name>`` of state machines, that run long, by how long: one that a worker takes last
-leaves the others without work."""
+"""Files that run long, by how long in their suite: one that a worker takes last leaves the others without work."""
 
 
 def passed_in(text: str) -> int:
@@ -119,9 +128,8 @@ def passed_in(text: str) -> int:
 
 def place_of(item: pytest.Item) -> int:
     """Where its file comes in a run, which is in random order beside that."""
-    name = item.path.stem.removeprefix("test_").removeprefix("spark_")
-    is_meant = item.get_closest_marker("spark") or item.path.parent.name == "state_machine"
-    return _LONG_FIRST.index(name) if is_meant and name in _LONG_FIRST else len(_LONG_FIRST)
+    name = item.path.relative_to(_TESTS).as_posix() if item.path.is_relative_to(_TESTS) else ""
+    return _LONG_FIRST.index(name) if name in _LONG_FIRST else len(_LONG_FIRST)
 
 
 def is_elsewhere(path: Path, suite: str) -> bool:
@@ -149,9 +157,9 @@ def _folder(path: Path) -> str:
 
 def _suite_of(item: pytest.Item) -> str:
     """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
-    the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, on the real broker.
-    ``state-machine``: the same command by command, in random programs. ``groups``: many members, on the real broker;
-    ``plain-groups``: none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
+    the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, and groups that are rebalanced,
+    on the real broker. ``state-machine``: the same command by command, in random programs. ``plain-groups``: programs of
+    groups with none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
     the embedded cluster or exercises the shim; ``consumer``: and is about the consumer; ``field``: and reads many partitions
     with default time-outs.
     ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into whatever reads them, for minutes.
