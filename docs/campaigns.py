@@ -205,8 +205,8 @@ def _kernel_row(run: RunEntry, root: Path) -> str:
 
 
 def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
-    """A row for each suite: its minutes in the first run and in the last one."""
-    first, last = runs[0], runs[-1]
+    """A row for each suite: its minutes in the first run and in the last one. Raises ValueError where there is one only."""
+    first, *_, last = runs
     names = {name: None for run in (last, first) for name in run.counts["minutes"]}
     told = {name: [run.counts["minutes"].get(name) for run in (first, last)] for name in names}
     rows = [f"| `{name}` | {' | '.join(_one_digit(minutes) for minutes in row)} |" for name, row in told.items()]

@@ -140,6 +140,11 @@ def test_has_what_is_reached_of_each_file_of_the_kernel(tmp_path: Path) -> None:
     ]
 
 
+def test_one_run_of_the_suites_is_none_before_and_after(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not enough"):
+        table(["suites"], [_run("suites", 1, None, minutes={"unit": 1.0}, machine="2 cores")], _root(tmp_path))
+
+
 def test_has_the_minutes_of_suites_in_the_first_run_and_in_the_last(tmp_path: Path) -> None:
     runs = [
         _run("suites", day, None, minutes=minutes, machine="2 cores")

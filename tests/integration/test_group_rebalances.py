@@ -23,6 +23,7 @@ from tests.support.history import Outage
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, settings, settings_of, shim_before
+from tests.support.scenario import TransactionalTopic
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first test waits for all runs
 
@@ -54,7 +55,13 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(running_broker: KafkaBroker, group_topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def runs(
+    running_broker: KafkaBroker,
+    transactional_topic: TransactionalTopic,
+    group_topic: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Runs]:
+    """Nobody restarts the broker meanwhile. Writing ``transactional_topic`` does, for which tests beside these would wait."""
     lock = running_broker.directory.parent / "restart.lock"
     with file_lock(lock, shared=True), shim_before(running_broker) as shim:
         own = f"group-{uuid4()}"
