@@ -48,8 +48,7 @@ from tests.support.waiting import wait_until
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("topic", [TOPIC, "codec-zstd-java", "codec-gzip-rdk", "epochs", "logappend", "txn"])
 def test_reads_a_partition_across_segments_as_the_real_consumer_did(topic: str, isolation: str) -> None:
-    # A hedge reads bytes a second time, which no count of bytes below allows for.
-    with rig(config=attrs.evolve(CONFIG, hedge_max_percent=0)) as made:
+    with rig() as made:
         rows, end = made.read(
             topic,
             isolation_level=COMMITTED if isolation == "read_committed" else UNCOMMITTED,
