@@ -14,14 +14,16 @@ References: KIP-1254, "Fallback"; docs/failures.md.
 from __future__ import annotations
 
 import logging
+from enum import Enum
+from typing import ClassVar
 
 import attrs
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.errors import Action, DirectFetchError
 from kafka_remote_client.model import RemoteLogSegmentId
 
-__all__ = ["Fallback", "FallbackLog"]
+__all__ = ["Fallback", "FallbackLog", "OnFallback", "TierUnavailableError"]
 
 _QUIET_SECONDS = 60.0
 _LOGICAL = {
@@ -31,6 +33,23 @@ _LOGICAL = {
     -1001: "where auto.offset.reset says",
 }
 """Logical offsets (librdkafka's RD_KAFKA_OFFSET_…), in words."""
+
+
+class OnFallback(Enum):
+    """What happens where tiered records cannot be read from the store.
+
+    Spark's option ``remote.onFallback``, and ``on_fallback`` of a scan.
+    """
+
+    BROKER = "broker"
+    FAIL = "fail"
+
+
+class TierUnavailableError(DirectFetchError):
+    """Tiered records cannot be read from the store, and the broker may not be read instead, or there is none."""
+
+    action: ClassVar[Action] = Action.STOP
+    cause: ClassVar[str] = "tier-unavailable"
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 import attrs
@@ -35,6 +36,7 @@ __all__ = [
     "RemoteLogSegmentState",
     "SegmentLocation",
     "TopicIdPartition",
+    "TopicPartition",
     "uuid_from_text",
     "uuid_to_text",
 ]
@@ -78,6 +80,16 @@ class RemoteLogSegmentState(IntEnum):
     COPY_SEGMENT_FINISHED = 1
     DELETE_SEGMENT_STARTED = 2
     DELETE_SEGMENT_FINISHED = 3
+
+
+class TopicPartition(NamedTuple):
+    """A partition by name and number; unlike librdkafka's it can be pickled."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 @attrs.frozen

@@ -15,10 +15,10 @@ from kafka_remote_client.spark.offsets.progress import offsets_behind
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_remote_client.scan.splits import Split
     from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices
     from kafka_remote_client.spark.planning.job_plan import JobPlan
     from kafka_remote_client.spark.planning.job_planner import plan
-    from kafka_remote_client.spark.planning.splits import Split
     from kafka_remote_client.spark.reading.split_records import SplitRecords
     from kafka_remote_client.spark.reading.task_counters import load_counters
     from kafka_remote_client.spark.source.progress_bar import show_progress
@@ -44,7 +44,7 @@ _HOMES = {
     "JobPlan": "kafka_remote_client.spark.planning.job_plan",
     "Prices": "kafka_remote_client.spark.planning.job_figures",
     "Segments": "kafka_remote_client.spark.source.segments",
-    "Split": "kafka_remote_client.spark.planning.splits",
+    "Split": "kafka_remote_client.scan.splits",
     "SplitRecords": "kafka_remote_client.spark.reading.split_records",
     "load_counters": "kafka_remote_client.spark.reading.task_counters",
     "plan": "kafka_remote_client.spark.planning.job_planner",
@@ -76,7 +76,8 @@ def read_segments(spark: SparkSession, options: Mapping[str, object] | None = No
     from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 
     require_pyspark()
-    from kafka_remote_client.spark.options.source_options import ON_FALLBACK, OnFallback, option_texts  # noqa: PLC0415 - as above
+    from kafka_remote_client.fallback import OnFallback  # noqa: PLC0415 - as above
+    from kafka_remote_client.spark.options.source_options import ON_FALLBACK, option_texts  # noqa: PLC0415 - as above
     from kafka_remote_client.spark.source.segments import Segments  # noqa: PLC0415 - needs pyarrow
 
     given = option_texts({**(options or {}), **more})

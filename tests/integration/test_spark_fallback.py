@@ -10,7 +10,7 @@ import pytest
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.planning.preflight import TierUnavailableError
+from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.source.datasource import KafkaRemoteReader

@@ -10,12 +10,11 @@ import attrs
 import pytest
 
 from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import NotRemote, PartitionOffsets
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import NotRemote, PartitionOffsets, TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, Split, plan_splits
 from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
 from kafka_remote_client.spark.planning.micro_batch import batch_end_by_bytes
 from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET, with_segments
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, Split, plan_splits
 from tests.support.locations import ManualClock, location, segment
 from tests.support.one_by_one import OneByOne
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.fallback import TierUnavailableError
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange
 from kafka_remote_client.spark.options.source_options import option_texts, parse_options
 from kafka_remote_client.spark.planning.batch_plan import learn_segments
-from kafka_remote_client.spark.planning.preflight import TierUnavailableError
-from kafka_remote_client.spark.planning.splits import OffsetRange
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from kafka_remote_client.spark.reading.tier_health import TierHealth
 from tests.support.embedded_topics import COUNT, TOPIC

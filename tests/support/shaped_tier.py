@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
 from tests.support.aiven import AivenWriter
 from tests.support.tier import TIP, Tier, batch
 

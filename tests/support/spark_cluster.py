@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.options.source_options import Subscription
 
 __all__ = ["A0", "A1", "FakeCluster"]

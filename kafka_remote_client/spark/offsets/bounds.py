@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets import json_offsets
 from kafka_remote_client.spark.offsets.cluster import Cluster
 from kafka_remote_client.spark.offsets.json_offsets import (
@@ -17,7 +18,6 @@ from kafka_remote_client.spark.offsets.json_offsets import (
     OffsetBound,
     OffsetName,
     SpecificOffsets,
-    TopicPartition,
 )
 
 __all__ = ["BoundResolver"]

@@ -16,9 +16,8 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import BrokerResponseError, LocationError
-from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import SourceOptions, Subscription
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 import attrs
 
 from kafka_remote_client.errors import Action, DirectFetchError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
 
 __all__ = ["DataLoss", "DataLossError"]
 

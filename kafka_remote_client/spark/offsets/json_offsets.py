@@ -17,11 +17,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.options.client_options import whole_number
 
 __all__ = [
@@ -33,7 +34,6 @@ __all__ = [
     "OffsetName",
     "SpecificOffsets",
     "SpecificTimestamps",
-    "TopicPartition",
     "after_lookup",
     "check_order",
     "format_offsets",
@@ -53,16 +53,6 @@ _INT64 = range(-(2**63), 2**63)
 _INT32_END = 2**31
 _OFFSETS = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS = '{"topicA":{"0":123456789,"1":-1},"topicB":{"0":123456789}}'
-
-
-class TopicPartition(NamedTuple):
-    """A partition by name and number; unlike librdkafka's it can be pickled."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class OffsetName(Enum):

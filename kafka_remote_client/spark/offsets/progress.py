@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition, parse_offsets
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.spark.offsets.json_offsets import parse_offsets
 
 __all__ = ["OffsetsBehind", "offsets_behind"]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from enum import Enum
 
 import attrs
 
 from kafka_remote_client.config import PREFIX as FETCH_PREFIX
 from kafka_remote_client.config import SETTINGS, RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fallback import OnFallback
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets import json_offsets
 from kafka_remote_client.spark.offsets.json_offsets import (
     EARLIEST,
@@ -28,7 +29,6 @@ from kafka_remote_client.spark.offsets.json_offsets import (
     OffsetName,
     SpecificOffsets,
     SpecificTimestamps,
-    TopicPartition,
 )
 from kafka_remote_client.spark.options.client_options import ClientOptions, whole_number
 from kafka_remote_client.spark.options.java_options import JAVA_PREFIX, translate
@@ -37,7 +37,6 @@ from kafka_remote_client.spark.options.option_table import OPTIONS, Scope
 __all__ = [
     "ON_FALLBACK",
     "ColumnChoice",
-    "OnFallback",
     "SourceOptions",
     "Subscription",
     "option_texts",
@@ -78,13 +77,6 @@ class ColumnChoice:
     timestamp: bool = True
     timestamp_type: bool = True
     headers: bool = False
-
-
-class OnFallback(Enum):
-    """``remote.onFallback``: what happens where tiered records cannot be read from the store."""
-
-    BROKER = "broker"
-    FAIL = "fail"
 
 
 @attrs.frozen

@@ -12,19 +12,20 @@ import attrs
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError, LocationError, LocationNotGrantedError
+from kafka_remote_client.fallback import OnFallback, TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.scan.split_window import split_window
+from kafka_remote_client.scan.splits import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.offsets.bounds import BoundResolver
 from kafka_remote_client.spark.offsets.cluster import Cluster
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.offsets.json_offsets import NoMatch, check_order
-from kafka_remote_client.spark.options.source_options import OnFallback, SourceOptions
+from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests, ask_requests
 from kafka_remote_client.spark.planning.filters import ALL_ROWS, Narrowing
-from kafka_remote_client.spark.planning.preflight import TierUnavailableError, preflight, unanswered
+from kafka_remote_client.spark.planning.preflight import preflight, unanswered
 from kafka_remote_client.spark.planning.segment_probes import TierOffsets, with_segments
-from kafka_remote_client.spark.planning.split_window import split_window
-from kafka_remote_client.spark.planning.splits import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
 from kafka_remote_client.spark.reading.task_engine import TaskEngines, worker_engines
 from kafka_remote_client.spark.reading.tier_health import TierHealth, worker_tier_health

@@ -33,8 +33,8 @@ from typing import Any
 
 import attrs
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import OffsetRange
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange
 
 __all__ = ["ALL_ROWS", "Narrowing", "narrowing_of"]
 

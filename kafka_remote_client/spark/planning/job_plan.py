@@ -28,11 +28,11 @@ from typing import Any
 
 import attrs
 
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import Gap, OffsetRange, SegmentSpan, Split, tiles
 from kafka_remote_client.settings import default_of
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices, counted_figures, side_by_side
-from kafka_remote_client.spark.planning.splits import Gap, OffsetRange, SegmentSpan, Split, tiles
 
 __all__ = ["Assumptions", "JobPlan", "PartitionPlan", "estimate_job"]
 

@@ -16,6 +16,7 @@ import attrs
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
+from kafka_remote_client.scan.split_window import split_window
 from kafka_remote_client.spark.offsets.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
@@ -30,7 +31,6 @@ from kafka_remote_client.spark.planning.filters import ALL_ROWS, narrowing_of
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
 from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET
-from kafka_remote_client.spark.planning.split_window import split_window
 
 __all__ = ["plan"]
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import OffsetRange, sized, total_bytes
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, sized, total_bytes
 
 __all__ = ["KnownSegments"]
 

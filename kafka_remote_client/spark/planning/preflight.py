@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import ClassVar
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
@@ -33,21 +32,14 @@ from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.plugin import RemoteStorageFetcher
+from kafka_remote_client.scan.splits import OffsetRange
 from kafka_remote_client.spark.planning.segment_probes import TierOffsets
-from kafka_remote_client.spark.planning.splits import OffsetRange
 
-__all__ = ["ATTEMPTS", "TierUnavailableError", "preflight", "unanswered"]
+__all__ = ["ATTEMPTS", "preflight", "unanswered"]
 
 ATTEMPTS = 3
 """How often a byte is asked for, where the error says that another attempt may help."""
 _PAUSE_SECONDS = 0.2
-
-
-class TierUnavailableError(DirectFetchError):
-    """Tiered records cannot be read from the store, and ``remote.onFallback`` is ``fail``."""
-
-    action: ClassVar[Action] = Action.STOP
-    cause: ClassVar[str] = "tier-unavailable"
 
 
 def preflight(

@@ -19,9 +19,8 @@ from confluent_kafka import TopicPartition as Assigned
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import Action, DirectFetchError
-from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
 from kafka_remote_client.spark.reading.broker_consumers import BrokerConsumers, worker_consumers

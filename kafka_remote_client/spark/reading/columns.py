@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import ColumnChoice
 
 __all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages"]

@@ -35,17 +35,16 @@ from kafka_remote_client.errors import (
     NoSegmentsError,
     RemoteStorageTimeoutError,
 )
-from kafka_remote_client.fallback import Fallback, FallbackLog
+from kafka_remote_client.fallback import Fallback, FallbackLog, OnFallback, TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.scan.split_window import split_window
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
-from kafka_remote_client.spark.options.source_options import OnFallback, SourceOptions
-from kafka_remote_client.spark.planning.preflight import TierUnavailableError
-from kafka_remote_client.spark.planning.split_window import split_window
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.reading.broker_limit import OPTION, BrokerBytesError
 from kafka_remote_client.spark.reading.broker_read import consumer_settings, read_from_broker
 from kafka_remote_client.spark.reading.columns import batches, column_names, from_messages

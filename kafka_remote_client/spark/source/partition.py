@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.source.pyspark_api import InputPartition
 
 __all__ = ["KafkaRemotePartition"]

@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.bounds import BoundResolver
 from kafka_remote_client.spark.offsets.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.offsets.data_loss import DataLoss, DataLossError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition, format_offsets, parse_offsets
+from kafka_remote_client.spark.offsets.json_offsets import format_offsets, parse_offsets
 from kafka_remote_client.spark.options.source_options import SourceOptions, parse_options
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, splits_as_asked
 from kafka_remote_client.spark.planning.known_segments import KnownSegments

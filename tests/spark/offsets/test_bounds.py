@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.bounds import BoundResolver
 from kafka_remote_client.spark.offsets.json_offsets import (
     EARLIEST,
@@ -13,7 +14,6 @@ from kafka_remote_client.spark.offsets.json_offsets import (
     OffsetName,
     SpecificOffsets,
     SpecificTimestamps,
-    TopicPartition,
 )
 from tests.support.spark_cluster import A0, A1, FakeCluster
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import Action
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.data_loss import DataLoss, DataLossError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 
 TP = TopicPartition("t", 3)
 OFFSET = st.integers(0, 50)

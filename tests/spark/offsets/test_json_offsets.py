@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.json_offsets import (
     EARLIEST,
     LATEST,
     NoMatch,
     OffsetName,
     SpecificOffsets,
-    TopicPartition,
     after_lookup,
     check_order,
     format_offsets,

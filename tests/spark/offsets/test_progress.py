@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_remote_client import spark
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.progress import OffsetsBehind, offsets_behind
 
 END, LATEST = '{"a":{"0":5,"1":9}}', '{"a":{"0":15,"1":8,"2":4}}'

@@ -3,21 +3,16 @@ from __future__ import annotations
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fallback import OnFallback
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.json_offsets import (
     GlobalTimestamp,
     NoMatch,
     OffsetName,
     SpecificOffsets,
     SpecificTimestamps,
-    TopicPartition,
 )
-from kafka_remote_client.spark.options.source_options import (
-    ColumnChoice,
-    OnFallback,
-    SourceOptions,
-    parse_columns,
-    parse_options,
-)
+from kafka_remote_client.spark.options.source_options import ColumnChoice, SourceOptions, parse_columns, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 BASE = SERVERS | {"subscribe": "t"}

@@ -7,16 +7,15 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
+from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import NotRemote, PartitionOffsets
+from kafka_remote_client.model import NotRemote, PartitionOffsets, TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, Split
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_requests, learn_segments, plan_batch
 from kafka_remote_client.spark.planning.filters import Narrowing
-from kafka_remote_client.spark.planning.preflight import TierUnavailableError
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, Split
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from kafka_remote_client.spark.reading.tier_health import TierHealth
 from tests.support.locations import ManualClock, location, segment

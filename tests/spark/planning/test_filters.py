@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan
 from kafka_remote_client.spark.planning.filters import ALL_ROWS, Narrowing, narrowing_of
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, plan_splits
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices
 from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, plan_splits
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 TOLD = Assumptions(cores=2, latency_ms=1000, bytes_per_second=100, in_flight=2, range_bytes=400)

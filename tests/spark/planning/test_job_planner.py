@@ -8,13 +8,13 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, Split
 from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.planning import job_planner
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import JobPlan
 from kafka_remote_client.spark.planning.job_planner import plan
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, Split
 from tests.support.spark_cluster import FakeCluster
 
 OPTIONS = {"kafka.bootstrap.servers": "b:1", "subscribe": "a"}

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan
 from kafka_remote_client.spark.planning.known_segments import KnownSegments
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan
 from tests.support.spark_cluster import A0, A1
 
 SPANS = (SegmentSpan(0, 10, 1000), SegmentSpan(10, 20, 3000))

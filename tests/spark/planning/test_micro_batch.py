@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan
 from kafka_remote_client.spark.offsets.data_loss import DataLoss, DataLossError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.planning.micro_batch import (
     available,
     batch_end,
@@ -16,7 +17,6 @@ from kafka_remote_client.spark.planning.micro_batch import (
     delay_seconds,
     stream_ranges,
 )
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

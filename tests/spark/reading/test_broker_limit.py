@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError, with_broker_shares
 
 TP = TopicPartition("t", 0)

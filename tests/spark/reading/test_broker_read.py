@@ -8,8 +8,8 @@ import attrs
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets.data_loss import DataLoss, DataLossError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.broker_consumers import BrokerConsumers
 from kafka_remote_client.spark.reading.broker_read import BrokerReadError, consumer_settings, read_from_broker

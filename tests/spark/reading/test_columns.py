@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import RecordBlock, read_batches
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
 from kafka_remote_client.spark.options.source_options import ColumnChoice, parse_columns
 from kafka_remote_client.spark.reading.columns import BATCH_ROWS, batches, column_names, ddl, from_messages
 from tests.support.batches import Rec, batch, legacy_message

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import read_batches
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.segment_tasks import (
     DONE_SCHEMA,

@@ -11,17 +11,15 @@ from confluent_kafka import Message
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationError, NoSegmentsError, RemoteStorageTimeoutError, RemoteStorageUnavailableError
-from kafka_remote_client.fallback import FallbackLog
+from kafka_remote_client.fallback import FallbackLog, TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records import RecordBlock, read_batches
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.scan.split_window import split_window
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
-from kafka_remote_client.spark.planning.preflight import TierUnavailableError
-from kafka_remote_client.spark.planning.split_window import split_window
-from kafka_remote_client.spark.planning.splits import Split
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.reading.split_reader import SplitReader

@@ -12,9 +12,9 @@ import pytest
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.planning.filters import ALL_ROWS
-from kafka_remote_client.spark.planning.splits import Split
 from kafka_remote_client.spark.source import datasource, pyspark_api
 from kafka_remote_client.spark.source.datasource import NAME, FilteringReader, KafkaRemoteDataSource, KafkaRemoteReader
 from kafka_remote_client.spark.source.pyspark_api import InputPartition

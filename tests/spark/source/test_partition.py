@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pickle
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.source.partition import KafkaRemotePartition
 
 SPLIT = Split(TopicPartition("t", 0), 5, 10, 1000, 7, "no answer", 99)

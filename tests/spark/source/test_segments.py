@@ -10,9 +10,9 @@ from confluent_kafka import Message
 
 import kafka_remote_client.spark
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import read_batches
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.scan.splits import Split
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.reading.split_records import SplitRecords

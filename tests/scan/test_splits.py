@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import OffsetRange, SegmentSpan, Split, plan_splits
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, Split, plan_splits
 
 TP = TopicPartition("t", 0)
 

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.splits import Split
 
 __all__ = ["parse_split_id", "without"]
 

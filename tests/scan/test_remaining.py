@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
-from kafka_remote_client.spark.planning.remaining import parse_split_id, without
-from kafka_remote_client.spark.planning.splits import Split
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scan.remaining import parse_split_id, without
+from kafka_remote_client.scan.splits import Split
 
 A, B = TopicPartition("a-1.b_c", 0), TopicPartition("a-1.b_c", 12)
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
-from kafka_remote_client.spark.offsets.json_offsets import TopicPartition
+from kafka_remote_client.model import TopicPartition
 
 __all__ = ["DEFAULT_SPLIT_BYTES", "Gap", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized", "tiles", "total_bytes"]
 
