@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
     from kafka_remote_client.model import IsolationLevel
     from kafka_remote_client.plugin import RemoteStorageFetcher
+    from kafka_remote_client.scanning.predicate import column, header
+    from kafka_remote_client.scanning.scan import Scan
+    from kafka_remote_client.scanning.table_scan import TableScan, scan
 
 __all__ = [
     "AIOConsumer",
@@ -30,11 +33,16 @@ __all__ = [
     "Progress",
     "RemoteReader",
     "RemoteStorageFetcher",
+    "Scan",
+    "TableScan",
     "Tier",
     "TierReader",
+    "column",
     "errors",
+    "header",
     "open_reader",
     "open_tier",
+    "scan",
 ]
 
 _HOMES = {
@@ -46,10 +54,15 @@ _HOMES = {
     "Progress": "kafka_remote_client.consumer.progress",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",
+    "Scan": "kafka_remote_client.scanning.scan",
+    "TableScan": "kafka_remote_client.scanning.table_scan",
     "Tier": "kafka_remote_client.consumer.tier_log",
     "TierReader": "kafka_remote_client.fetch.tier_reader",
+    "column": "kafka_remote_client.scanning.predicate",
+    "header": "kafka_remote_client.scanning.predicate",
     "open_reader": "kafka_remote_client.fetch.open_reader",
     "open_tier": "kafka_remote_client.fetch.tier_reader",
+    "scan": "kafka_remote_client.scanning.table_scan",
 }
 
 

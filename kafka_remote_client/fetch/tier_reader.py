@@ -16,7 +16,7 @@ from uuid import UUID
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats
@@ -28,6 +28,7 @@ from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.settings import default_of
 
 __all__ = ["TierReader", "open_tier"]
@@ -61,6 +62,15 @@ class TierReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def config(self) -> RemoteFetchConfig:
+        """The bounds on memory, ranges and time-outs."""
+        return self._engine.config
+
+    def topics(self) -> list[str]:
+        """The names of all topics in the store, in their order."""
+        return self._source.topics()
+
     def partitions(self, topic: str) -> list[TopicIdPartition]:
         """The partitions of a topic, by number; empty when the store has none of that name.
 
@@ -68,11 +78,30 @@ class TierReader:
         """
         return self._source.partitions(topic)
 
+    def absence(self, topic: str) -> NoSegmentsError | None:
+        """The error where the store has nothing of the topic, with what it has instead. Raises as :meth:`partitions`."""
+        return self._source.absence(topic)
+
     def bounds(self, topic: str, partition: int) -> PartitionOffsets:
         """``log_start``: the first tiered offset; ``high_watermark``: the first that is not. -1 where nothing can be read."""
         if not self._source.partitions(topic):
             return PartitionOffsets()
         return self._source.offsets(topic, partition, Deadline(self._clock, _UNBOUNDED_SECONDS))
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment]:
+        """The segments of a partition that are read, in order, with the offsets of each that belong to the log.
+
+        Raises RemoteLogError kinds where the lineage cannot be read, and what the store raises; so do the next two.
+        """
+        return self._source.segments(topic_id_partition)
+
+    def offset_for_time(self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0) -> int | None:
+        """The first record from ``start_offset`` on that is at least so young, in milliseconds; ``None`` where none is."""
+        return self._source.offset_for_time(topic_id_partition, timestamp_ms, start_offset)
+
+    def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
+        """Where committed records end: at the first transaction that is not decided in the tier; ``None`` = nowhere."""
+        return self._source.first_undecided_offset(topic_id_partition)
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
         """One line for each segment that is not read, with the reason: half copied, damaged, or another copy is used."""
@@ -86,10 +115,14 @@ class TierReader:
         end_offset: int | None = None,
         *,
         isolation_level: IsolationLevel | str = IsolationLevel.READ_COMMITTED,
+        window: tuple[int, int] | None = None,
+        borrow: bool = False,
     ) -> RemoteReader:
         """Starts to read ``[start_offset, end_offset)``, as far as it is tiered; ``None`` is the tier's own bound.
 
-        ``isolation_level``: the enum, or ``"read_committed"`` or ``"read_uncommitted"`` in any case.
+        ``isolation_level``: the enum, or ``"read_committed"`` or ``"read_uncommitted"`` in any case. ``window`` and ``borrow``
+        are those of :class:`~kafka_remote_client.fetch.partition_read.PartitionRead`: fixed sizes of requests, and blocks that
+        live until the next one is taken.
 
         The reader's ``blocks()`` give the records and at last a ReadEnd, whose reason is "end", "undecided" where committed
         records end, "transactions-unknown" where they cannot be told, or what kept the rest from being read.
@@ -107,7 +140,7 @@ class TierReader:
         if start >= end:
             held = f"it has offsets {bounds.log_start} to {bounds.latest_tiered}"
             raise ConfigurationError(f"the store has no such offset of {topic}-{partition}; {held}")
-        return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=level)
+        return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=level, window=window, borrow=borrow)
 
     def close(self) -> None:
         """Stops all readers. May be called twice."""

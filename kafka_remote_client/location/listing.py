@@ -51,6 +51,7 @@ from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.store_contents import no_segments
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.remote_log.window import range_size
 
 __all__ = ["ListingLocationSource"]
@@ -115,6 +116,28 @@ class ListingLocationSource:
             raise ConfigurationError(f"the store has {len(ids)} topics named {topic!r}; choose one by topic id: {known}")
         return [tip for tip in listing.partitions(topic) if tip.topic_id in ids]
 
+    def topics(self) -> list[str]:
+        """The names of all topics in the store, or of the one topic, in their order."""
+        return sorted({tip.topic for tip in self.listing.partitions()})
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment]:
+        """The segments of a partition that are read, in order, with the offsets of each that belong to the log.
+
+        Raises RemoteLogError kinds where the lineage cannot be read, and what the store raises.
+        """
+        log = self.resolver.log(self._listing(topic_id_partition.topic).cache(topic_id_partition))
+        return [] if log is None else list(log.all_segments())
+
+    def offset_for_time(self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0) -> int | None:
+        """The first tiered record from ``start_offset`` on that is at least so young; ``None`` where none is.
+
+        Records of transactions and their markers count too. Raises RemoteLogError kinds, CorruptRecordError,
+        UnsupportedFormatError, and what the store raises.
+        """
+        cache = self._listing(topic_id_partition.topic).cache(topic_id_partition)
+        found = self.resolver.offset_for_time(cache, timestamp_ms, start_offset=start_offset)
+        return None if found is None else found.offset
+
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
         """One line for each segment of the partition that is not read, with the reason."""
         listing = self._listing(topic_id_partition.topic)
@@ -128,7 +151,7 @@ class ListingLocationSource:
     def _answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
         tip = self._tip(question.topic, question.partition)
         if tip is None:
-            return NotRemote("unknown-partition", error=self._absence(question.topic))
+            return NotRemote("unknown-partition", error=self.absence(question.topic))
         undecided = None
         if question.isolation_level is IsolationLevel.READ_COMMITTED:
             try:
@@ -165,7 +188,7 @@ class ListingLocationSource:
         DeleteRecords leaves no trace here. Raises NoSegmentsError for a topic that has no segment in the store.
         """
         tip = self._tip(topic, partition)
-        absence = self._absence(topic) if tip is None else None
+        absence = self.absence(topic) if tip is None else None
         if absence is not None:
             raise absence
         return PartitionOffsets() if tip is None else self._offsets(tip)
@@ -206,7 +229,7 @@ class ListingLocationSource:
     def _tip(self, topic: str, partition: int) -> TopicIdPartition | None:
         return next((tip for tip in self.partitions(topic) if tip.partition == partition), None)
 
-    def _absence(self, topic: str) -> NoSegmentsError | None:
+    def absence(self, topic: str) -> NoSegmentsError | None:
         """The error where the store has nothing of the topic, with what it has instead; listed once."""
         if self.partitions(topic):
             return None

@@ -5,15 +5,16 @@ References: Spark's KafkaRecordToRowConverter, "Structured Streaming + Kafka Int
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 
 from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.records._select import Columns
-from kafka_remote_client.records.columns import BinaryColumn, HeaderColumns
+from kafka_remote_client.records.columns import BinaryColumn, Buffer, HeaderColumns
 
-__all__ = ["SPARK_KAFKA_SCHEMA", "record_batch"]
+__all__ = ["SPARK_KAFKA_SCHEMA", "record_batch", "schema_of"]
 
 _BINARY = pa.binary()
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", _BINARY)])
@@ -35,28 +36,46 @@ SPARK_KAFKA_SCHEMA = pa.schema(
 """What ``RecordBlock.to_arrow`` gives."""
 
 
-def record_batch(columns: Columns, topic: str, partition: int) -> pa.RecordBatch:
-    """All records of ``columns``. Headers are an empty list where a record has none.
+def record_batch(
+    columns: Columns, topic: str, partition: int, names: Sequence[str] = tuple(SPARK_KAFKA_SCHEMA.names)
+) -> pa.RecordBatch:
+    """All records of ``columns``, in the columns of these names. Headers are an empty list where a record has none.
 
-    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits.
+    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits, if timestamps are asked for, and
+    KeyError for a name that is not in the schema.
     """
     length = len(columns)
+    topics, partitions = _constants(topic, partition, _bits(length))
+    arrays: Mapping[str, Callable[[], pa.Array]] = {
+        "key": lambda: _binary(columns.binary_column(False), length),
+        "value": lambda: _binary(columns.binary_column(True), length),
+        "topic": lambda: topics.slice(0, length),
+        "partition": lambda: partitions.slice(0, length),
+        "offset": lambda: pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
+        "timestamp": lambda: pa.Array.from_buffers(_TIMESTAMP, length, [None, pa.py_buffer(_microseconds(columns))]),
+        "timestampType": lambda: pa.Array.from_buffers(
+            pa.int32(), length, [None, pa.py_buffer(columns.timestamp_types_buffer())]
+        ),
+        "headers": lambda: _headers(columns.header_columns(), length),
+    }
+    return pa.record_batch([arrays[name]() for name in names], schema=schema_of(names))
+
+
+@lru_cache(maxsize=64)
+def _schema(names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([SPARK_KAFKA_SCHEMA.field(name) for name in names])
+
+
+def schema_of(names: Sequence[str]) -> pa.Schema:
+    """The schema with the columns of these names, in their order. Raises KeyError for a name that is not in it."""
+    return _schema(tuple(names))
+
+
+def _microseconds(columns: Columns) -> Buffer:
     try:
-        timestamps = columns.microseconds()
+        return columns.microseconds()
     except OverflowError:
         raise UnsupportedFormatError("a record's timestamp is too large for Arrow's microseconds") from None
-    topics, partitions = _constants(topic, partition, _bits(length))
-    arrays = [
-        _binary(columns.binary_column(False), length),
-        _binary(columns.binary_column(True), length),
-        topics.slice(0, length),
-        partitions.slice(0, length),
-        pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
-        pa.Array.from_buffers(_TIMESTAMP, length, [None, pa.py_buffer(timestamps)]),
-        pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(columns.timestamp_types_buffer())]),
-        _headers(columns.header_columns(), length),
-    ]
-    return pa.record_batch(arrays, schema=SPARK_KAFKA_SCHEMA)
 
 
 def _bits(length: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Message
@@ -13,7 +13,10 @@ from kafka_remote_client.records._select import Columns, Row
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RecordBlock"]
+__all__ = ["RECORD_COLUMNS", "RecordBlock"]
+
+RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of :meth:`RecordBlock.to_arrow`, in their order."""
 
 _MAX_INDEX = 2**63
 
@@ -83,14 +86,16 @@ class RecordBlock:
         """(offset, timestamp ms, timestamp type, leader epoch, key, value, headers) of ``[start, stop)``, cut to the block."""
         return self._columns.rows(*self._cut(start, stop))
 
-    def to_arrow(self, topic: str, partition: int) -> pa.RecordBatch:
+    def to_arrow(self, topic: str, partition: int, names: Sequence[str] = RECORD_COLUMNS) -> pa.RecordBatch:
         """All records as a ``pyarrow.RecordBatch`` with the schema of Spark's Kafka source, headers included.
 
-        Raises ImportError without pyarrow (extra ``arrow``).
+        ``names``: which of its columns, in their order. What is not named costs nothing.
+
+        Raises ImportError without pyarrow (extra ``arrow``), and KeyError for a name that is none of RECORD_COLUMNS.
         """
         from kafka_remote_client.records.arrow import record_batch  # noqa: PLC0415 - pyarrow is an extra
 
-        return record_batch(self._columns, topic, partition)
+        return record_batch(self._columns, topic, partition, names)
 
     def _checked(self, index: int) -> int:
         if type(index) is not int:  # the usual case costs no call

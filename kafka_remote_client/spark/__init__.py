@@ -15,7 +15,7 @@ from kafka_remote_client.spark.offsets.progress import offsets_behind
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_remote_client.scan.splits import Split
+    from kafka_remote_client.scanning.splits import Split
     from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices
     from kafka_remote_client.spark.planning.job_plan import JobPlan
     from kafka_remote_client.spark.planning.job_planner import plan
@@ -44,7 +44,7 @@ _HOMES = {
     "JobPlan": "kafka_remote_client.spark.planning.job_plan",
     "Prices": "kafka_remote_client.spark.planning.job_figures",
     "Segments": "kafka_remote_client.spark.source.segments",
-    "Split": "kafka_remote_client.scan.splits",
+    "Split": "kafka_remote_client.scanning.splits",
     "SplitRecords": "kafka_remote_client.spark.reading.split_records",
     "load_counters": "kafka_remote_client.spark.reading.task_counters",
     "plan": "kafka_remote_client.spark.planning.job_planner",

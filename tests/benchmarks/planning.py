@@ -28,7 +28,7 @@ from kafka_remote_client.model import (
     TopicPartition,
 )
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
-from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
 from kafka_remote_client.spark.planning.segment_probes import with_segments
 from kafka_remote_client.spark.source.partition import KafkaRemotePartition
 from tests.support.one_by_one import OneByOne

@@ -13,7 +13,7 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
 from kafka_remote_client.model import IsolationLevel, TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, plan_splits
 from kafka_remote_client.spark.offsets import json_offsets
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.offsets.json_offsets import EARLIEST, LATEST, OffsetName, SpecificOffsets

@@ -13,7 +13,7 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange
+from kafka_remote_client.scanning.splits import OffsetRange
 from kafka_remote_client.spark.options.source_options import option_texts, parse_options
 from kafka_remote_client.spark.planning.batch_plan import learn_segments
 from kafka_remote_client.spark.reading.task_engine import TaskEngines

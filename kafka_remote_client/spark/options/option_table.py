@@ -11,7 +11,7 @@ from enum import Enum
 
 import attrs
 
-from kafka_remote_client.scan.splits import DEFAULT_SPLIT_BYTES
+from kafka_remote_client.scanning.splits import DEFAULT_SPLIT_BYTES
 
 __all__ = ["OPTIONS", "Option", "Scope"]
 

@@ -26,7 +26,7 @@ from kafka_remote_client.fetch.plan import within
 from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, NotRemote, SegmentLocation
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 
 __all__ = ["AskedRequests", "ask_requests"]
 

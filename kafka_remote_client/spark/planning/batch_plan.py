@@ -15,8 +15,8 @@ from kafka_remote_client.errors import DirectFetchError, LocationError, Location
 from kafka_remote_client.fallback import OnFallback, TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.scan.split_window import split_window
-from kafka_remote_client.scan.splits import OffsetRange, Split, plan_splits
+from kafka_remote_client.scanning.split_window import split_window
+from kafka_remote_client.scanning.splits import OffsetRange, Split, plan_splits
 from kafka_remote_client.spark.offsets.bounds import BoundResolver
 from kafka_remote_client.spark.offsets.cluster import Cluster
 from kafka_remote_client.spark.offsets.data_loss import DataLoss

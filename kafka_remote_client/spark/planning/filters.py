@@ -34,7 +34,7 @@ from typing import Any
 import attrs
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange
+from kafka_remote_client.scanning.splits import OffsetRange
 
 __all__ = ["ALL_ROWS", "Narrowing", "narrowing_of"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange, sized, total_bytes
+from kafka_remote_client.scanning.splits import OffsetRange, sized, total_bytes
 
 __all__ = ["KnownSegments"]
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange, Split, sized, total_bytes
+from kafka_remote_client.scanning.splits import OffsetRange, Split, sized, total_bytes
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 
 __all__ = ["available", "batch_end", "batch_end_by_bytes", "delay_seconds", "stream_ranges"]

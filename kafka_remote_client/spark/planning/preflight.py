@@ -32,7 +32,7 @@ from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
 from kafka_remote_client.plugin import RemoteStorageFetcher
-from kafka_remote_client.scan.splits import OffsetRange
+from kafka_remote_client.scanning.splits import OffsetRange
 from kafka_remote_client.spark.planning.segment_probes import TierOffsets
 
 __all__ = ["ATTEMPTS", "preflight", "unanswered"]

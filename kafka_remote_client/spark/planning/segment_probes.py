@@ -3,7 +3,7 @@
 A location names its segment with bounds and size. One question at the start of a partition's tiered part gives the bytes per
 offset, and so how many splits there will be; one more question for each bound of those, side by side, gives segment bounds near
 them. Where records grow along the log, the gaps between those segments hold more than was expected: up to ROUNDS times more
-questions go to the largest gaps. What lies between is estimated (:mod:`~kafka_remote_client.scan.splits`). So
+questions go to the largest gaps. What lies between is estimated (:mod:`~kafka_remote_client.scanning.splits`). So
 the cost grows with the number of splits, not of segments, and it is bounded: beyond ``budget`` questions bounds are further
 apart. It works with every location source.
 
@@ -30,7 +30,7 @@ from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES, WINDOW_RANGES
 from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation, TopicPartition
-from kafka_remote_client.scan.splits import Gap, OffsetRange, SegmentSpan, tiles
+from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, tiles
 from kafka_remote_client.settings import default_of
 
 __all__ = ["DEFAULT_BUDGET", "ROUNDS", "TierOffsets", "gap_offsets", "probe_offsets", "with_segments"]

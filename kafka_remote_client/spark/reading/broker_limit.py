@@ -21,7 +21,7 @@ from typing import ClassVar
 import attrs
 
 from kafka_remote_client.errors import Action, DirectFetchError
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 
 __all__ = ["OPTION", "BrokerBytesError", "with_broker_shares"]
 

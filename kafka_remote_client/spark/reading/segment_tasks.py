@@ -21,7 +21,7 @@ import attrs
 import pyarrow as pa
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.counters import Counters, added
 from kafka_remote_client.spark.reading.split_records import SplitRecords

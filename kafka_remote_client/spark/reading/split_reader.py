@@ -41,8 +41,8 @@ from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.records import RecordBlock
-from kafka_remote_client.scan.split_window import split_window
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.split_window import split_window
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.reading.broker_limit import OPTION, BrokerBytesError

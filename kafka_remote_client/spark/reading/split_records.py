@@ -12,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.reading.columns import column_names
 from kafka_remote_client.spark.reading.counters import Counters

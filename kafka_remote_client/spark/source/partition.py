@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.source.pyspark_api import InputPartition
 
 __all__ = ["KafkaRemotePartition"]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from kafka_remote_client.scan.remaining import parse_split_id, without
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.remaining import parse_split_id, without
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
 from kafka_remote_client.spark.reading.columns import ddl

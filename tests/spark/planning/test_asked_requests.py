@@ -8,7 +8,7 @@ import attrs
 from kafka_remote_client.errors import LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, NotRemote, TopicPartition
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests, ask_requests
 from tests.support.locations import ManualClock, location, segment
 from tests.support.one_by_one import OneByOne

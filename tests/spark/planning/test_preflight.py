@@ -17,7 +17,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import NotRemote, PartitionOffsets, SegmentLocation, TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange
+from kafka_remote_client.scanning.splits import OffsetRange
 from kafka_remote_client.spark.planning.preflight import ATTEMPTS, preflight, unanswered
 from tests.support.locations import ManualClock, location
 from tests.support.one_by_one import OneByOne

@@ -11,7 +11,7 @@ import pytest
 from kafka_remote_client.errors import LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, NotRemote, PartitionOffsets, TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
 from kafka_remote_client.spark.planning.segment_probes import probe_offsets, with_segments
 from tests.support.locations import ManualClock, location, segment
 from tests.support.one_by_one import OneByOne

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError, with_broker_shares
 
 TP = TopicPartition("t", 0)

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import read_batches
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.segment_tasks import (
     DONE_SCHEMA,

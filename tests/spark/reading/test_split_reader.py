@@ -17,8 +17,8 @@ from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records import RecordBlock, read_batches
-from kafka_remote_client.scan.split_window import split_window
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.split_window import split_window
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError

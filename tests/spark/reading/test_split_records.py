@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import read_batches
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.split_records import SplitRecords
 from tests.support.batches import Rec, batch

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.planning.filters import ALL_ROWS
 from kafka_remote_client.spark.source import datasource, pyspark_api

@@ -12,7 +12,7 @@ import kafka_remote_client.spark
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import read_batches
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.reading.split_records import SplitRecords

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.remaining import parse_split_id, without
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.remaining import parse_split_id, without
+from kafka_remote_client.scanning.splits import Split
 
 A, B = TopicPartition("a-1.b_c", 0), TopicPartition("a-1.b_c", 12)
 

@@ -16,11 +16,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-import attrs
-
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import Split
+from kafka_remote_client.scanning.splits import Split
 
 __all__ = ["parse_split_id", "without"]
 
@@ -51,11 +49,7 @@ def _left(split: Split, done: list[tuple[int, int]]) -> Iterator[Split]:
         if start >= split.end:
             break
         if at < start:
-            yield _part(split, at, start)
+            yield split.part(at, start)
         at = max(at, end)
     if at < split.end:
-        yield _part(split, at, split.end)
-
-
-def _part(split: Split, start: int, end: int) -> Split:
-    return attrs.evolve(split, start=start, end=end, size_in_bytes=split.size_in_bytes * (end - start) // split.offsets)
+        yield split.part(at, split.end)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.scan.split_window import split_window
+from kafka_remote_client.scanning.split_window import split_window
 
 KIB, MIB = 1 << 10, 1 << 20
 

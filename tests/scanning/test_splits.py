@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scan.splits import OffsetRange, SegmentSpan, Split, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, Split, plan_splits
 
 TP = TopicPartition("t", 0)
 

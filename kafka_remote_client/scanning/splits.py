@@ -89,7 +89,8 @@ class Split:
     """What one task reads: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes.
 
     ``tiered_end`` and ``tier_failure`` are those of its range. ``max_broker_bytes``: its share of ``remote.maxBrokerBytes``,
-    ``None`` = no limit. Two splits of the same offsets are equal whatever these say.
+    ``None`` = no limit. ``gets``: about how many ranges of segments it requests, ``None`` = not planned. Two splits of the same
+    offsets are equal whatever these say.
     """
 
     topic_partition: TopicPartition
@@ -99,6 +100,7 @@ class Split:
     tiered_end: int | None = attrs.field(default=None, eq=False)
     tier_failure: str | None = attrs.field(default=None, eq=False)
     max_broker_bytes: int | None = attrs.field(default=None, eq=False)
+    gets: int | None = attrs.field(default=None, eq=False)
 
     @property
     def offsets(self) -> int:
@@ -112,6 +114,12 @@ class Split:
             return self.size_in_bytes
         local = max(0, self.end - max(self.start, self.tiered_end))
         return self.size_in_bytes * local // max(1, self.offsets)
+
+    def part(self, start: int, end: int) -> Split:
+        """The offsets ``[start, end)`` of it; bytes in proportion to the offsets, GETs only where that is all of it."""
+        size = self.size_in_bytes * (end - start) // self.offsets
+        gets = self.gets if (start, end) == (self.start, self.end) else None
+        return attrs.evolve(self, start=start, end=end, size_in_bytes=size, gets=gets)
 
     @property
     def id(self) -> str:

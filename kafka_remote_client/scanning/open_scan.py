@@ -1,0 +1,141 @@
+"""A scan over an opened tier: its plan, and the records of its splits as record blocks and as Arrow.
+
+::
+
+    split  ->  record blocks  ->  the predicate's columns  ->  mask  ->  the scan's columns, of the records that match
+                                  nothing matches: nothing more is made of the block
+
+One partition's splits are read one after the other, and partitions side by side, so records of a partition come in the order of
+their offsets. With a limit partitions are read one after the other, in parts that grow, so that few ranges are requested.
+
+References: docs/tables.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Self
+
+import pyarrow as pa
+
+from kafka_remote_client.fetch.tier_reader import TierReader
+from kafka_remote_client.metrics import Snapshot
+from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.scanning.arrow_filter import mask_of
+from kafka_remote_client.scanning.interleave import interleaved
+from kafka_remote_client.scanning.plan import ScanPlan, plan_scan
+from kafka_remote_client.scanning.predicate import Predicate, columns_of
+from kafka_remote_client.scanning.pruning import Extent, Verdict, verdict
+from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks
+from kafka_remote_client.scanning.split_window import split_window
+from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.scanning.tier_survey import survey
+
+__all__ = ["OpenScan"]
+
+_MOST_THREADS = 8
+
+
+class OpenScan:
+    """A context manager that owns ``tier``. Splits may be read by several threads at once.
+
+    Reading raises TierUnavailableError where a split cannot be read to its end. Planning raises what the tier's metadata and
+    the store raise.
+    """
+
+    def __init__(self, scan: Scan, tier: TierReader, *, threads: int | None = None) -> None:
+        """``threads``: so many partitions are read at a time; ``None``: as many as there are cores, at most 8."""
+        self.scan = scan
+        self._tier = tier
+        self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops what is being read. May be called twice."""
+        self._tier.close()
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """The splits, once planned: what is uploaded later is not read."""
+        _, range_bytes = split_window(self._tier.config)
+        return plan_scan(self.scan, survey(self._tier, self.scan), range_bytes=range_bytes)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the record batches: the scan's columns."""
+        return schema_of(self.scan.columns)
+
+    def metrics(self) -> Snapshot:
+        """What reading took so far, under the names of docs/metrics.md."""
+        return self._tier.metrics.snapshot()
+
+    def blocks(self, split: Split) -> Generator[RecordBlock, None, None]:
+        """All records of a split, whatever the predicate says, in the order of their offsets."""
+        return split_blocks(self._tier, split, self.scan.isolation_level)
+
+    def record_batches(self, split: Split) -> Generator[pa.RecordBatch, None, None]:
+        """The records of a split for which the predicate is true, in the scan's columns; the limit does not count here.
+
+        Raises UnsupportedFormatError as well, for a timestamp that does not fit Arrow's microseconds.
+        """
+        condition = self.scan.filter
+        if verdict(condition, Extent(*split.topic_partition, split.start, split.end)) is Verdict.ALWAYS:
+            condition = None
+        with closing(split_blocks(self._tier, split, self.scan.isolation_level, borrow=True)) as blocks:
+            for block in blocks:
+                records = self._records(block, split, condition)
+                if records is not None:
+                    yield records
+
+    def stream(self) -> Generator[pa.RecordBatch, None, None]:
+        """All records of the scan, up to its limit; nothing is read before the first one is asked for.
+
+        No more than two record batches for each thread wait at a time. Raises as :meth:`record_batches`.
+        """
+        limit = self.scan.limit
+        if limit == 0:
+            return
+        lanes: list[Callable[[], Generator[pa.RecordBatch, None, None]]] = [
+            partial(self._of_partition, list(splits))
+            for _, splits in groupby(self.plan.splits, key=lambda split: split.topic_partition)
+        ]
+        with closing(interleaved(lanes, 1 if limit is not None else self._threads)) as batches:
+            for records in batches:
+                if limit is None:
+                    yield records
+                    continue
+                yield records.slice(0, limit)
+                limit -= min(limit, len(records))
+                if not limit:
+                    return
+
+    def _of_partition(self, splits: list[Split]) -> Generator[pa.RecordBatch, None, None]:
+        for split in splits:
+            for part in self._parts(split):
+                yield from self.record_batches(part)
+
+    def _parts(self, split: Split) -> Iterator[Split]:
+        return iter((split,)) if self.scan.limit is None else growing_parts(split, self.scan.limit)
+
+    def _records(self, block: RecordBlock, split: Split, condition: Predicate | None) -> pa.RecordBatch | None:
+        """``None`` where no record of the block matches: then no other column is made."""
+        place, columns = split.topic_partition, self.scan.columns
+        if condition is None:
+            return block.to_arrow(*place, columns)
+        mask = mask_of(condition, block.to_arrow(*place, tuple(columns_of(condition))))
+        matching = mask.true_count
+        if not matching:
+            return None
+        records = block.to_arrow(*place, columns)
+        return records if matching == len(records) else records.filter(mask)

@@ -1,0 +1,175 @@
+"""The plan of a scan: from what is known of the tier to splits, without what cannot match. Pure.
+
+::
+
+    segments   |---s1---|---s2---|---s3---|---s4---|       with the youngest timestamp of each
+    predicate     never    maybe    maybe    never
+    hull                 [--)     [-------)                 from the first to the last offset that can match
+    times                 |                                 the first record that is young enough
+    splits                [-----)[--------)                 cut where segments end, each about split_bytes
+
+References: docs/tables.md, "What is read".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import pairwise
+
+import attrs
+
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scanning.predicate import Predicate
+from kafka_remote_client.scanning.pruning import Extent, Verdict, hull, verdict
+from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, Split, plan_splits, tiles
+
+__all__ = ["ScanPlan", "TieredPartition", "TimeBounds", "plan_scan", "segments_in", "time_bounds"]
+
+_LATEST = 2**63 - 1
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@attrs.frozen
+class TimeBounds:
+    """Between which times records are wanted, in milliseconds: ``oldest <= timestamp < youngest``; ``None`` = no such bound.
+
+    ``youngest`` has the scan's ``out_of_order`` in it; it is ``None`` where that is not known.
+    """
+
+    oldest: int | None = None
+    youngest: int | None = None
+
+
+@attrs.frozen
+class TieredPartition:
+    """What is known of a partition's tier: offsets ``[start, end)`` can be read, and its segments, in order.
+
+    ``first_young_enough``: no record before this offset is as young as the scan's :class:`TimeBounds` want, ``end`` where
+    none is at all; ``first_too_young``: from here on records may be left out. ``None`` = not looked up.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    segments: tuple[SegmentSpan, ...] = ()
+    first_young_enough: int | None = None
+    first_too_young: int | None = None
+
+
+@attrs.frozen
+class ScanPlan:
+    """What a scan reads: ``splits``, by partition and offset, each with an id, GETs and bytes, which are estimates.
+
+    ``ends``: where reading of each partition ends; from there a later scan, or a stream, goes on without gap or duplicate.
+    ``segments``: so many of ``known_segments`` are read.
+    """
+
+    scan: Scan
+    splits: tuple[Split, ...]
+    ends: dict[TopicPartition, int]
+    segments: int
+    known_segments: int
+
+    @property
+    def read_bytes(self) -> int:
+        """Of all splits."""
+        return sum(split.size_in_bytes for split in self.splits)
+
+    @property
+    def gets(self) -> int:
+        """Of all splits."""
+        return sum(split.gets or 0 for split in self.splits)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.splits)} splits of {len(self.ends)} partitions: about {self.read_bytes:,} bytes in {self.gets:,} GETs, "
+            f"{self.segments:,} of {self.known_segments:,} segments"
+        )
+
+
+def time_bounds(scan: Scan) -> TimeBounds:
+    """Between which times the scan's filter wants records, by what it says of timestamps alone."""
+    first, stop = hull(scan.filter, "timestamp", -_LATEST, _LATEST)
+    if first == stop:
+        return TimeBounds()
+    oldest = None if first == -_LATEST else -(-first // 1000)
+    if stop == _LATEST or scan.out_of_order is None:
+        return TimeBounds(oldest)
+    return TimeBounds(oldest, -(-stop // 1000) - (-scan.out_of_order // _MILLISECOND))
+
+
+def plan_scan(scan: Scan, partitions: Iterable[TieredPartition], *, range_bytes: int) -> ScanPlan:
+    """The splits of a scan, from what is known of the partitions that it takes. ``range_bytes``: of one GET at most."""
+    known = sorted(partitions, key=lambda one: one.topic_partition)
+    bounds = {one.topic_partition: _bounded(scan, one) for one in known}
+    condition = scan.filter
+    first, stop = hull(condition, "timestamp", -_LATEST, _LATEST)
+    read = known if first < stop else []
+    pieces = [piece for one in read for piece in _pieces(one, bounds[one.topic_partition], condition)]
+    spans = {one.topic_partition: one.segments for one in known}
+    splits = [
+        attrs.evolve(split, gets=_gets(split, spans[split.topic_partition], range_bytes))
+        for split in plan_splits(pieces, split_bytes=scan.split_bytes)
+    ]
+    return ScanPlan(
+        scan,
+        tuple(splits),
+        {partition: end for partition, (_, end) in bounds.items()},
+        segments=sum(len(segments_in(one.start, one.end, one.segments)) for one in pieces),
+        known_segments=sum(len(one.segments) for one in known),
+    )
+
+
+def segments_in(start: int, end: int, segments: Sequence[SegmentSpan]) -> list[tuple[int, int, SegmentSpan]]:
+    """The parts of segments in ``[start, end)``: (start, end, segment) of each. The segments are in order."""
+    first = bisect_right(segments, start, key=lambda span: span.end)
+    last = bisect_left(segments, end, key=lambda span: span.start)
+    return [tile for tile in tiles(start, end, segments[first:last]) if not isinstance(tile, Gap)]
+
+
+def _bounded(scan: Scan, known: TieredPartition) -> tuple[int, int]:
+    """The offsets that the scan bounds itself to, and the tier can give."""
+    start, end = scan.start_of(known.topic_partition), scan.end_of(known.topic_partition)
+    first = known.start if start is None else max(start, known.start)
+    return first, max(first, known.end if end is None else min(end, known.end))
+
+
+def _pieces(known: TieredPartition, bounds: tuple[int, int], condition: Predicate | None) -> Iterator[OffsetRange]:
+    """What can match of ``bounds``, as ranges of offsets that have a gap between them."""
+    start, end = bounds
+    start = start if known.first_young_enough is None else max(start, known.first_young_enough)
+    end = end if known.first_too_young is None else min(end, known.first_too_young)
+    whole = OffsetRange(known.topic_partition, start, end, known.segments, known.end)
+    left = [found for tile in tiles(start, end, known.segments) if (found := _matching(known, tile, condition)) is not None]
+    if not left:
+        return
+    cuts = [number for number, (one, other) in enumerate(pairwise(left), 1) if one[1] != other[0]]
+    for first, last in pairwise([0, *cuts, len(left)]):
+        inside = left[first][0], left[last - 1][1]
+        spans = tuple(span for _, _, span in segments_in(*inside, known.segments))
+        yield attrs.evolve(whole, start=inside[0], end=inside[1], segments=spans)
+
+
+def _matching(
+    known: TieredPartition, tile: tuple[int, int, SegmentSpan] | Gap, condition: Predicate | None
+) -> tuple[int, int] | None:
+    """From the first to the last offset of a tile that a matching record can have; ``None`` where none can match."""
+    start, end, span = (tile.start, tile.end, None) if isinstance(tile, Gap) else tile
+    youngest = None if span is None or span.max_timestamp is None else span.max_timestamp * 1000
+    extent = Extent(*known.topic_partition, start, end, youngest=youngest)
+    if verdict(condition, extent) is Verdict.NEVER:
+        return None
+    first, stop = hull(condition, "offset", start, end)
+    return (first, stop) if first < stop else None
+
+
+def _gets(split: Split, segments: Sequence[SegmentSpan], range_bytes: int) -> int:
+    """A split requests each segment by itself, in ranges of ``range_bytes``."""
+    sizes = (
+        span.size_in_bytes * (end - start) // (span.end - span.start)
+        for start, end, span in segments_in(split.start, split.end, segments)
+    )
+    return sum(max(1, -(-size // range_bytes)) for size in sizes)

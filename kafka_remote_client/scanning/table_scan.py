@@ -1,0 +1,165 @@
+"""A tier as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
+
+::
+
+    scan(...)   ->  TableScan (a value: what, and where)  ->  open()  ->  OpenScan: plan, splits, record blocks, Arrow
+                       .select .where .head                   |
+                       .to_arrow, Arrow stream  <-------------+
+
+Nothing is opened, listed or read before the records are asked for, and each asking reads anew.
+
+References: docs/tables.md; Arrow's PyCapsule interface (``__arrow_c_stream__``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pyarrow as pa
+
+from kafka_remote_client import arguments
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.plan import ScanPlan
+from kafka_remote_client.scanning.predicate import And, Predicate
+from kafka_remote_client.scanning.scan import OffsetBound, Scan
+from kafka_remote_client.scanning.tier_address import TierAddress
+from kafka_remote_client.settings import default_of
+
+__all__ = ["TableScan", "scan"]
+
+
+def _threads(value: int | None) -> int | None:
+    return None if value is None else arguments.whole(value, "threads", 1)
+
+
+@attrs.frozen
+class TableScan:
+    """What is read (``scan``), and where it lies (``address``). It can be pickled.
+
+    ``threads``: so many partitions are read at a time; ``None``: as many as there are cores, at most 8.
+
+    Reading raises ConfigurationError for a store, topic or partition that is not there, TierUnavailableError where something
+    cannot be read to its end, and what the store raises: never is a part of a table taken for all of it.
+    """
+
+    scan: Scan
+    address: TierAddress
+    threads: int | None = attrs.field(default=None, converter=_threads)
+
+    def select(self, *columns: str) -> TableScan:
+        """These columns alone, in this order. Raises ConfigurationError for unknown ones."""
+        return self._with(columns=columns)
+
+    def where(self, predicate: Predicate) -> TableScan:
+        """The records for which this is true as well."""
+        known = self.scan.predicate
+        return self._with(predicate=predicate if known is None else And((known, predicate)))
+
+    def head(self, limit: int) -> TableScan:
+        """At most so many records; a limit that is lower already stays."""
+        wanted = arguments.whole(limit, "limit", 0)
+        return self._with(limit=wanted if self.scan.limit is None else min(wanted, self.scan.limit))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the records: the columns of Spark's Kafka source that are selected."""
+        return schema_of(self.scan.columns)
+
+    def open(self) -> OpenScan:
+        """Opens the tier, for whoever reads split by split. Nothing is read yet."""
+        topics = self.scan.topics
+        return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
+
+    def plan(self) -> ScanPlan:
+        """What would be read: splits with ids, GETs and bytes. Reads metadata alone."""
+        with self.open() as opened:
+            return opened.plan
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """The records as they come: of one partition in the order of their offsets, of several ones mixed."""
+        with self.open() as opened:
+            yield from opened.stream()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The records as a stream that pyarrow's functions take; nothing is read before its first batch is."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Arrow's stream interface, by which DuckDB, pandas, Polars and others take the records as they come."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """All records, in memory."""
+        return self.to_reader().read_all()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All records as a ``pandas.DataFrame``; ``options``: those of ``pyarrow.Table.to_pandas``. Needs pandas."""
+        return self.to_arrow().to_pandas(**options)
+
+    def _with(self, **changes: Any) -> TableScan:
+        return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
+
+
+def scan(
+    store_url: str,
+    topics: str | Iterable[str] = (),
+    *,
+    topic_pattern: str | None = None,
+    partitions: Iterable[int] | None = None,
+    start_offset: OffsetBound | None = None,
+    end_offset: OffsetBound | None = None,
+    since: object = None,
+    until: object = None,
+    columns: Iterable[str] | None = None,
+    where: Predicate | None = None,
+    limit: int | None = None,
+    isolation_level: IsolationLevel | str = IsolationLevel.READ_COMMITTED,
+    out_of_order: timedelta | None = None,
+    layout: str = default_of("remote.storage.store.layout"),
+    key_prefix: str = "",
+    encryption_keys: Mapping[str, str] | None = None,
+    store_options: Mapping[str, object] | None = None,
+    topic_id: UUID | None = None,
+    config: RemoteFetchConfig | None = None,
+    threads: int | None = None,
+) -> TableScan:
+    """The tiered records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
+
+    What is read: the fields of :class:`~kafka_remote_client.scanning.scan.Scan`. ``since`` and ``until`` are milliseconds, a
+    ``datetime`` with a time zone, a ``date``, or a time in ISO 8601 (UTC unless it says otherwise): since <= timestamp < until.
+
+    Where it lies: the arguments of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. Nothing is opened yet.
+
+    Raises ConfigurationError for what cannot be meant.
+    """
+    wanted = Scan(
+        topics=topics,
+        topic_pattern=topic_pattern,
+        partitions=partitions,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        since=since,
+        until=until,
+        columns=columns,
+        predicate=where,
+        limit=limit,
+        isolation_level=isolation_level,
+        out_of_order=out_of_order,
+    )
+    address = TierAddress(
+        store_url,
+        layout=layout,
+        key_prefix=key_prefix,
+        encryption_keys=encryption_keys or {},
+        store_options=store_options or {},
+        topic_id=topic_id,
+        config=config,
+    )
+    return TableScan(wanted, address, threads)

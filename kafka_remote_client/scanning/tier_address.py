@@ -1,0 +1,47 @@
+"""Where a tier lies and how it is opened, as one value: what a scan needs beside itself, in this process or in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from uuid import UUID
+
+import attrs
+
+from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
+from kafka_remote_client.settings import default_of
+
+__all__ = ["TierAddress"]
+
+
+def _count(values: Sized) -> str:
+    return f"<{len(values)}>"
+
+
+@attrs.frozen(kw_only=True)
+class TierAddress:
+    """The arguments of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. It can be pickled.
+
+    ``repr`` shows no settings of the store, as they may be secret.
+    """
+
+    store_url: str = attrs.field(kw_only=False)
+    layout: str = default_of("remote.storage.store.layout")
+    key_prefix: str = ""
+    encryption_keys: Mapping[str, str] = attrs.field(factory=dict)
+    store_options: Mapping[str, object] = attrs.field(factory=dict, repr=_count)
+    topic_id: UUID | None = None
+    config: RemoteFetchConfig | None = None
+
+    def open(self, topic: str | None = None) -> TierReader:
+        """Opens the tier; ``topic`` bounds listings to one name. Raises as ``open_tier``."""
+        return open_tier(
+            self.store_url,
+            layout=self.layout,
+            key_prefix=self.key_prefix,
+            encryption_keys=self.encryption_keys,
+            store_options=self.store_options,
+            topic=topic,
+            topic_id=self.topic_id,
+            config=self.config,
+        )

@@ -1,0 +1,156 @@
+"""An opened scan against what Kafka's own consumer read: at both isolation levels, for random predicates, with few requests."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_remote_client.fetch.tier_reader import TierReader
+from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.predicate import column, header
+from kafka_remote_client.scanning.scan import Scan
+from tests.scanning.conftest import RECORDS
+from tests.support.scanned import Condition, Row, conditions, expected_rows, rows_of
+from tests.support.tier import batch
+
+LEVELS = ["read_committed", "read_uncommitted"]
+GOLDEN = [
+    ("txn", LEVELS[0]),
+    ("codec-gzip-java", LEVELS[0]),
+    ("codec-snappy-java", LEVELS[1]),
+    ("epochs", LEVELS[0]),
+    ("codec-lz4-rdk", LEVELS[1]),
+    ("codec-zstd-java", LEVELS[0]),
+    ("logappend", LEVELS[1]),
+    ("codec-none-rdk", LEVELS[0]),
+    ("txn", LEVELS[1]),
+]
+KEYS = (b"key-474", b"key-798", b"key-896", b"")
+
+
+def opened(tier: TierReader, **scan: object) -> OpenScan:
+    return OpenScan(Scan(**scan), tier, threads=2)  # type: ignore[arg-type]
+
+
+def table(found: OpenScan) -> pa.Table:
+    return pa.Table.from_batches(found.stream(), found.schema)
+
+
+def wanted(found: OpenScan, isolation: str) -> list[Row]:
+    """All that the golden consumer got of what the plan covers."""
+    ends = found.plan.ends
+    return [
+        row
+        for partition, end in ends.items()
+        for row in expected_rows(partition.topic, partition.partition, isolation)
+        if row["offset"] < end
+    ]
+
+
+@pytest.mark.parametrize(("topic", "isolation"), GOLDEN)
+def test_all_records_of_a_topic_are_those_of_kafka_s_consumer(golden: TierReader, topic: str, isolation: str) -> None:
+    scan = opened(golden, topics=topic, isolation_level=isolation, split_bytes=100_000)
+    rows = rows_of(table(scan))
+    assert len(scan.plan.splits) > 1
+    assert rows == wanted(scan, isolation)
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from([("epochs", LEVELS[0]), ("txn", LEVELS[0]), ("txn", LEVELS[1]), ("logappend", LEVELS[0])]),
+    st.data(),
+)
+def test_results_of_random_predicates_are_those_of_a_full_scan(
+    golden: TierReader, read: tuple[str, str], data: st.DataObject
+) -> None:
+    topic, isolation = read
+    rows = expected_rows(topic, 0, isolation)
+    times = [row["timestamp"] for row in rows]
+    strategy = conditions((0, rows[-1]["offset"] + 1), (min(times) - 1, max(times) + 1), KEYS)
+    condition: Condition = data.draw(strategy)
+    since, until = sorted((data.draw(st.sampled_from(times)), data.draw(st.sampled_from(times))))
+    bounds = {"since": since, "until": until} if data.draw(st.booleans()) else {}
+    scan = opened(golden, topics=topic, isolation_level=isolation, predicate=condition.predicate, **bounds)
+    expected = [
+        row for row in wanted(scan, isolation) if condition.of(row) and (not bounds or since <= row["timestamp"] < until)
+    ]
+    assert rows_of(table(scan)) == expected
+
+
+def test_a_split_is_read_as_blocks_and_as_record_batches(golden: TierReader) -> None:
+    scan = opened(golden, topics="epochs", columns=["offset"], predicate=header("a").exists(), split_bytes=100_000)
+    split = scan.plan.splits[1]
+    batches = list(scan.record_batches(split))
+    blocks = list(scan.blocks(split))
+    with_header = [offset for block in blocks for offset, *_, headers in block.rows() if "a" in dict(headers)]
+    assert [offset for one in batches for offset in one.column("offset").to_pylist()] == with_header
+    assert {one.schema for one in batches} == {scan.schema}
+    assert scan.schema.names == ["offset"]
+
+
+def test_records_of_a_partition_come_in_the_order_of_offsets(golden: TierReader) -> None:
+    found: dict[int, list[int]] = {}
+    for records in opened(golden, topics="epochs", split_bytes=50_000).stream():
+        for partition, offset in zip(records["partition"].to_pylist(), records["offset"].to_pylist(), strict=True):
+            found.setdefault(partition, []).append(offset)
+    assert sorted(found) == [0, 1]
+    assert all(offsets == sorted(set(offsets)) for offsets in found.values())
+
+
+@pytest.mark.parametrize("limit", [0, 1, 10, 5_000])
+def test_a_limit_is_kept_and_costs_two_requests_a_partition_at_most(rising: TierReader, limit: int) -> None:
+    scan = opened(rising, topics="orders", limit=limit)
+    rows = rows_of(table(scan))
+    assert [row["offset"] for row in rows] == list(range(min(limit, 3000)))
+    requests = scan.metrics()["remote-fetch-request-total"]
+    assert requests == 0 if limit == 0 else requests <= 2 or limit > 100
+
+
+def test_a_limit_counts_records_and_not_offsets(golden: TierReader) -> None:
+    scan = opened(golden, topics="txn", limit=40, start_offset=2300)
+    expected = [row for row in wanted(scan, "read_committed") if row["offset"] >= 2300]
+    assert rows_of(table(scan)) == expected[:40]
+
+
+def test_a_limit_with_a_predicate_reads_on_until_it_is_reached(rising: TierReader) -> None:
+    scan = opened(rising, topics="orders", limit=3, predicate=column("offset").is_in([1, 900, 2000, 2500]))
+    assert [row["offset"] for row in rows_of(table(scan))] == [1, 900, 2000]
+
+
+@pytest.mark.parametrize(("since", "until"), [(1_500, 2_100), (1_990, 3_600), (2_900, 3_995)])
+def test_rising_times_cost_little_more_than_the_batches_that_match(rising: TierReader, since: int, until: int) -> None:
+    scan = opened(rising, topics="orders", since=since, until=until, out_of_order=timedelta(0))
+    assert [row["timestamp"] for row in rows_of(table(scan))] == list(range(since, until))
+    sizes = [len(batch(n, RECORDS, payload=400)) for n in range(0, 3000, RECORDS) if since - 1000 - RECORDS < n < until - 1000]
+    assert scan.metrics()["remote-fetch-bytes-total"] <= 1.05 * sum(sizes)
+
+
+def test_segments_that_are_too_old_are_not_requested(rising: TierReader) -> None:
+    scan = opened(rising, topics="orders", since=3_000)
+    assert len(table(scan)) == 1000
+    assert scan.plan.segments == 1
+    assert scan.metrics()["remote-fetch-segment-total"] == 1
+
+
+def test_times_out_of_order_leave_nothing_out_as_long_as_they_are_told(golden: TierReader) -> None:
+    rows = expected_rows("epochs", 1, "read_committed")
+    times = [row["timestamp"] for row in rows]
+    lag = max(max(times[: n + 1]) - time for n, time in enumerate(times))
+    assert lag > 0
+    since, until = sorted(times)[100], sorted(times)[300]
+    scan = opened(golden, topics="epochs", partitions=[1], since=since, until=until, out_of_order=timedelta(milliseconds=lag))
+    assert rows_of(table(scan)) == [row for row in wanted(scan, "read_committed") if since <= row["timestamp"] < until]
+
+
+def test_an_empty_result_has_the_schema(golden: TierReader) -> None:
+    scan = opened(golden, topics="epochs", predicate=column("key") == b"none such")
+    assert table(scan).num_rows == 0
+    assert scan.plan.splits
+
+
+def test_as_many_threads_as_cores_unless_told(golden: TierReader) -> None:
+    assert 1 <= OpenScan(Scan(topics="epochs"), golden)._threads <= 8

@@ -1,0 +1,116 @@
+"""Plans: splits with ids, bytes and GETs, without what cannot match."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scanning.plan import ScanPlan, TieredPartition, TimeBounds, plan_scan, segments_in, time_bounds
+from kafka_remote_client.scanning.predicate import column
+from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.splits import SegmentSpan
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SEGMENTS = tuple(SegmentSpan(start, start + 100, 10_000, 1_000 + start) for start in range(0, 400, 100))
+"""The youngest record of [100, 200) has the timestamp 1100, and so on."""
+
+
+def tiered(partition: TopicPartition = T0, **more: Any) -> TieredPartition:
+    return TieredPartition(partition, 0, 400, SEGMENTS, **more)
+
+
+def planned(*partitions: TieredPartition, range_bytes: int = 4_000, **scan: Any) -> ScanPlan:
+    return plan_scan(Scan(topics="t", **scan), partitions or (tiered(),), range_bytes=range_bytes)
+
+
+def offsets(plan: ScanPlan) -> list[tuple[int, int]]:
+    return [(split.start, split.end) for split in plan.splits]
+
+
+def test_splits_are_cut_where_segments_end_and_know_their_bytes_and_gets() -> None:
+    plan = planned(tiered(T1), tiered(T0), split_bytes=20_000)
+    assert [split.id for split in plan.splits] == ["t-0-0-200", "t-0-200-400", "t-1-0-200", "t-1-200-400"]
+    assert [(split.size_in_bytes, split.gets) for split in plan.splits] == [(20_000, 6)] * 4
+    assert (plan.read_bytes, plan.gets, plan.segments, plan.known_segments) == (80_000, 24, 8, 8)
+    assert str(plan) == "4 splits of 2 partitions: about 80,000 bytes in 24 GETs, 8 of 8 segments"
+    assert plan.ends == {T0: 400, T1: 400}
+
+
+def test_the_same_scan_of_the_same_tier_has_the_same_ids() -> None:
+    assert [split.id for split in planned().splits] == [split.id for split in planned().splits] == ["t-0-0-400"]
+
+
+def test_offsets_bound_what_is_read_and_say_where_it_ends() -> None:
+    plan = planned(start_offset=150, end_offset={T0: 250})
+    assert offsets(plan) == [(150, 250)]
+    assert (plan.read_bytes, plan.gets, plan.ends) == (10_000, 4, {T0: 250})
+    assert planned(start_offset=900).splits == ()
+    assert planned(start_offset=900).ends == {T0: 900}
+
+
+def test_segments_that_are_too_old_are_left_out() -> None:
+    plan = planned(since=1_150)
+    assert offsets(plan) == [(200, 400)]
+    assert (plan.segments, plan.known_segments) == (2, 4)
+
+
+def test_segments_between_offsets_are_left_out() -> None:
+    plan = planned(predicate=column("offset").is_in([5, 17, 350]))
+    assert offsets(plan) == [(5, 18), (350, 351)]
+    assert [split.gets for split in plan.splits] == [1, 1]
+    assert plan.segments == 2
+
+
+def test_a_partition_that_cannot_match_is_left_out() -> None:
+    plan = planned(tiered(T0), tiered(T1), predicate=column("partition") == 1)
+    assert [split.id for split in plan.splits] == ["t-1-0-400"]
+    assert plan.ends == {T0: 400, T1: 400}
+
+
+def test_looked_up_times_cut_segments() -> None:
+    assert offsets(planned(tiered(first_young_enough=130, first_too_young=270))) == [(130, 270)]
+    assert offsets(planned(tiered(first_young_enough=400))) == []
+    assert offsets(planned(tiered(first_young_enough=130), start_offset=140)) == [(140, 400)]
+
+
+def test_offsets_of_no_known_segment_are_read_too() -> None:
+    holes = TieredPartition(T0, 0, 400, (SEGMENTS[0], SEGMENTS[3]))
+    assert offsets(planned(holes)) == [(0, 400)]
+    assert offsets(planned(holes, predicate=column("offset") == 150)) == [(150, 151)]
+    assert planned(holes, predicate=column("offset") == 150).gets == 0
+    assert offsets(planned(TieredPartition(T0, 0, 0))) == []
+
+
+def test_times_that_no_record_can_have_are_not_looked_for() -> None:
+    assert offsets(planned(since=1_150, until=1_150)) == []
+    assert time_bounds(Scan(topics="t", since=5, until=5, out_of_order=timedelta(0))) == TimeBounds()
+
+
+def test_a_segment_without_a_known_time_is_read() -> None:
+    unknown = TieredPartition(T0, 0, 100, (SegmentSpan(0, 100, 10_000),))
+    assert offsets(planned(unknown, since=5_000)) == [(0, 100)]
+
+
+@pytest.mark.parametrize(
+    ("scan", "expected"),
+    [
+        ({}, TimeBounds()),
+        ({"since": 5}, TimeBounds(5)),
+        ({"until": 9}, TimeBounds()),
+        ({"since": 5, "until": 9, "out_of_order": timedelta(0)}, TimeBounds(5, 9)),
+        ({"until": 9, "out_of_order": timedelta(microseconds=1)}, TimeBounds(None, 10)),
+        ({"predicate": column("timestamp") > 5, "since": 2}, TimeBounds(6)),
+        ({"predicate": (column("timestamp") > 5) | (column("offset") == 1)}, TimeBounds()),
+    ],
+    ids=str,
+)
+def test_times_to_look_up_follow_from_the_filter(scan: dict[str, Any], expected: TimeBounds) -> None:
+    assert time_bounds(Scan(topics="t", **scan)) == expected
+
+
+def test_segments_in_a_range_are_found_without_walking_all() -> None:
+    assert segments_in(150, 300, SEGMENTS) == [(150, 200, SEGMENTS[1]), (200, 300, SEGMENTS[2])]
+    assert segments_in(400, 500, SEGMENTS) == []

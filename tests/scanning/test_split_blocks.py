@@ -1,0 +1,52 @@
+"""A split as record blocks: all of it, or an error that says where it ended."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.fallback import TierUnavailableError
+from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
+from kafka_remote_client.model import IsolationLevel, TopicPartition
+from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks
+from kafka_remote_client.scanning.splits import Split
+from tests.support.golden import golden_local
+from tests.support.scanned import expected_rows
+
+ZSTD = TopicPartition("codec-zstd-rdk", 0)
+
+
+@pytest.mark.parametrize("borrow", [False, True])
+def test_a_split_gives_the_records_between_its_bounds(golden: TierReader, borrow: bool) -> None:
+    split = Split(ZSTD, 100, 2000, 0)
+    blocks = split_blocks(golden, split, IsolationLevel.READ_COMMITTED, borrow=borrow)
+    offsets = [row[0] for block in blocks for row in block.rows()]
+    rows = expected_rows("codec-zstd-rdk", 0, "read_uncommitted")
+    assert offsets == [row["offset"] for row in rows if 100 <= row["offset"] < 2000]
+
+
+def test_a_split_that_cannot_be_read_to_its_end_is_an_error(tmp_path: Path) -> None:
+    for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("codec-zstd-rdk-0-*"):
+        shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
+    with open_tier(tmp_path.as_uri()) as tier:
+        end = tier.bounds(*ZSTD).high_watermark
+        last = max(tmp_path.glob("*/*/*.log"))
+        last.write_bytes(bytes(len(last.read_bytes())))
+        found = []
+        with pytest.raises(TierUnavailableError, match="cannot read codec-zstd-rdk-0 at offset") as raised:
+            found.extend(split_blocks(tier, Split(ZSTD, 0, end, 0), IsolationLevel.READ_COMMITTED))
+        assert found
+        assert raised.value.offset == found[-1].next_offset
+        assert (raised.value.topic, raised.value.partition) == ZSTD
+
+
+def test_parts_of_a_split_grow_and_tile_it() -> None:
+    split = Split(ZSTD, 100, 1000, 900, gets=4)
+    parts = list(growing_parts(split, 10))
+    assert [(part.start, part.end) for part in parts] == [(100, 110), (110, 190), (190, 1000)]
+    assert [part.gets for part in parts] == [None, None, None]
+    assert list(growing_parts(split, 10_000)) == [split]
+    assert next(growing_parts(split, 10_000)).gets == 4
+    assert next(growing_parts(split, 0)).end == 101
