@@ -167,22 +167,22 @@ class Column:
     name: str
 
     def __eq__(self, other: object) -> Predicate:  # type: ignore[override] # a predicate, as in every library of columns
-        return self._compared(Operator.EQUAL, other)
+        return self.compared(Operator.EQUAL, other)
 
     def __ne__(self, other: object) -> Predicate:  # type: ignore[override] # as above
-        return self._compared(Operator.NOT_EQUAL, other)
+        return self.compared(Operator.NOT_EQUAL, other)
 
     def __lt__(self, other: object) -> Predicate:
-        return self._compared(Operator.LESS, other)
+        return self.compared(Operator.LESS, other)
 
     def __le__(self, other: object) -> Predicate:
-        return self._compared(Operator.LESS_EQUAL, other)
+        return self.compared(Operator.LESS_EQUAL, other)
 
     def __gt__(self, other: object) -> Predicate:
-        return self._compared(Operator.GREATER, other)
+        return self.compared(Operator.GREATER, other)
 
     def __ge__(self, other: object) -> Predicate:
-        return self._compared(Operator.GREATER_EQUAL, other)
+        return self.compared(Operator.GREATER_EQUAL, other)
 
     __hash__ = None  # type: ignore[assignment] # what has no truth of equality is no key
 
@@ -194,7 +194,8 @@ class Column:
         """Whether there is no such value."""
         return IsNull(self.name)
 
-    def _compared(self, how: Operator, other: object) -> Comparison:
+    def compared(self, how: Operator, other: object) -> Predicate:
+        """The comparison by an operator that is a value."""
         return Comparison(self.name, how, _scalar(self.name, other))
 
 

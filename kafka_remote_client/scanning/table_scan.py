@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import attrs
@@ -31,6 +31,9 @@ from kafka_remote_client.scanning.predicate import And, Predicate
 from kafka_remote_client.scanning.scan import OffsetBound, Scan
 from kafka_remote_client.scanning.tier_address import TierAddress
 from kafka_remote_client.settings import default_of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["TableScan", "scan"]
 
@@ -102,6 +105,15 @@ class TableScan:
     def to_pandas(self, **options: Any) -> Any:
         """All records as a ``pandas.DataFrame``; ``options``: those of ``pyarrow.Table.to_pandas``. Needs pandas."""
         return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> pl.LazyFrame:
+        """The records as a ``polars.LazyFrame``, which reads what its query needs when it is collected.
+
+        Raises ImportError without Polars (extra ``polars``).
+        """
+        from kafka_remote_client.scanning.polars_source import lazy_frame  # noqa: PLC0415 - Polars is an extra
+
+        return lazy_frame(self)
 
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
