@@ -119,6 +119,7 @@ class FetchEngine:
         borrow: bool = False,
         offsets: PartitionOffsets | None = None,
         window: tuple[int, int] | None = None,
+        tally: bool | None = None,
         on_ready: Callable[[], None] | None = None,
         on_passed: Callable[[], None] | None = None,
     ) -> RemoteReader:
@@ -140,6 +141,7 @@ class FetchEngine:
             borrow=borrow,
             offsets=offsets,
             window=window,
+            tally=tally,
         )
         with self.lock:
             if self._closed:

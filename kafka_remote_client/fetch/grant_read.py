@@ -243,7 +243,12 @@ class GrantRead:
 
 
 def completed_fetch(
-    location: SegmentLocation, isolation_level: IsolationLevel, end_offset: int, config: RemoteFetchConfig
+    location: SegmentLocation,
+    isolation_level: IsolationLevel,
+    end_offset: int,
+    config: RemoteFetchConfig,
+    *,
+    tally: bool | None = None,
 ) -> CompletedFetch:
     """The decoder of a grant's records below ``end_offset``, which is in no case past the grant's end."""
     return CompletedFetch(
@@ -255,6 +260,7 @@ def completed_fetch(
         allow_offset_gaps=config.allow_offset_gaps,
         max_decompressed_bytes=config.max_decompressed_bytes,
         at_segment_start=location.ranges[0].range.start == 0,
+        tally=tally,
     )
 
 

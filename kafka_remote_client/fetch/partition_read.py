@@ -123,6 +123,7 @@ class PartitionRead:
     the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
     that is used again once the next one is taken or this one is released. ``offsets``: what is known of the partition's tiers.
     ``window``: bytes of each window and of one of its ranges, for an owner that must know them before; ``None`` = as measured.
+    ``tally``: as of CompletedFetch.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class PartitionRead:
         borrow: bool = False,
         offsets: PartitionOffsets | None = None,
         window: tuple[int, int] | None = None,
+        tally: bool | None = None,
     ) -> None:
         self.topic, self.partition = topic, partition
         self.name = f"{topic}-{partition}"
@@ -149,7 +151,7 @@ class PartitionRead:
         self.offsets = PartitionOffsets() if offsets is None else offsets
         self.begun = False  # whether something was taken
         self._shared = shared
-        self._fixed_window = window
+        self._fixed_window, self._tally = window, tally
         self._locating, self._locate_at = False, 0.0
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()
@@ -354,7 +356,7 @@ class PartitionRead:
         end = readable_end(location, self.isolation_level, self.end_offset)
         grant = GrantRead(
             location,
-            completed_fetch(location, self.isolation_level, end, self._shared.config),
+            completed_fetch(location, self.isolation_level, end, self._shared.config, tally=self._tally),
             received_at=now,
             window=command.window,
             range_bytes=command.range_bytes,

@@ -117,12 +117,13 @@ class TierReader:
         isolation_level: IsolationLevel | str = IsolationLevel.READ_COMMITTED,
         window: tuple[int, int] | None = None,
         borrow: bool = False,
+        tally: bool | None = None,
     ) -> RemoteReader:
         """Starts to read ``[start_offset, end_offset)``, as far as it is tiered; ``None`` is the tier's own bound.
 
-        ``isolation_level``: the enum, or ``"read_committed"`` or ``"read_uncommitted"`` in any case. ``window`` and ``borrow``
-        are those of :class:`~kafka_remote_client.fetch.partition_read.PartitionRead`: fixed sizes of requests, and blocks that
-        live until the next one is taken.
+        ``isolation_level``: the enum, or ``"read_committed"`` or ``"read_uncommitted"`` in any case. ``window``, ``borrow`` and
+        ``tally`` are those of :class:`~kafka_remote_client.fetch.partition_read.PartitionRead`: fixed sizes of requests, blocks
+        that live until the next one is taken, and blocks that count records and hold none.
 
         The reader's ``blocks()`` give the records and at last a ReadEnd, whose reason is "end", "undecided" where committed
         records end, "transactions-unknown" where they cannot be told, or what kept the rest from being read.
@@ -140,7 +141,16 @@ class TierReader:
         if start >= end:
             held = f"it has offsets {bounds.log_start} to {bounds.latest_tiered}"
             raise ConfigurationError(f"the store has no such offset of {topic}-{partition}; {held}")
-        return self._engine.reader(topic, partition, start, end_offset=end, isolation_level=level, window=window, borrow=borrow)
+        return self._engine.reader(
+            topic,
+            partition,
+            start,
+            end_offset=end,
+            isolation_level=level,
+            window=window,
+            borrow=borrow,
+            tally=tally,
+        )
 
     def close(self) -> None:
         """Stops all readers. May be called twice."""

@@ -71,4 +71,13 @@ class MessageSlice:
     def take(self) -> Message | None: ...
     def stop(self) -> list[Message]: ...
 
+def tally_headers(
+    batches: BatchList,
+    start: int,
+    stop: int,
+    fetch_offset: int,
+    end_offset: int,
+    oldest_wanted: bool,
+    aborted: AbortedTransactionFilter | None,
+) -> tuple[int, int, int, int, int, int]: ...
 def slice_poll(queue: str, slowly: str) -> Callable[..., Message | None]: ...

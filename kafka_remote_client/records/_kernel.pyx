@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The compiled twin of ``batch.scan_batches``, ``batch.BatchList``, ``aborted.AbortedTransactionFilter``,
-``columns.ColumnBuilder``, ``columns.Columns`` and of message_slice.py.
+``columns.ColumnBuilder``, ``columns.Columns``, ``header_tally.tally_headers`` and of message_slice.py.
 
 Formats, rules and words are documented there; this module only does the same without the interpreter's lock: the walk over
 the headers with all its checks, and the pass over the records. What is rare (old formats, damaged frames, errors) is left to
@@ -152,3 +152,4 @@ include "_kernel_messages.pxi"
 include "_kernel_columns.pxi"
 include "_kernel_builder.pxi"
 include "_kernel_slice.pxi"
+include "_kernel_tally.pxi"

@@ -11,6 +11,7 @@ import os
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BatchList, scan_batches
 from kafka_remote_client.records.columns import ColumnBuilder, Columns, Row
+from kafka_remote_client.records.header_tally import tally_headers
 from kafka_remote_client.records.message_slice import MessageSlice, slice_poll
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Row",
     "scan_batches",
     "slice_poll",
+    "tally_headers",
 ]
 
 KERNEL = "pure"
@@ -44,4 +46,5 @@ if os.environ.get("KAFKA_REMOTE_CLIENT_PURE", "") not in {"1", "true", "yes"}:
         MessageSlice = _kernel.MessageSlice  # type: ignore[misc,assignment] # as above
         scan_batches = _kernel.scan_batches  # type: ignore[assignment] # as above
         slice_poll = _kernel.slice_poll
+        tally_headers = _kernel.tally_headers  # type: ignore[assignment] # as above
         KERNEL = "compiled"

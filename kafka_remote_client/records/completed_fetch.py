@@ -20,6 +20,7 @@ from kafka_remote_client.records._select import AbortedTransactionFilter, BatchL
 from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.faults import Fault, fault_error
+from kafka_remote_client.records.tally import TallyBlock, TallyBuilder
 
 __all__ = ["MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
 
@@ -36,6 +37,8 @@ class FetchState:
     ``expected_offset`` is where the next batch has to begin, ANY_OFFSET where that is not known. ``must_cover`` = the first
     batch may not begin after ``next_fetch_offset``. A block ends early once its memory reaches ``block_bytes``: decompressed
     data and columns.
+
+    ``tally``: blocks are tallies of their records, with or without the oldest timestamp; ``None`` = the records themselves.
     """
 
     rules: BatchRules
@@ -48,6 +51,7 @@ class FetchState:
     last_leader_epoch: int = UNKNOWN_EPOCH
     needed: int = 0
     unneeded_bytes: int = 0
+    tally: bool | None = None
 
     def feed(self, data: memoryview, *, copies: bool) -> tuple[RecordBlock, int]:
         """Decodes the whole batches at the front of ``data``; see :meth:`CompletedFetch.feed`."""
@@ -57,7 +61,7 @@ class FetchState:
             raise batches.error
         if len(batches) and self.must_cover and batches[0].base_offset > self.next_fetch_offset:
             raise fault_error(Fault.CHAIN, batches[0].position, batches[0].base_offset)
-        builder = ColumnBuilder(
+        builder = self._tallies(data, batches) or ColumnBuilder(
             data,
             batches,
             arena=copies or batches.needs_arena(),
@@ -82,7 +86,25 @@ class FetchState:
             self.unneeded_bytes += min(before + after, consumed)
             self.expected_offset = batches[done - 1].last_offset + 1
             self.must_cover = False
-        return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
+        return self._block(builder), consumed
+
+    def _tallies(self, data: memoryview, batches: BatchList) -> TallyBuilder | None:
+        if self.tally is None:
+            return None
+        return TallyBuilder(
+            data,
+            batches,
+            fetch_offset=self.next_fetch_offset,
+            end_offset=self.end_offset,
+            max_decompressed_bytes=self.rules.max_decompressed_bytes,
+            aborted=self.aborted,
+            oldest=self.tally,
+        )
+
+    def _block(self, builder: ColumnBuilder | TallyBuilder) -> RecordBlock:
+        if isinstance(builder, TallyBuilder):
+            return TallyBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch)
+        return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch)
 
     def _bytes_before(self, batches: BatchList) -> int:
         """Bytes of the batches at the front that end before the fetch offset: what an index entry points to begins earlier."""
@@ -109,6 +131,8 @@ class CompletedFetch:
     batch; otherwise the first batch has to begin at or before ``fetch_offset``. ``allow_offset_gaps`` = the topic was
     compacted at some time, so batches may be missing between others. ``max_decompressed_bytes`` bounds what one batch
     decompresses to and the memory of its columns (48 bytes a record); a block ends once both together have reached it.
+    ``tally``: blocks are each a :class:`~kafka_remote_client.records.tally.TallyBlock` without records; whether it tells the
+    oldest timestamp. ``None`` = records.
 
     After an exception the state is that after the last batch delivered: the same bytes, fetched again from there, go on.
     """
@@ -124,6 +148,7 @@ class CompletedFetch:
         allow_offset_gaps: bool = False,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         at_segment_start: bool = False,
+        tally: bool | None = None,
     ) -> None:
         fetch_offset = arguments.offset(fetch_offset, "fetch_offset")
         stop = MAX_OFFSET if end_offset is None else arguments.offset(end_offset, "end_offset")
@@ -140,6 +165,7 @@ class CompletedFetch:
             block_bytes=max_decompressed_bytes,
             expected_offset=starts_at,
             must_cover=not at_segment_start,
+            tally=tally,
         )
 
     @property

@@ -56,6 +56,8 @@ def _compared(column: pa.Array, how: Operator, value: Scalar) -> pa.BooleanArray
 
 
 def _is_in(column: pa.Array, values: Sequence[Scalar]) -> pa.BooleanArray:
+    if not values:  # false for null too
+        return pa.array([False] * len(column))
     kind = pa.int64() if column.type == pa.int32() else column.type
     found = pc.is_in(column.cast(kind), value_set=pa.array(values, kind))
     return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_())) if column.null_count else found

@@ -14,32 +14,46 @@ References: docs/tables.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Self
 
+import attrs
 import pyarrow as pa
 
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.metrics import Snapshot
+from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.records.tally import Tally
 from kafka_remote_client.scanning.arrow_filter import mask_of
 from kafka_remote_client.scanning.interleave import interleaved
-from kafka_remote_client.scanning.plan import ScanPlan, plan_scan
+from kafka_remote_client.scanning.plan import ScanPlan, TieredPartition, plan_scan, segments_in
 from kafka_remote_client.scanning.predicate import Predicate, columns_of
 from kafka_remote_client.scanning.pruning import Extent, Verdict, verdict
 from kafka_remote_client.scanning.scan import Scan
-from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks
+from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks, tally_of
 from kafka_remote_client.scanning.split_window import split_window
-from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.scanning.splits import SegmentSpan, Split
 from kafka_remote_client.scanning.tier_survey import survey
 
-__all__ = ["OpenScan"]
+__all__ = ["OpenScan", "SegmentBounds"]
 
 _MOST_THREADS = 8
+
+
+@attrs.frozen
+class SegmentBounds:
+    """What the offsets ``[start, end)`` hold, which are a segment's, or the part of one that the plan reads."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    tally: Tally
 
 
 class OpenScan:
@@ -69,7 +83,15 @@ class OpenScan:
     def plan(self) -> ScanPlan:
         """The splits, once planned: what is uploaded later is not read."""
         _, range_bytes = split_window(self._tier.config)
-        return plan_scan(self.scan, survey(self._tier, self.scan), range_bytes=range_bytes)
+        return plan_scan(self.scan, self._survey, range_bytes=range_bytes)
+
+    @cached_property
+    def _survey(self) -> list[TieredPartition]:
+        return survey(self._tier, self.scan)
+
+    @cached_property
+    def _segments(self) -> Mapping[TopicPartition, Sequence[SegmentSpan]]:
+        return {known.topic_partition: known.segments for known in self._survey}
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,9 +111,7 @@ class OpenScan:
 
         Raises UnsupportedFormatError as well, for a timestamp that does not fit Arrow's microseconds.
         """
-        condition = self.scan.filter
-        if verdict(condition, Extent(*split.topic_partition, split.start, split.end)) is Verdict.ALWAYS:
-            condition = None
+        condition = self._condition(split)
         with closing(split_blocks(self._tier, split, self.scan.isolation_level, borrow=True)) as blocks:
             for block in blocks:
                 records = self._records(block, split, condition)
@@ -119,6 +139,49 @@ class OpenScan:
                 limit -= min(limit, len(records))
                 if not limit:
                     return
+
+    def count(self) -> int:
+        """How many records :meth:`stream` gives, up to the limit.
+
+        Where the predicate is true for all of a split, batch headers tell it and nothing is decompressed but batches that the
+        split's bounds cut, and those of old formats. Elsewhere the predicate's columns are decoded.
+        """
+        lanes: list[Callable[[], Generator[int, None, None]]] = [
+            partial(self._counts, list(splits))
+            for _, splits in groupby(self.plan.splits, key=lambda split: split.topic_partition)
+        ]
+        with closing(interleaved(lanes, self._threads)) as counts:
+            total = sum(counts)
+        return total if self.scan.limit is None else min(total, self.scan.limit)
+
+    def segment_bounds(self, *, oldest: bool = False) -> Iterator[SegmentBounds]:
+        """What batch headers tell of each segment that the plan reads: its records, their offsets and times.
+
+        What the predicate says of single records does not count. ``oldest``: the oldest timestamp too, for which records are
+        decoded unless the topic has LogAppendTime.
+        """
+        for split in self.plan.splits:
+            for start, end, _ in segments_in(split.start, split.end, self._segments[split.topic_partition]):
+                part = split.part(start, end)
+                tally = tally_of(self._tier, part, self.scan.isolation_level, oldest=oldest)
+                yield SegmentBounds(*split.topic_partition, start, end, tally)
+
+    def _counts(self, splits: list[Split]) -> Generator[int, None, None]:
+        for split in splits:
+            condition = self._condition(split)
+            if condition is None:
+                yield tally_of(self._tier, split, self.scan.isolation_level).records
+                continue
+            names = tuple(columns_of(condition))
+            with closing(split_blocks(self._tier, split, self.scan.isolation_level, borrow=True)) as blocks:
+                for block in blocks:
+                    yield mask_of(condition, block.to_arrow(*split.topic_partition, names)).true_count
+
+    def _condition(self, split: Split) -> Predicate | None:
+        """What is to be asked of each record of the split; ``None`` where all of them match."""
+        condition = self.scan.filter
+        said = verdict(condition, Extent(*split.topic_partition, split.start, split.end))
+        return None if said is Verdict.ALWAYS else condition
 
     def _of_partition(self, splits: list[Split]) -> Generator[pa.RecordBatch, None, None]:
         for split in splits:

@@ -114,7 +114,7 @@ class Comparison(Predicate):
 
 @attrs.frozen
 class IsIn(Predicate):
-    """Whether ``column`` is one of ``values``."""
+    """Whether ``column`` is one of ``values``; without any it is false, for null too, as in SQL."""
 
     column: str
     values: tuple[Scalar, ...]

@@ -13,19 +13,20 @@ from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.records.tally import Tally, TallyBlock
 from kafka_remote_client.scanning.split_window import split_window
 from kafka_remote_client.scanning.splits import Split
 
-__all__ = ["growing_parts", "split_blocks"]
+__all__ = ["growing_parts", "split_blocks", "tally_of"]
 
 _PATIENCE_SECONDS = 600.0
 _GROWTH = 8
 
 
 def split_blocks(
-    tier: TierReader, split: Split, isolation_level: IsolationLevel, *, borrow: bool = False
+    tier: TierReader, split: Split, isolation_level: IsolationLevel, *, borrow: bool = False, tally: bool | None = None
 ) -> Generator[RecordBlock, None, None]:
-    """The records of a split. ``borrow``: a block lives until the next one is taken.
+    """The records of a split. ``borrow``: a block lives until the next one is taken. ``tally``: as of ``TierReader.read``.
 
     Raises TierUnavailableError where the split cannot be read to its end, after the blocks before that.
     """
@@ -36,6 +37,7 @@ def split_blocks(
         isolation_level=isolation_level,
         window=split_window(tier.config),
         borrow=borrow,
+        tally=tally,
     )
     with closing(reader.blocks(_PATIENCE_SECONDS)) as items:
         for item in items:
@@ -48,6 +50,19 @@ def split_blocks(
                 ).with_context(
                     topic=split.topic_partition.topic, partition=split.topic_partition.partition, offset=item.next_offset
                 ) from item.error
+
+
+def tally_of(tier: TierReader, split: Split, isolation_level: IsolationLevel, *, oldest: bool = False) -> Tally:
+    """The number of the split's records and their bounds, by batch headers wherever these tell it. ``oldest``: that time too.
+
+    Raises as :func:`split_blocks`.
+    """
+    found = Tally()
+    with closing(split_blocks(tier, split, isolation_level, borrow=True, tally=oldest)) as blocks:
+        for block in blocks:
+            assert isinstance(block, TallyBlock)  # as it was asked for
+            found += block.tally
+    return found
 
 
 def growing_parts(split: Split, first: int) -> Iterator[Split]:

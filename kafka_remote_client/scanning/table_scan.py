@@ -106,6 +106,11 @@ class TableScan:
         """All records as a ``pandas.DataFrame``; ``options``: those of ``pyarrow.Table.to_pandas``. Needs pandas."""
         return self.to_arrow().to_pandas(**options)
 
+    def count(self) -> int:
+        """How many records there are, by batch headers wherever these tell it; see :meth:`OpenScan.count`."""
+        with self.open() as opened:
+            return opened.count()
+
     def to_polars(self) -> pl.LazyFrame:
         """The records as a ``polars.LazyFrame``, which reads what its query needs when it is collected.
 

@@ -146,6 +146,36 @@ def test_times_out_of_order_leave_nothing_out_as_long_as_they_are_told(golden: T
     assert rows_of(table(scan)) == [row for row in wanted(scan, "read_committed") if since <= row["timestamp"] < until]
 
 
+@pytest.mark.parametrize(
+    ("topic", "isolation"),
+    [("txn", LEVELS[0]), ("txn", LEVELS[1]), ("epochs", LEVELS[0]), ("codec-zstd-rdk", LEVELS[0]), ("logappend", LEVELS[0])],
+)
+def test_counts_are_those_of_the_records(golden: TierReader, topic: str, isolation: str) -> None:
+    scan = opened(golden, topics=topic, isolation_level=isolation, split_bytes=100_000)
+    rows = wanted(scan, isolation)
+    assert scan.count() == len(rows)
+    half = column("offset") < rows[-1]["offset"] // 2
+    matching = [row for row in rows if row["offset"] < rows[-1]["offset"] // 2]
+    assert opened(golden, topics=topic, isolation_level=isolation, predicate=half).count() == len(matching)
+    keyless = opened(golden, topics=topic, isolation_level=isolation, predicate=column("key").is_null())
+    assert keyless.count() == sum(row["key"] is None for row in rows)
+    assert opened(golden, topics=topic, isolation_level=isolation, limit=30).count() == 30
+
+
+@pytest.mark.parametrize("oldest", [False, True])
+def test_bounds_of_segments_are_those_of_their_records(golden: TierReader, oldest: bool) -> None:
+    scan = opened(golden, topics="txn", start_offset=100, split_bytes=100_000)
+    found = list(scan.segment_bounds(oldest=oldest))
+    assert len(found) == scan.plan.segments > 1
+    for one in found:
+        rows = [row for row in wanted(scan, "read_committed") if one.start <= row["offset"] < one.end]
+        times = [row["timestamp"] for row in rows]
+        assert one.tally.records == len(rows)
+        if rows:
+            assert (one.tally.first_offset, one.tally.last_offset) == (rows[0]["offset"], rows[-1]["offset"])
+            assert (one.tally.oldest, one.tally.youngest) == (min(times) if oldest else None, max(times))
+
+
 def test_an_empty_result_has_the_schema(golden: TierReader) -> None:
     scan = opened(golden, topics="epochs", predicate=column("key") == b"none such")
     assert table(scan).num_rows == 0

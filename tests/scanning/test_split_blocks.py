@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import IsolationLevel, TopicPartition
-from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks
+from kafka_remote_client.records.tally import Tally
+from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks, tally_of
 from kafka_remote_client.scanning.splits import Split
 from tests.support.golden import golden_local
 from tests.support.scanned import expected_rows
@@ -40,6 +42,16 @@ def test_a_split_that_cannot_be_read_to_its_end_is_an_error(tmp_path: Path) -> N
         assert found
         assert raised.value.offset == found[-1].next_offset
         assert (raised.value.topic, raised.value.partition) == ZSTD
+
+
+def test_a_tally_of_a_split_is_that_of_its_records(golden: TierReader) -> None:
+    rows = [row for row in expected_rows("codec-zstd-rdk", 0, "read_uncommitted") if 100 <= row["offset"] < 2000]
+    times = [row["timestamp"] for row in rows]
+    split = Split(ZSTD, 100, 2000, 0)
+    expected = Tally(len(rows), rows[0]["offset"], rows[-1]["offset"], None, max(times))
+    assert tally_of(golden, split, IsolationLevel.READ_COMMITTED) == expected
+    found = tally_of(golden, split, IsolationLevel.READ_COMMITTED, oldest=True)
+    assert found == attrs.evolve(expected, oldest=min(times))
 
 
 def test_parts_of_a_split_grow_and_tile_it() -> None:

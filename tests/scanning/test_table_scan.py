@@ -43,6 +43,7 @@ def test_it_is_found_at_the_top() -> None:
 def test_arrow_takes_it_whole_and_as_a_stream(epochs: TableScan, expected: list[Row]) -> None:
     wanted = tiered(epochs, expected)
     assert rows_of(epochs.to_arrow()) == wanted
+    assert epochs.count() == len(wanted)
     assert rows_of(pa.table(epochs)) == wanted
     assert rows_of(pa.RecordBatchReader.from_stream(epochs).read_all()) == wanted
 

@@ -13,9 +13,11 @@ from kafka_remote_client.records import (
     batch,
     columns,
     completed_fetch,
+    header_tally,
     input_stream,
     message_slice,
     read_batches,
+    tally,
 )
 from tests.support.batches import metadata
 
@@ -30,6 +32,7 @@ def _implementations() -> dict[str, Any]:
             AbortedTransactionFilter=aborted.AbortedTransactionFilter,
             MessageSlice=message_slice.MessageSlice,
             slice_poll=message_slice.slice_poll,
+            tally_headers=header_tally.tally_headers,
         )
     }
     try:
@@ -47,6 +50,8 @@ SEAM = [
     (completed_fetch, "ColumnBuilder"),
     (completed_fetch, "AbortedTransactionFilter"),
     (input_stream, "scan_batches"),
+    (tally, "ColumnBuilder"),
+    (tally, "tally_headers"),
 ]
 """Every (module, name) that has to be replaced to read with another implementation."""
 

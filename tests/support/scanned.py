@@ -121,7 +121,7 @@ def _compared(name: str, how: Callable[[Any, Any], Any], value: Any) -> Conditio
 
 
 def _is_in(name: str, values: list[Any]) -> Condition:
-    return Condition(column(name).is_in(values), lambda row: None if row[name] is None else row[name] in values)
+    return Condition(column(name).is_in(values), lambda row: None if values and row[name] is None else row[name] in values)
 
 
 def _is_null(name: str) -> Condition:
