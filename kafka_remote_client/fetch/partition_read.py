@@ -123,7 +123,6 @@ class PartitionRead:
     the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
     that is used again once the next one is taken or this one is released. ``offsets``: what is known of the partition's tiers.
     ``window``: bytes of each window and of one of its ranges, for an owner that must know them before; ``None`` = as measured.
-    ``tally``: as of CompletedFetch.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class PartitionRead:
         borrow: bool = False,
         offsets: PartitionOffsets | None = None,
         window: tuple[int, int] | None = None,
-        tally: bool | None = None,
+        tally: bool | None = None,  # as of CompletedFetch
     ) -> None:
         self.topic, self.partition = topic, partition
         self.name = f"{topic}-{partition}"
@@ -149,8 +148,7 @@ class PartitionRead:
         self.state = ReaderState.LOCATING
         self.next_offset, self.leader_epoch = start_offset, leader_epoch
         self.offsets = PartitionOffsets() if offsets is None else offsets
-        self.begun = False  # whether something was taken
-        self._shared = shared
+        self.begun, self._shared = False, shared  # whether something was taken
         self._fixed_window, self._tally = window, tally
         self._locating, self._locate_at = False, 0.0
         self._pending_since: float | None = None

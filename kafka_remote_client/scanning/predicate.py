@@ -278,6 +278,8 @@ def _columns(predicate: Predicate) -> Iterator[str]:
             yield "headers"
         case Comparison(name) | IsIn(name) | IsNull(name):
             yield name
+        case _:
+            raise TypeError(f"unknown predicate: {predicate!r}")
 
 
 def _predicate(other: object) -> Predicate:
@@ -290,7 +292,7 @@ def _parsed(text: str, name: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(f"{name} is no time in ISO 8601: {text!r}") from None
+        raise ConfigurationError(f"{name} is not a time in ISO 8601: {text!r}") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

@@ -160,7 +160,7 @@ class Scan:
             try:
                 re.compile(self.topic_pattern)
             except (re.error, TypeError):
-                raise ConfigurationError(f"topic_pattern is no regular expression: {self.topic_pattern!r}") from None
+                raise ConfigurationError(f"topic_pattern is not a valid regular expression: {self.topic_pattern!r}") from None
         if self.predicate is not None and not isinstance(self.predicate, Predicate):
             raise ConfigurationError(f"not a predicate: {self.predicate!r}; for example column('offset') >= 100")
         if self.since is not None and self.until is not None and self.until < self.since:

@@ -36,6 +36,7 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/records/arrow.py": "test_block and test_parity",
     "kafka_remote_client/records/columns.py": "test_block and test_parity",
     "kafka_remote_client/records/faults.py": "every test of damage",
+    "kafka_remote_client/records/header_tally.py": "test_tally",
     "kafka_remote_client/records/input_stream.py": "test_batch and test_golden",
     "kafka_remote_client/records/payload.py": "test_block and test_parity",
     "kafka_remote_client/shim/origin_objects.py": "test_origin",

@@ -78,6 +78,18 @@ def test_rows_are_those_of_all_records(
     assert_frame_equal(query(table.to_polars()).collect(), query(everything.lazy()).collect())
 
 
+def test_frames_are_those_that_polars_asks_for(table: TableScan) -> None:
+    def rows(*asked: object) -> list[tuple[object, ...]]:
+        frames = polars_source._frames(table, *asked)  # type: ignore[arg-type]
+        return [row for frame in frames for row in frame.rows()]
+
+    assert rows(["offset"], (OFFSET > 3) & (OFFSET + 0 < 8), None, None) == [(4,), (5,), (6,), (7,)]
+    assert rows(["partition", "offset"], OFFSET > 3, 2, None) == [(1, 4), (1, 5)]
+    assert rows(["offset"], OFFSET + 0 > 3, 2, 100) == [(4,), (5,)]
+    assert rows(["offset"], None, 2, None) == [(0,), (1,)]
+    assert len(rows(None, None, None, None)[0]) == 8
+
+
 def test_columns_predicate_and_rows_reach_the_scan(table: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[TableScan] = []
 

@@ -18,6 +18,7 @@ from kafka_remote_client.scanning.predicate import (
     Not,
     Operator,
     Or,
+    Predicate,
     column,
     columns_of,
     header,
@@ -80,7 +81,7 @@ def test_times_are_taken_in_the_usual_forms(value: object, expected: int) -> Non
     ("wrong", "told"),
     [
         (lambda: column("timestamp") == datetime(2026, 1, 1), "timestamp has no time zone"),
-        (lambda: column("timestamp") == "yesterday", "timestamp is no time in ISO 8601: 'yesterday'"),
+        (lambda: column("timestamp") == "yesterday", "timestamp is not a time in ISO 8601: 'yesterday'"),
         (lambda: column("timestamp") == 1.5, "timestamp must be milliseconds, a datetime"),
         (lambda: column("timestamp") == True, "timestamp must be milliseconds"),  # noqa: E712
         (lambda: column("timestamp") == 2**63, "timestamp must be milliseconds"),
@@ -102,6 +103,13 @@ def test_times_are_taken_in_the_usual_forms(value: object, expected: int) -> Non
 def test_what_cannot_be_meant_is_refused_by_name(wrong: Any, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         wrong()
+
+
+def test_a_predicate_of_a_stranger_has_no_columns() -> None:
+    class Mine(Predicate): ...
+
+    with pytest.raises(TypeError, match="unknown predicate"):
+        columns_of(Mine())
 
 
 def test_a_predicate_is_neither_true_nor_false() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
-from kafka_remote_client.fetch.tier_reader import TierReader
+from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scanning.plan import TieredPartition
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
+from tests.support.golden import golden_local
 from tests.support.scanned import expected_rows
 
 FIRST_UNDECIDED = 2455
@@ -55,6 +59,15 @@ def test_topics_come_by_name_or_by_a_pattern(golden: TierReader) -> None:
     (one,) = survey(golden, Scan(topics="epochs", partitions=[1]))
     assert one.topic_partition == TopicPartition("epochs", 1)
     assert survey(golden, Scan(topic_pattern="none-such.*")) == []
+
+
+def test_a_partition_of_half_copied_segments_alone_is_empty(tmp_path: Path) -> None:
+    for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("logappend-0-*"):
+        shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
+    for index in tmp_path.glob("*/*/*.timeindex"):
+        index.unlink()
+    with open_tier(tmp_path.as_uri()) as tier:
+        assert survey(tier, Scan(topics="logappend")) == [TieredPartition(TopicPartition("logappend", 0), 0, 0)]
 
 
 def test_what_is_not_there_is_told(golden: TierReader) -> None:
