@@ -36,10 +36,7 @@ _LOGICAL = {
 
 
 class OnFallback(Enum):
-    """What happens where tiered records cannot be read from the store.
-
-    Spark's option ``remote.onFallback``, and ``on_fallback`` of a scan.
-    """
+    """``remote.onFallback``: what happens where tiered records cannot be read from the store."""
 
     BROKER = "broker"
     FAIL = "fail"

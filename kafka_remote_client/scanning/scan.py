@@ -34,7 +34,6 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records.block import RECORD_COLUMNS
 from kafka_remote_client.scanning.predicate import And, Comparison, Operator, Predicate, microseconds
@@ -119,13 +118,6 @@ def _limit(value: SupportsIndex | None) -> int | None:
     return None if value is None else arguments.whole(value, "limit", 0)
 
 
-def _on_fallback(value: OnFallback | str) -> OnFallback:
-    try:
-        return OnFallback(value)
-    except ValueError:
-        raise ConfigurationError(f"on_fallback must be broker or fail, not {value!r}") from None
-
-
 def _split_bytes(value: SupportsIndex) -> int:
     return arguments.whole(value, "split_bytes", 1)
 
@@ -149,7 +141,6 @@ class Scan:
     predicate: Predicate | None = None
     limit: int | None = attrs.field(default=None, converter=_limit)
     isolation_level: IsolationLevel = attrs.field(default=IsolationLevel.READ_COMMITTED, converter=arguments.isolation_level)
-    on_fallback: OnFallback = attrs.field(default=OnFallback.BROKER, converter=_on_fallback)
     out_of_order: timedelta | None = None
     split_bytes: int = attrs.field(default=DEFAULT_SPLIT_BYTES, converter=_split_bytes)
 

@@ -98,6 +98,25 @@ def test_bounds_are_clipped_to_the_tier(store: Path) -> None:
                 tier.read("txn", 0, start, stop)
 
 
+def test_segments_follow_each_other_and_times_are_found_in_them(store: Path) -> None:
+    with opened(store) as tier:
+        (tip,) = tier.partitions("txn")
+        bounds, segments = tier.bounds("txn", 0), tier.segments(tip)
+        assert tier.topics() == ["txn"]
+        assert [one.start for one in segments] == [bounds.log_start, *(one.end for one in segments[:-1])]
+        assert segments[-1].end == bounds.high_watermark
+        assert tier.first_undecided_offset(tip) == FIRST_UNDECIDED
+        rows = list(read_jsonl(golden_local() / "expected" / "txn-0.read_uncommitted.jsonl.gz"))
+        time = sorted(row["timestamp"] for row in rows)[1500]
+        first = tier.offset_for_time(tip, time, 40)
+        young = [row["offset"] for row in rows if row["offset"] >= 40 and row["timestamp"] >= time]
+        assert first is not None
+        assert 40 <= first <= young[0]
+        assert tier.offset_for_time(tip, 2**60) is None
+        assert tier.absence("txn") is None
+        assert "other" in str(tier.absence("other"))
+
+
 def test_a_partition_that_is_not_there_is_refused(store: Path) -> None:
     with opened(store) as tier:
         assert tier.partitions("other") == []

@@ -92,6 +92,16 @@ def test_a_split_is_read_as_blocks_and_as_record_batches(golden: TierReader) -> 
     assert scan.schema.names == ["offset"]
 
 
+@pytest.mark.parametrize("bounds", [{}, {"start_offset": 700, "end_offset": 2_300}, {"since": 2_000}])
+def test_planned_requests_and_bytes_are_those_that_were_counted(rising: TierReader, bounds: dict[str, int]) -> None:
+    scan = opened(rising, topics="orders", **bounds)
+    for _ in scan.stream():
+        pass
+    counted = scan.metrics()
+    assert scan.plan.gets == counted["remote-fetch-request-total"]
+    assert scan.plan.read_bytes == pytest.approx(counted["remote-fetch-bytes-total"], rel=0.02)
+
+
 def test_records_of_a_partition_come_in_the_order_of_offsets(golden: TierReader) -> None:
     found: dict[int, list[int]] = {}
     for records in opened(golden, topics="epochs", split_bytes=50_000).stream():

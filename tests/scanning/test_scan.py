@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
 from kafka_remote_client.records.block import RECORD_COLUMNS
@@ -22,7 +21,6 @@ def test_a_scan_of_a_name_reads_all_committed_records_in_all_columns() -> None:
     scan = Scan(topics="orders")
     assert (scan.topics, scan.columns, scan.filter) == (("orders",), RECORD_COLUMNS, None)
     assert scan.isolation_level is IsolationLevel.READ_COMMITTED
-    assert scan.on_fallback is OnFallback.BROKER
     assert tuple(SPARK_KAFKA_SCHEMA.names) == RECORD_COLUMNS
 
 
@@ -37,7 +35,6 @@ def test_it_can_be_changed_and_pickled_without_another_meaning() -> None:
         predicate=column("offset") > 7,
         limit=9,
         isolation_level="read_uncommitted",
-        on_fallback="fail",
         out_of_order=timedelta(0),
     )
     assert (scan.topics, scan.partitions, scan.since, scan.until) == (("a", "b"), (0, 2), 2, 9000)
@@ -94,7 +91,6 @@ def test_one_bound_in_time_is_a_filter_by_itself(bound: str) -> None:
         ({"topics": "a", "predicate": True}, "not a predicate: True"),
         ({"topics": "a", "limit": -1}, "limit must be a whole number"),
         ({"topics": "a", "isolation_level": "dirty"}, "isolation_level must be an IsolationLevel"),
-        ({"topics": "a", "on_fallback": "retry"}, "on_fallback must be broker or fail, not 'retry'"),
         ({"topics": "a", "out_of_order": 5}, "out_of_order must be a timedelta"),
         ({"topics": "a", "out_of_order": timedelta(-1)}, "out_of_order must be a timedelta"),
         ({"topics": "a", "split_bytes": 0}, "split_bytes must be a whole number"),
