@@ -15,6 +15,7 @@ import kafka_remote_client
 from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
 from kafka_remote_client.scanning.predicate import And, column
 from kafka_remote_client.scanning.table_scan import TableScan, scan
+from tests.support.golden import golden_aiven
 from tests.support.scanned import Row, expected_rows, rows_of
 
 
@@ -84,6 +85,23 @@ def test_what_is_not_there_is_told_when_it_is_read(golden_url: str) -> None:
         scan(golden_url, "orders", threads=0)
     with pytest.raises(ConfigurationError, match="limit must be a whole number"):
         table.head(-1)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_an_encrypted_bucket_in_chunks_is_a_table_too(isolation: str) -> None:
+    root = golden_aiven("aiven-zstd-aes")
+    table = scan(
+        (root / "remote").as_uri(),
+        "txn",
+        layout="aiven",
+        key_prefix="some-prefix/",
+        encryption_keys={"key1": str(root / "keys" / "key1.private.der")},
+        isolation_level=isolation,
+    )
+    (end,) = table.plan().ends.values()
+    rows = [row for row in expected_rows("txn", 0, isolation, "aiven-zstd-aes") if row["offset"] < end]
+    assert rows_of(table.to_arrow()) == rows
+    assert table.count() == len(rows) > 1000
 
 
 def test_several_topics_are_one_table(golden_url: str) -> None:

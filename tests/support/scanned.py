@@ -18,7 +18,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from kafka_remote_client.scanning.predicate import Predicate, column, header
-from tests.support.golden import golden_local, read_jsonl
+from tests.support.golden import golden_aiven, golden_local, read_jsonl
 
 __all__ = ["EPOCH", "Condition", "Row", "conditions", "expected_rows", "rows_of"]
 
@@ -36,9 +36,12 @@ _TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
 
 
 @cache
-def expected_rows(topic: str, partition: int, isolation: str) -> tuple[Row, ...]:
-    """Every record that the golden consumer got, in the order of offsets; long values as their SHA-256."""
-    root = golden_local() / "expected"
+def expected_rows(topic: str, partition: int, isolation: str, mode: str | None = None) -> tuple[Row, ...]:
+    """Every record that the golden consumer got, in the order of offsets; long values as their SHA-256.
+
+    ``mode``: of the golden tiers of Aiven's plugin; ``None`` = Kafka's own layout.
+    """
+    root = (golden_local() if mode is None else golden_aiven(mode)) / "expected"
     path = root / f"{topic}-{partition}.{isolation}.jsonl.gz"
     if not path.exists():
         path = root / f"{topic}-{partition}.read_uncommitted.jsonl.gz"
