@@ -193,9 +193,17 @@ cdef class Columns:
         """int64 per record."""
         return self.memories[0]
 
+    def timestamps_buffer(self):
+        """int64 per record, in ms."""
+        return self.memories[1]
+
     def timestamp_types_buffer(self):
         """int32 per record."""
         return self.memories[2]
+
+    def leader_epochs_buffer(self):
+        """int32 per record."""
+        return self.memories[3]
 
     def microseconds(self):
         """int64 per record. Raises OverflowError for a timestamp that does not fit."""
@@ -212,23 +220,29 @@ cdef class Columns:
             raise OverflowError
         return memory
 
-    def binary_column(self, bint values):
-        """Values (or keys) as (int32 offsets, data, validity bitmap or None, number of nulls); None = nothing but nulls."""
+    def binary_column(self, bint values, int64_t start, int64_t stop):
+        """Values (or keys) of ``[start, stop)`` as (int32 offsets, data, validity bitmap or None, number of nulls).
+
+        None = nothing but nulls.
+        """
         cdef int32_t *positions = self.cells.values if values else self.cells.keys
         cdef int32_t *sizes = self.cells.value_sizes if values else self.cells.key_sizes
-        return gather(self.origin, positions, sizes, self.length)
+        return gather(self.origin, positions + start, sizes + start, stop - start)
 
-    def header_columns(self):
-        """Headers as (int32 list offsets, their number, names, values), the latter two as from ``binary_column``; None = none."""
+    def header_columns(self, int64_t start, int64_t stop):
+        """Headers of ``[start, stop)`` as (int32 list offsets, their number, names, values); None = none.
+
+        Names and values are as from ``binary_column``.
+        """
         cdef int64_t total = 0, i, count, size = 0, n = 0
         cdef const uint8_t *at
         cdef const uint8_t *end = self.origin_end
         with nogil:
-            for i in range(self.length):
+            for i in range(start, stop):
                 total += self.cells.header_counts[i]
         if not total:
             return None
-        cdef Memory lists = memory_of((self.length + 1) * 4)
+        cdef Memory lists = memory_of((stop - start + 1) * 4)
         cdef Memory scratch = memory_of(total * 16)
         cdef int32_t *list_offsets = <int32_t *>lists.data
         cdef int32_t *names = <int32_t *>scratch.data
@@ -236,8 +250,8 @@ cdef class Columns:
         cdef int32_t *values = names + 2 * total
         cdef int32_t *value_sizes = names + 3 * total
         with nogil:
-            for i in range(self.length):
-                list_offsets[i] = <int32_t>n
+            for i in range(start, stop):
+                list_offsets[i - start] = <int32_t>n
                 at = self.origin + self.cells.headers[i]
                 count = self.cells.header_counts[i]
                 while count:
@@ -249,7 +263,7 @@ cdef class Columns:
                         at += size
                     n += 1
                     count -= 1
-            list_offsets[self.length] = <int32_t>n
+            list_offsets[stop - start] = <int32_t>n
         return (lists, total, gather(self.origin, names, name_sizes, total),
                 gather(self.origin, values, value_sizes, total))
 

@@ -1,4 +1,7 @@
-"""Columns to Arrow: the schema of Spark's Kafka source, nullable flags included.
+"""Records to Arrow, in two schemas: that of Spark's Kafka source, and that of what a consumer is given.
+
+:data:`SPARK_KAFKA_SCHEMA` is what Spark's source gives, nullable flags included. :data:`RECORD_SCHEMA` has what a ``Message``
+tells: leader epochs too, timestamps in Kafka's own milliseconds, and null where a record has no timestamp or no leader epoch.
 
 References: Spark's KafkaRecordToRowConverter, "Structured Streaming + Kafka Integration Guide".
 """
@@ -7,19 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.model import UNKNOWN_EPOCH
 from kafka_remote_client.records._select import Columns
 from kafka_remote_client.records.columns import BinaryColumn, Buffer, HeaderColumns
 
-__all__ = ["SPARK_KAFKA_SCHEMA", "record_batch", "schema_of"]
+__all__ = ["RECORD_SCHEMA", "SPARK_KAFKA_SCHEMA", "message_table", "messages_of", "record_batch", "schema_of", "slice_batch"]
 
 _BINARY = pa.binary()
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", _BINARY)])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 SPARK_KAFKA_SCHEMA = pa.schema(
     [
@@ -35,6 +43,21 @@ SPARK_KAFKA_SCHEMA = pa.schema(
 )
 """What ``RecordBlock.to_arrow`` gives."""
 
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", _MILLISECONDS),
+        pa.field("timestamp_type", pa.int32(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("key", _BINARY),
+        pa.field("value", _BINARY),
+        pa.field("headers", _HEADERS),
+    ]
+)
+"""What ``Consumer.consume_arrow`` gives. Timestamp types are Kafka's: 0 CreateTime, 1 LogAppendTime, -1 no timestamp."""
+
 
 def record_batch(
     columns: Columns, topic: str, partition: int, names: Sequence[str] = tuple(SPARK_KAFKA_SCHEMA.names)
@@ -47,8 +70,8 @@ def record_batch(
     length = len(columns)
     topics, partitions = _constants(topic, partition, _bits(length))
     arrays: Mapping[str, Callable[[], pa.Array]] = {
-        "key": lambda: _binary(columns.binary_column(False), length),
-        "value": lambda: _binary(columns.binary_column(True), length),
+        "key": lambda: _binary(columns.binary_column(False, 0, length), length),
+        "value": lambda: _binary(columns.binary_column(True, 0, length), length),
         "topic": lambda: topics.slice(0, length),
         "partition": lambda: partitions.slice(0, length),
         "offset": lambda: pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
@@ -56,7 +79,7 @@ def record_batch(
         "timestampType": lambda: pa.Array.from_buffers(
             pa.int32(), length, [None, pa.py_buffer(columns.timestamp_types_buffer())]
         ),
-        "headers": lambda: _headers(columns.header_columns(), length),
+        "headers": lambda: _headers(columns.header_columns(0, length), length),
     }
     return pa.record_batch([arrays[name]() for name in names], schema=schema_of(names))
 
@@ -76,6 +99,92 @@ def _microseconds(columns: Columns) -> Buffer:
         return columns.microseconds()
     except OverflowError:
         raise UnsupportedFormatError("a record's timestamp is too large for Arrow's microseconds") from None
+
+
+def slice_batch(columns: Columns, topic: str, partition: int, start: int, stop: int) -> pa.RecordBatch:
+    """The records ``[start, stop)`` with :data:`RECORD_SCHEMA`. Offsets, times and epochs are the block's own memory."""
+    length = stop - start
+    topics, partitions = _constants(topic, partition, _bits(length))
+    types = _numbers(columns.timestamp_types_buffer(), pa.int32(), start, length)
+    timestamps = _numbers(columns.timestamps_buffer(), _MILLISECONDS, start, length)
+    epochs = _numbers(columns.leader_epochs_buffer(), pa.int32(), start, length)
+    arrays = [
+        topics.slice(0, length),
+        partitions.slice(0, length),
+        _numbers(columns.offsets_buffer(), pa.int64(), start, length),
+        _known(timestamps, types),
+        types,
+        _known(epochs, epochs),
+        _binary(columns.binary_column(False, start, stop), length),
+        _binary(columns.binary_column(True, start, stop), length),
+        _headers(columns.header_columns(start, stop), length),
+    ]
+    return pa.record_batch(arrays, schema=RECORD_SCHEMA)
+
+
+def _numbers(column: Buffer, kind: pa.DataType, start: int, length: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, length, [None, pa.py_buffer(column)], offset=start)
+
+
+def _known(column: pa.Array, told: pa.Array) -> pa.Array:
+    """``column``, null where ``told`` is negative: nearly nowhere."""
+    if not len(told) or pc.min(told).as_py() >= 0:
+        return column
+    return pc.if_else(pc.less(told, 0), pa.scalar(None, column.type), column)
+
+
+def message_table(messages: Sequence[Message]) -> pa.Table:
+    """Records that came as messages, none of which is an error, with :data:`RECORD_SCHEMA`.
+
+    Headers are null where confluent_kafka cannot read them, because a name is not UTF-8.
+    """
+    times = [message.timestamp() for message in messages]
+    columns = [
+        [message.topic() for message in messages],
+        [message.partition() for message in messages],
+        [message.offset() for message in messages],
+        [None if kind == TIMESTAMP_NOT_AVAILABLE else time for kind, time in times],
+        [kind - 1 for kind, _ in times],  # librdkafka counts from 0, not available
+        [message.leader_epoch() for message in messages],
+        [message.key() for message in messages],
+        [message.value() for message in messages],
+        [_headers_of(message) for message in messages],
+    ]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, RECORD_SCHEMA, strict=True)], schema=RECORD_SCHEMA
+    )
+
+
+def messages_of(batch: pa.RecordBatch) -> list[Message]:
+    """Records with :data:`RECORD_SCHEMA` as messages, as ``RecordBlock.messages`` gives them."""
+    return [
+        Message(
+            topic,
+            partition,
+            offset,
+            key,
+            value,
+            [(header["key"].partition("\0")[0], header["value"]) for header in headers] or None,
+            None,
+            (kind + 1, 0 if kind < 0 else time),
+            -1.0,
+            UNKNOWN_EPOCH if epoch is None else epoch,
+        )
+        for topic, partition, offset, time, kind, epoch, key, value, headers in zip(
+            *(_plain(column) for column in batch.columns), strict=True
+        )
+    ]
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    return (column.cast(pa.int64()) if column.type == _MILLISECONDS else column).to_pylist()  # type: ignore[no-any-return]
+
+
+def _headers_of(message: Message) -> Any:
+    try:
+        return message.headers() or []
+    except SystemError:  # a name that is not UTF-8
+        return None
 
 
 def _bits(length: int) -> int:

@@ -97,6 +97,15 @@ class RecordBlock:
 
         return record_batch(self._columns, topic, partition, names)
 
+    def slice_to_arrow(self, topic: str, partition: int, start: int = 0, stop: int | None = None) -> pa.RecordBatch:
+        """The records ``[start, stop)``, cut to the block, with ``records.arrow.RECORD_SCHEMA``, as a consumer gives them.
+
+        Raises ImportError without pyarrow (extra ``arrow``).
+        """
+        from kafka_remote_client.records.arrow import slice_batch  # noqa: PLC0415 - pyarrow is an extra
+
+        return slice_batch(self._columns, topic, partition, *self._cut(start, stop))
+
     def _checked(self, index: int) -> int:
         if type(index) is not int:  # the usual case costs no call
             index = arguments.whole(index, "index", -_MAX_INDEX)

@@ -190,23 +190,31 @@ class Columns:
         """int64 per record."""
         return self._offsets
 
+    def timestamps_buffer(self) -> Buffer:
+        """int64 per record, in ms."""
+        return self._timestamps
+
     def timestamp_types_buffer(self) -> Buffer:
         """int32 per record."""
         return self._timestamp_types
+
+    def leader_epochs_buffer(self) -> Buffer:
+        """int32 per record."""
+        return self._epochs
 
     def microseconds(self) -> Buffer:
         """int64 per record. Raises OverflowError for a timestamp that does not fit."""
         return array("q", [timestamp * 1000 for timestamp in self._timestamps])
 
-    def binary_column(self, values: bool) -> BinaryColumn | None:
-        """Values (or keys) as in BinaryColumn; None where there is nothing but nulls."""
+    def binary_column(self, values: bool, start: int, stop: int) -> BinaryColumn | None:
+        """Values (or keys) of ``[start, stop)`` as in BinaryColumn; None where there is nothing but nulls."""
         read = self.value if values else self.key
-        return _gather([read(i) for i in range(len(self))])
+        return _gather([read(i) for i in range(start, stop)])
 
-    def header_columns(self) -> HeaderColumns | None:
-        """Headers as in HeaderColumns; None where no record has one."""
+    def header_columns(self, start: int, stop: int) -> HeaderColumns | None:
+        """Headers of ``[start, stop)`` as in HeaderColumns; None where no record has one."""
         ends, names, values = array("i", [0]), list[bytes | None](), list[bytes | None]()
-        for i in range(len(self)):
+        for i in range(start, stop):
             for name, value in read_raw_headers(self._source, self._headers[i], self._header_counts[i]):
                 names.append(name)
                 values.append(value)

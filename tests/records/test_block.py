@@ -243,3 +243,44 @@ def test_more_blocks_than_memory_is_kept_of_do_not_disturb_each_other() -> None:
         blocks = [read_batches(data) for _ in range(4)]
         for found in blocks:
             assert (len(found), found.offset(69_999), found.value(69_999)) == (70_000, 69_999, b"69999")
+
+
+def test_a_slice_as_arrow_shows_the_records_that_messages_show() -> None:
+    found = block()
+    for start, stop in ((0, 46), (1, 3), (22, 30), (45, 46), (7, 7), (-5, None)):
+        table = found.slice_to_arrow("topic", 7, start, stop)
+        table.validate(full=True)
+        assert table.schema == arrow.RECORD_SCHEMA
+        assert as_seen(arrow.messages_of(table)) == as_seen(found.messages("topic", 7, start, stop))
+        assert [one["headers"] for one in table.to_pylist()] == [
+            [{"key": name, "value": value} for name, value in row[6]] for row in found.rows(start, stop)
+        ]
+
+
+def test_an_arrow_slice_has_null_for_no_time_and_no_leader_epoch() -> None:
+    old = read_batches(legacy_message(0, b"v", magic=0, key=b"k")).slice_to_arrow("t", 0)
+    assert (old["timestamp"].to_pylist(), old["timestamp_type"].to_pylist()) == ([None], [-1])
+    assert old["leader_epoch"].to_pylist() == [None]
+    (message,) = arrow.messages_of(old)
+    assert (message.timestamp(), message.leader_epoch()) == ((0, 0), None)
+
+
+def test_an_arrow_slice_outlives_the_buffer_of_its_block() -> None:
+    buffer = bytearray(batch(0, [Rec(0, b"key", b"value", [(b"h", b"x")])]))
+    found = read_batches(buffer).slice_to_arrow("t", 0)
+    before = found.to_pylist()
+    buffer[:] = bytes(len(buffer))
+    assert found.to_pylist() == before
+
+
+def test_messages_become_the_same_table_as_their_block() -> None:
+    found = block()
+    table = arrow.message_table(found.messages("topic", 7))
+    assert table.equals(pa.Table.from_batches([found.slice_to_arrow("topic", 7)]))
+
+
+def as_seen(messages: list[Message]) -> list[tuple[Any, ...]]:
+    return [
+        (one.topic(), one.partition(), one.offset(), one.timestamp(), one.leader_epoch(), one.key(), one.value(), one.headers())
+        for one in messages
+    ]
