@@ -62,6 +62,7 @@ def _more(note: str, test: str) -> Said:
 
 _ON_BOTH = "parity/test_calls.py::test_the_rest_of_the_surface"
 _PLACES, _DIRECT = "parity/test_places.py::", "consumer/test_direct_consumer.py::"
+_ARROW = "consumer/test_arrow_batches.py::"
 SAID: dict[str, Said] = {
     "__init__": _more(
         "takes the settings of configs.md too",
@@ -112,6 +113,11 @@ SAID: dict[str, Said] = {
     "metrics": Said(
         Standing.OURS, "consumer/test_consumer.py::test_off_the_metrics_are_there_and_zero", "which tier served, what it cost"
     ),
+    "consume_arrow": Said(
+        Standing.OURS,
+        _ARROW + "test_transactions_and_codecs_come_as_consume_gives_them",
+        "what `consume` gives, as an Arrow table",
+    ),
     "tier": Said(
         Standing.OURS,
         "consumer/test_tiered_consumer.py::test_each_record_is_told_from_where_it_came_when_it_comes_and_later",
@@ -134,6 +140,7 @@ DESERIALIZING = {
         "consumer/test_deserializing.py::test_what_cannot_be_deserialised_is_raised_as_upstream_raises_it",
         "by upstream's class too",
     ),
+    "consume_arrow": Said(Standing.OURS, _ARROW + "test_a_deserializing_consumer_refuses", "refused, as `consume` is"),
 }
 ASYNC = {
     "__init__": _more(
@@ -143,6 +150,9 @@ ASYNC = {
     "__aexit__": _same(_AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
     "poll": _more("from both tiers", _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
     "consume": _more("from both tiers", _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
+    "consume_arrow": Said(
+        Standing.OURS, _ARROW + "test_a_coroutine_gives_the_same_table", "what `consume` gives, as an Arrow table of bytes"
+    ),
 }
 
 

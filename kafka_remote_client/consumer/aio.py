@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import Executor
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import confluent_kafka
 from confluent_kafka import aio
@@ -24,6 +25,11 @@ from kafka_remote_client.consumer.consumer import Consumer, DirectConsumer
 from kafka_remote_client.consumer.tier_log import Tier
 from kafka_remote_client.consumer.upstream_constructor import with_names
 from kafka_remote_client.metrics import FetchMetrics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafka_remote_client.consumer.arrow_batches import PlainBatches
 
 __all__ = ["AIOConsumer", "AsyncDeserializingConsumer"]
 
@@ -47,6 +53,7 @@ class _Metered:
 
     _consumer: confluent_kafka.Consumer
     _closed: bool
+    _plain_batches: PlainBatches | None = None
 
     @property
     def _ours(self) -> Consumer:
@@ -62,6 +69,17 @@ class _Metered:
         if self._closed:
             return tier(message)
         return cast("Tier | None", await cast("aio.AIOConsumer", self)._call(tier, message))  # noqa: SLF001 - our base class
+
+    async def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
+        """As Consumer's: keys and values are bytes, also of a consumer that deserialises."""
+        from kafka_remote_client.consumer.arrow_batches import PlainBatches  # noqa: PLC0415 - pyarrow is an extra
+
+        if isinstance(self._consumer, Consumer):
+            consume = self._consumer.consume_arrow
+        else:
+            self._plain_batches = self._plain_batches or PlainBatches()
+            consume = partial(self._plain_batches.consume, self._consumer)
+        return await cast("aio.AIOConsumer", self)._call(consume, max_records, timeout)  # noqa: SLF001 - our base class
 
     async def set_remote_fetch(self, enabled: bool) -> None:
         """As Consumer's."""

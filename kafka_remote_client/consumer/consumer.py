@@ -27,7 +27,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka import Message, TopicPartition
@@ -57,6 +57,11 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.records import slice_poll
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafka_remote_client.consumer.arrow_batches import PlainBatches
+
 __all__ = ["Consumer", "DeserializingConsumer", "DirectConsumer"]
 
 _K = TypeVar("_K")
@@ -80,6 +85,7 @@ class Consumer(confluent_kafka.Consumer):
         remote, settings = split_config({**(args[0] if args else {}), **kwargs})
         clock = SystemClock()
         self._metrics = FetchMetrics(clock)
+        self._plain_batches: PlainBatches | None = None
         watched = with_watched_oauth(settings, clock)
         engine = build_engine(remote, watched, clock, self._metrics) if class_choice.allowed(remote) else None
         if engine is None:
@@ -92,6 +98,22 @@ class Consumer(confluent_kafka.Consumer):
             engine.close()
             raise
         refuse_after_fork(self, close_when_dropped(self, engine).detach)
+
+    def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
+        """The records that ``consume(max_records, timeout)`` would give, in their order, as a ``pyarrow.Table``.
+
+        Its schema is ``kafka_remote_client.records.arrow.RECORD_SCHEMA``; without records it is empty. Positions, stored
+        offsets and commits follow as for ``consume``. What ``consume`` gives as a message with an error, the end of a partition
+        too, is raised as ConsumeError, whose ``kafka_message`` is that message. It ends a batch: the records before it are
+        given first, and the next call raises it. (With direct fetch off those behind it in the same batch come first too.)
+
+        Raises what ``consume`` raises, and ImportError without pyarrow (extra ``arrow``).
+        """
+        from kafka_remote_client.consumer.arrow_batches import PlainBatches  # noqa: PLC0415 - pyarrow is an extra
+
+        if self._plain_batches is None:
+            self._plain_batches = PlainBatches()
+        return self._plain_batches.consume(self, max_records, timeout)
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         """The metrics of docs/metrics.md as plain numbers; all zero where direct fetch is off."""
@@ -123,6 +145,10 @@ class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consu
 
     Takes the settings of both. Raises what both raise.
     """
+
+    def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
+        """Not there either: raises NotImplementedError."""
+        raise NotImplementedError("a DeserializingConsumer gives no Arrow; use Consumer.consume_arrow")
 
 
 class DirectConsumer(Consumer):
@@ -176,6 +202,15 @@ class DirectConsumer(Consumer):
         with self._gate:
             wanted, patience = number(num_messages), seconds(timeout)
             return self._deliveries.consume(wanted, patience) if 0 < wanted <= _MOST_MESSAGES else super().consume(wanted, 0)
+
+    def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
+        from kafka_remote_client.consumer.arrow_batches import table_of  # noqa: PLC0415 - pyarrow is an extra
+
+        with self._gate:
+            wanted, patience = number(max_records), seconds(timeout)
+            if 0 < wanted <= _MOST_MESSAGES:
+                return table_of(self._deliveries.consume_runs(wanted, patience))
+            return table_of(super().consume(wanted, 0))
 
     # -- subscription and assignment ---------------------------------------------------------------------------------------
 

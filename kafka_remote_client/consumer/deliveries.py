@@ -13,12 +13,13 @@ Where tiers begin to deliver is noted as partitions change their route (tier_log
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka.error import ConsumeError
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
@@ -28,6 +29,7 @@ from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.message_run import MessageRun, Piece
 from kafka_remote_client.consumer.messages import key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.passed_markers import PassedMarkers
@@ -67,7 +69,8 @@ class Deliveries:
     _remote: RemoteFetchConfig
     _behaviour: InnerBehaviour
     _clock: Clock
-    gathered: list[Message] = attrs.field(factory=list, init=False)
+    gathered: list[Piece] = attrs.field(factory=list, init=False)
+    """In the order in which it came; runs are among it only where :meth:`consume_runs` has gathered them."""
     broker_records: int = attrs.field(default=0, init=False)
     """How many records the inner consumer gave."""
     serves_callbacks: bool = attrs.field(default=False, init=False)
@@ -83,6 +86,8 @@ class Deliveries:
         self.held = HeldExceptions()
         self._progress = ProgressReports(self._remote.progress_interval_ms / 1000)
         self._switched = self._broker_turn = self._of_one_partition = False
+        self._runs: list[MessageRun] = []
+        self._error_waits = False
         self._serve_at = 0.0
         self._ahead = _AHEAD // _SAMPLE
 
@@ -104,16 +109,39 @@ class Deliveries:
 
     def consume(self, wanted: int, timeout: float) -> list[Message]:
         """Waits for ``wanted`` messages until ``timeout`` seconds are over."""
+        self._gather(wanted, timeout, self._routing.take)
+        self._as_messages()
+        return cast("list[Message]", self._hand_out(wanted))
+
+    def consume_runs(self, wanted: int, timeout: float) -> list[Piece]:
+        """The same with runs in place of the messages that come from the store, and without errors.
+
+        An error ends the batch, also before ``timeout``: what came before it is given, and the next call raises it as
+        ConsumeError.
+        """
+        self.settle()
+        self._look_for_errors()
+        self._gather(wanted, timeout, self._take_run, to_error=True)
+        batch = self._hand_out(self._pieces_of(wanted))
+        self._runs = [piece for piece in self.gathered if isinstance(piece, MessageRun)]
+        if batch and (error := batch[0].error()) is not None:
+            raise ConsumeError(error, kafka_message=cast("Message", batch[0]))
+        return batch
+
+    def _gather(
+        self, wanted: int, timeout: float, take: Callable[[int], Sequence[Piece] | None], *, to_error: bool = False
+    ) -> None:
+        """Until ``wanted`` are gathered or ``timeout`` seconds are over; ``to_error``: or an error is."""
         deadline = self._begin(timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
             self._look(_left(deadline))
             if self._flows.routes.any_not_by_broker:
-                self._gather_both(wanted)
+                self._gather_both(wanted, take)
             else:
-                self._gather_broker(wanted, left)
-            if len(self.gathered) >= wanted or self._ends(deadline):
-                return self._hand_out(wanted)
+                self._gather_broker(wanted - self._in_runs, 0 if to_error and self._error_waits else left)
+            if self._count_gathered >= wanted or (to_error and self._error_waits) or self._ends(deadline):
+                return
             left = _patience(deadline)
             if self._flows.routes.any_not_by_broker:
                 self._engine.wait(min(left, _WAKE_SECONDS))
@@ -173,24 +201,51 @@ class Deliveries:
         self._broker_turn = bool(self._flows.routes.by_broker)
         taken = self._routing.take(self._ahead)
         if taken is not None:
-            self.gathered, self._of_one_partition = taken, True
+            self.gathered, self._of_one_partition = cast("list[Piece]", taken), True
         elif not asks_broker:
             self._gather_broker(self._ahead, 0)
 
-    def _gather_both(self, wanted: int) -> None:
+    def _gather_both(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
         """What is there at once: up to half from the broker, then from the tier, then what the broker has for the rest."""
         self._broker_turn = not self._broker_turn
-        room = wanted - len(self.gathered)
+        room = wanted - self._count_gathered
         # Where enough waits already the inner consumer is still polled; what it gives then waits for the next call.
         share = (room + self._broker_turn) // 2 if room > 0 else 1
         more = self._gather_broker(len(self.gathered) + share, 0) == share
-        while (room := wanted - len(self.gathered)) > 0:
-            taken = self._routing.take(room)
+        while (room := wanted - self._count_gathered) > 0:
+            taken = take(room)
             if taken is None:
                 break
             self.gathered += taken
         if more:
-            self._gather_broker(wanted, 0)
+            self._gather_broker(wanted - self._in_runs, 0)
+
+    def _take_run(self, limit: int) -> Sequence[Piece] | None:
+        run = self._routing.take_run(limit)
+        if run is None:
+            return None
+        self._runs.append(run)
+        return [run]
+
+    @property
+    def _in_runs(self) -> int:
+        """How many records more than pieces are gathered."""
+        return sum(map(len, self._runs)) - len(self._runs)
+
+    @property
+    def _count_gathered(self) -> int:
+        """How many records and errors are gathered."""
+        return len(self.gathered) + self._in_runs
+
+    def _as_messages(self) -> None:
+        """A call that gives messages hands out what one has gathered that gives Arrow."""
+        if self._runs:
+            self._runs = []
+            pieces = [piece.messages() if isinstance(piece, MessageRun) else [piece] for piece in self.gathered]
+            self.gathered = [message for messages in pieces for message in messages]
+
+    def _look_for_errors(self) -> None:
+        self._error_waits = any(piece.error() is not None for piece in self.gathered)
 
     def _gather_broker(self, wanted: int, seconds: float) -> int:
         """Gathers from the inner consumer until ``wanted`` are gathered; how many messages it gave."""
@@ -210,14 +265,16 @@ class Deliveries:
             if self.gathered:
                 self.gathered += arrived
             else:
-                self.gathered = arrived
+                self.gathered = cast("list[Piece]", arrived)
         self.held.come_out()
         return count
 
     def _count(self, arrived: list[Message]) -> None:
         """Counts records. To look at each message for an error costs as much as half of the delivery."""
         if self._behaviour.announces_ends or arrived[-1].error() is not None:
-            self.broker_records += sum(message.error() is None for message in arrived)
+            records = sum(message.error() is None for message in arrived)
+            self.broker_records += records
+            self._error_waits |= records < len(arrived)
         else:
             self.broker_records += len(arrived)
 
@@ -230,15 +287,36 @@ class Deliveries:
     # -- handing out -------------------------------------------------------------------------------------------------------
 
     def _begin_slice(self) -> Message | None:
-        messages, self.gathered = self.gathered, []
+        self._as_messages()
+        messages, self.gathered = cast("list[Message]", self.gathered), []
         if self._tiers.unplaced:
             self._place(messages)
         largest = max(map(len, messages[:: len(messages) // _SAMPLE + 1]))
         self._ahead = max(1, min(2 * self._ahead, _AHEAD, _AHEAD_BYTES // (largest + 1)))
         return self.queue.hand_out(messages, of_one_partition=self._of_one_partition or len(self._flows) == 1)
 
-    def _hand_out(self, limit: int) -> list[Message]:
-        """The first ``limit`` of what was gathered; positions and stored offsets follow it."""
+    def _pieces_of(self, wanted: int) -> int:
+        """How many pieces have the first ``wanted`` records, up to the first error; 1 where that is an error.
+
+        A run that would go beyond is split.
+        """
+        records = 0
+        for index, piece in enumerate(self.gathered):
+            if piece.error() is not None:
+                return max(index, 1)
+            if records == wanted:
+                return index
+            if isinstance(piece, MessageRun):
+                if len(piece) > wanted - records:
+                    self.gathered[index : index + 1] = piece.split(wanted - records)
+                    return index + 1
+                records += len(piece)
+            else:
+                records += 1
+        return len(self.gathered)
+
+    def _hand_out(self, limit: int) -> list[Piece]:
+        """The first ``limit`` pieces of what was gathered; positions and stored offsets follow it."""
         batch = self.gathered
         if len(batch) > limit:
             batch, self.gathered = batch[:limit], batch[limit:]
@@ -253,7 +331,7 @@ class Deliveries:
                 self._inner.store_offsets(offsets=reached)
         return batch
 
-    def _reached(self, batch: list[Message]) -> list[TopicPartition]:
+    def _reached(self, batch: list[Piece]) -> list[TopicPartition]:
         """Moves positions to where everything gathered, ``batch``, is handed out; gives what is to be stored."""
         flows, self._flows.advanced = self._flows.advanced, set()
         for flow in flows:
@@ -261,19 +339,19 @@ class Deliveries:
         flows.update(self.markers.delivered(batch))
         return [flow.stores(flow.handed) for flow in flows] if self._stores else []
 
-    def _reached_in(self, batch: list[Message]) -> list[TopicPartition]:
+    def _reached_in(self, batch: list[Piece]) -> list[TopicPartition]:
         """Moves positions past the last record of each partition in ``batch``; gives what is to be stored."""
         for message in batch:
             self._note_handed_out(message)
         flows = {key: self._flows.get(*key) for key in map(key_of, batch)} if self._stores else {}
         return [flow.stores(flow.handed) for flow in flows.values() if flow is not None and flow.position >= 0]
 
-    def _note_handed_out(self, message: Message) -> None:
+    def _note_handed_out(self, message: Piece) -> None:
         flow = self._flows.get(*key_of(message))
         if flow is not None and message.error() is None:
             flow.handed_out_to(message)
 
-    def _place(self, batch: list[Message]) -> None:
+    def _place(self, batch: Sequence[Piece]) -> None:
         """Notes the starts that were unknown, now that records are handed out."""
         unplaced = [TopicPartition(*key) for key in self._tiers.unplaced]
         begun = {(tp.topic, tp.partition) for tp in self._inner.position(unplaced) if tp.offset >= 0}
@@ -307,8 +385,10 @@ class Deliveries:
         self.settle()
         mine = [message for message in self.gathered if key_of(message) == flow.key]
         if mine:
+            self._runs = [run for run in self._runs if key_of(run) != flow.key]
             self.gathered[:] = [message for message in self.gathered if key_of(message) != flow.key]
             records = [offset_of(message) for message in mine if message.error() is None]
+            self._look_for_errors()
             if records:
                 flow.take_back(min(records))
                 self._flows.advanced.discard(flow)
@@ -373,6 +453,7 @@ class Deliveries:
     def close(self) -> None:
         """What is gathered by now is never handed out."""
         self.gathered.clear()
+        self._runs.clear()
         self.queue.close()
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, Message
 
+from kafka_remote_client.consumer.message_run import MessageRun, Piece
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 
-__all__ = ["epoch_of", "key_of", "nothing_committed", "offset_of"]
+__all__ = ["end_of", "epoch_of", "key_of", "nothing_committed", "offset_of"]
 
 
-def key_of(message: Message) -> tuple[str, int]:
+def key_of(message: Piece) -> tuple[str, int]:
     """Topic and partition; an error need not have them."""
     topic, partition = message.topic(), message.partition()
     return topic or "", UNKNOWN_OFFSET if partition is None else partition
 
 
-def offset_of(message: Message) -> int:
-    """The offset of a record (an error may have none)."""
+def offset_of(message: Piece) -> int:
+    """The offset of a record (an error may have none), of a run that of its first."""
     offset = message.offset()
     assert offset is not None
     return offset
+
+
+def end_of(piece: Piece) -> tuple[int, int]:
+    """The offset after a record, or after a run's last one, and its leader epoch."""
+    return piece.end if isinstance(piece, MessageRun) else (offset_of(piece) + 1, epoch_of(piece.leader_epoch()))
 
 
 def epoch_of(leader_epoch: int | None) -> int:

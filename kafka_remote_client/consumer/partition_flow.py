@@ -24,11 +24,14 @@ gathered and not handed out can be taken back.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage
-from kafka_remote_client.consumer.messages import epoch_of, offset_of
+from kafka_remote_client.consumer.message_run import Piece
+from kafka_remote_client.consumer.messages import end_of, epoch_of
 from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent, next_route
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -37,6 +40,8 @@ from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOf
 from kafka_remote_client.records import RecordBlock
 
 __all__ = ["PartitionFlow", "topic_partition"]
+
+_T = TypeVar("_T")
 
 _LONGEST_BACKOFF_SECONDS = 15.0
 """With the breaker's ten seconds this is less than the thirty within which a store that is well is read again."""
@@ -217,10 +222,12 @@ class PartitionFlow:
         """Whether :meth:`take` would give something. Takes no lock."""
         return self._block is not None or (self.reader is not None and self.reader.has_ready)
 
-    def take(self, limit: int) -> tuple[list[Message], int] | ReadEnd | None:
-        """Up to ``limit`` next messages and the bytes of their block's share, the reader's end, or ``None``.
+    def take(self, limit: int, form: Callable[[RecordBlock, str, int, int, int], _T]) -> tuple[_T, int] | ReadEnd | None:
+        """Up to ``limit`` next records and the bytes of their block's share, the reader's end, or ``None``.
 
-        The messages count as gathered: ``next_offset`` and ``reached`` move past them.
+        ``form`` makes of the block, its topic and partition, and the first record and the one after the last what is given. It
+        has to copy: the block's memory is used again. The records count as gathered: ``next_offset`` and ``reached`` move past
+        them.
         """
         if self._block is None:
             item = self.reader.take() if self.reader is not None else None
@@ -229,7 +236,7 @@ class PartitionFlow:
             self._block, self._index = item, 0
         block = self._block
         stop = min(len(block), self._index + limit)
-        messages = block.messages(self.topic, self.partition, self._index, stop)
+        taken = form(block, self.topic, self.partition, self._index, stop)
         size = block.nbytes * (stop - self._index) // len(block)
         self.moved = True
         self.record_bytes += size
@@ -240,8 +247,8 @@ class PartitionFlow:
             self.gathered_to(block.next_offset, block.last_leader_epoch)  # with the markers at its end
             self._block = None
             if self.reader is not None:
-                self.reader.release()  # messages have copies, and all partitions share the memory
-        return messages, size
+                self.reader.release()  # what was taken are copies, and all partitions share the memory
+        return taken, size
 
     def pass_over(self) -> bool:
         """Takes for gathered what the reader has passed without a record. Whether there was any."""
@@ -285,9 +292,9 @@ class PartitionFlow:
         self.stands_at(place)
         return True
 
-    def handed_out_to(self, last: Message) -> None:
+    def handed_out_to(self, last: Piece) -> None:
         """Records up to ``last`` were given to the application."""
-        self.position, self.position_epoch = offset_of(last) + 1, epoch_of(last.leader_epoch())
+        self.position, self.position_epoch = end_of(last)
 
     def stores(self, place: TopicPartition) -> TopicPartition:
         """Takes ``place`` for what is stored; gives what the inner consumer stores for it: this, or that nothing is stored."""

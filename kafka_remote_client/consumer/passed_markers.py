@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
+from kafka_remote_client.consumer.message_run import Piece
 from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -49,14 +50,14 @@ class PassedMarkers:
         self.frozen = False
         """Whether the inner consumer closes. It then serves markers behind records that it never delivers."""
 
-    def delivery_begins(self, gathered: Collection[Message]) -> None:
+    def delivery_begins(self, gathered: Collection[Piece]) -> None:
         """A call that delivers begins: it passes what lies behind the records handed out last."""
         followed = self._delivery_queue.follow()
         if followed or (self._flows.advanced and not gathered):
             flows = [flow for key in followed if (flow := self._flows.get(*key)) is not None]
             self._pass(flows if gathered else {*flows, *self._flows.advanced}, gathered)
 
-    def look(self, gathered: Collection[Message]) -> None:
+    def look(self, gathered: Collection[Piece]) -> None:
         """A call that delivers passes what lies in partitions with no record to wait for too.
 
         Readers say what they passed. The inner consumer is asked, about some partitions at a time and in turn about all.
@@ -77,24 +78,24 @@ class PassedMarkers:
         places = self._position(asked) if asked else []
         return [flow for flow, place in zip(flows, places, strict=True) if place.offset != flow.inner_position]
 
-    def before_commit(self, gathered: Collection[Message]) -> None:
+    def before_commit(self, gathered: Collection[Piece]) -> None:
         """What calls that delivered have passed is stored before the application commits what is stored."""
         if self._store is not None and (self.unseen or self._flows.advanced):
             self.unseen = False
             self.before_loss(self._flows, gathered)
 
-    def before_loss(self, flows: Iterable[PartitionFlow], gathered: Collection[Message]) -> None:
+    def before_loss(self, flows: Iterable[PartitionFlow], gathered: Collection[Piece]) -> None:
         """What calls that delivered have passed of partitions that may be lost."""
         self._pass(flows, gathered, besides=self._delivery_queue.unfollowed | self._delivery_queue.waiting_keys)
 
-    def before_close(self, gathered: Collection[Message]) -> None:
+    def before_close(self, gathered: Collection[Piece]) -> None:
         """librdkafka serves markers while it closes, so closing counts as a call that delivers."""
         self._delivery_queue.follow()
         self._flows.pass_over()
         self._pass(self._flows, gathered)
         self.frozen = True
 
-    def delivered(self, batch: Sequence[Message]) -> list[PartitionFlow]:
+    def delivered(self, batch: Sequence[Piece]) -> list[PartitionFlow]:
         """All that was gathered, ``batch``, is handed out: what the inner consumer delivers stands where that does."""
         flows = []
         for flow, place in self._places(self._flows.delivered_in(batch)):
@@ -111,7 +112,7 @@ class PassedMarkers:
                 yield flow, tp
 
     def _pass(
-        self, flows: Iterable[PartitionFlow], gathered: Collection[Message], *, besides: Collection[_Key] = frozenset()
+        self, flows: Iterable[PartitionFlow], gathered: Collection[Piece], *, besides: Collection[_Key] = frozenset()
     ) -> None:
         """Moves positions of those of ``flows`` of which nothing waits, and stores them."""
         waiting = {key_of(message) for message in gathered if message.error() is None} if gathered else ()

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 import attrs
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
@@ -25,6 +26,7 @@ from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.lost_start import LostStarts
+from kafka_remote_client.consumer.message_run import MessageRun
 from kafka_remote_client.consumer.messages import epoch_of, nothing_committed, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
@@ -37,8 +39,11 @@ from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
+from kafka_remote_client.records import RecordBlock
 
 __all__ = ["TURNED_OFF", "Routing"]
+
+_Records = TypeVar("_Records", bound=Sized)
 
 TURNED_OFF = "turned-off"
 """The reason under which a fallback counts that the application asked for."""
@@ -373,17 +378,24 @@ class Routing:
         return message
 
     def take(self, limit: int) -> list[Message] | None:
-        """The next slice of the partition whose turn it is. Ends of readers are acted on in passing."""
+        """The next slice of the partition whose turn it is, as messages. Ends of readers are acted on in passing."""
+        return self._take(limit, RecordBlock.messages)
+
+    def take_run(self, limit: int) -> MessageRun | None:
+        """The same as a run."""
+        return self._take(limit, MessageRun.of)
+
+    def _take(self, limit: int, form: Callable[[RecordBlock, str, int, int, int], _Records]) -> _Records | None:
         while (flow := self._flows.next_ready()) is not None:
-            taken = flow.take(limit)
+            taken = flow.take(limit, form)
             if isinstance(taken, ReadEnd):
                 self._end(flow, taken)
             elif taken is not None:
-                messages, size = taken
-                self._metrics.add("remote-fetch-records-total", len(messages))
+                records, size = taken
+                self._metrics.add("remote-fetch-records-total", len(records))
                 self._metrics.add("remote-fetch-record-bytes-total", size)
                 self._flows.advanced.add(flow)
-                return messages
+                return records
         return None
 
     def recheck(self) -> bool:

@@ -6,8 +6,9 @@ from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import attrs
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
+from kafka_remote_client.consumer.message_run import Piece
 from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
@@ -127,7 +128,7 @@ class SubscriptionState:
             self._routes = Routes.of(self._flows.values())
         return self._routes
 
-    def delivered_in(self, batch: Sequence[Message]) -> list[TopicPartition]:
+    def delivered_in(self, batch: Sequence[Piece]) -> list[TopicPartition]:
         """Partitions that the inner consumer delivers, at least those with a message in ``batch``; not to be changed.
 
         Looks at the messages or at the partitions, whichever are fewer.

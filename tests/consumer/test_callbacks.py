@@ -15,11 +15,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from kafka_remote_client import Consumer
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from tests.support.arrow_reading import by_arrow
 from tests.support.embedded_topics import (
     COUNT,
     PATIENCE_SECONDS,
     TOPIC,
     Row,
+    Take,
+    by_consume,
     by_poll,
     decide,
     direct_settings,
@@ -205,6 +208,34 @@ def test_nothing_is_lost_when_a_callback_raises(consumer: SeamedConsumer, expect
     with pytest.raises(LookupError):
         consumer.consume(ahead + 10, PATIENCE_SECONDS)
     assert rows_of(consumer.consume(ahead + 10, PATIENCE_SECONDS)) == expected[1 : ahead + 11]
+
+
+def test_nothing_is_lost_when_a_callback_raises_in_consume_arrow(consumer: SeamedConsumer, expected: list[Row]) -> None:
+    def fail() -> None:
+        raise LookupError("the application's own")
+
+    for then in (by_poll, by_consume, by_arrow):
+        consumer.assign([at(0)])
+        take(consumer, 20, by_arrow)
+        consumer.during = fail
+        with pytest.raises(LookupError):
+            consumer.consume_arrow(50, PATIENCE_SECONDS)
+        assert take(consumer, 60, then) == expected[20:80]
+
+
+def test_a_callback_of_consume_arrow_may_seek(consumer: SeamedConsumer, expected: list[Row]) -> None:
+    gather(consumer)
+    consumer.during = lambda: consumer.seek(at(100))
+    assert take(consumer, 20, by_arrow) == expected[100:120]
+
+
+@pytest.mark.parametrize("inner", [by_consume, by_arrow])
+@pytest.mark.parametrize("outer", [by_consume, by_arrow])
+def test_a_callback_may_take_records_itself(consumer: SeamedConsumer, expected: list[Row], inner: Take, outer: Take) -> None:
+    rows = take(consumer, 5, outer)
+    consumer.during = lambda: rows.extend(take(consumer, 3, inner))
+    then = take(consumer, 20, outer)
+    assert rows + then == expected[:28]
 
 
 def test_a_refused_seek_changes_nothing(consumer: SeamedConsumer, expected: list[Row], local_start: int) -> None:

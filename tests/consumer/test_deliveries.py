@@ -20,23 +20,25 @@ def test_poll_gathers_fewer_large_messages_ahead(size: int, ahead: int) -> None:
     tiers = SimpleNamespace(unplaced=set())
     state: Any = SimpleNamespace(gathered=[bytes(size)], _tiers=tiers, _ahead=400, queue=handed_out, _flows=[])
     state._of_one_partition = True
+    state._as_messages = lambda: None
     assert Deliveries._begin_slice(state) == bytes(size)
     assert state._ahead == ahead
 
 
 def test_the_ends_of_partitions_are_no_records_of_the_broker() -> None:
-    state: Any = SimpleNamespace(_behaviour=SimpleNamespace(announces_ends=True), broker_records=0)
+    state: Any = SimpleNamespace(_behaviour=SimpleNamespace(announces_ends=True), broker_records=0, _error_waits=False)
     record, end = SimpleNamespace(error=lambda: None), SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF))
     arrived: Any = [end, record]
     Deliveries._count(state, arrived)
     assert state.broker_records == 1
+    assert state._error_waits
 
 
 def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
     wanted: list[int] = []
-    state: Any = SimpleNamespace(_broker_turn=False, gathered=[b""] * 5)
+    state: Any = SimpleNamespace(_broker_turn=False, gathered=[b""] * 5, _count_gathered=5, _in_runs=0)
     state._gather_broker = lambda count, seconds: wanted.append(count) or 0
-    Deliveries._gather_both(state, 5)
+    Deliveries._gather_both(state, 5, lambda room: None)
     assert wanted == [6]
 
 

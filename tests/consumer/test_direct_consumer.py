@@ -23,6 +23,7 @@ from confluent_kafka import (
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from tests.support.arrow_reading import by_arrow
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
@@ -48,7 +49,7 @@ pytestmark = pytest.mark.embedded
 COUNT = 400
 TOPIC = "orders"
 Take = Callable[[confluent_kafka.Consumer], list[Message]]
-BOTH_CALLS = pytest.mark.parametrize("one", [by_poll, by_consume])
+EACH_CALL = pytest.mark.parametrize("one", [by_poll, by_consume, by_arrow])
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def offsets_of(positions: list[TopicPartition]) -> list[int]:
 # -- delivery --------------------------------------------------------------------------------------------------------------
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_store_serves_all_below_the_local_log_and_the_broker_the_rest(
     consumer: Consumer, expected: list[Row], local_start: int, one: Take
 ) -> None:
@@ -131,7 +132,7 @@ def test_a_limit_slows_the_reading_and_sends_nothing_to_the_broker(
     assert metrics["remote-fetch-errors-total"] == {}
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_many_partitions_are_read_each_in_order(cluster: EmbeddedCluster, consumer: Consumer, one: Take) -> None:
     consumer.assign([at(7 * partition, partition) for partition in range(4)])
     rows = read_to_ends(consumer, one, partitions=4)
@@ -139,7 +140,7 @@ def test_many_partitions_are_read_each_in_order(cluster: EmbeddedCluster, consum
         assert rows[TOPIC, partition] == plain_rows(cluster, TOPIC, partition)[7 * partition :]
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_no_tier_starves_the_other(consumer: Consumer, local_start: int, one: Take) -> None:
     consumer.assign([at(0, 0), at(local_start, 1)])
     consumer.pause([at(0, 0)])
@@ -235,7 +236,7 @@ def test_a_negative_timeout_waits_without_end(consumer: Consumer, expected: list
     assert rows_of(consumer.consume(1, timeout)) == expected[-1:]
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_the_end_is_said_once_each_time_it_is_reached(cluster: EmbeddedCluster, one: Take) -> None:
     topic = fill_topic(cluster, f"ends-{one.__name__}", 200)
     with Consumer(direct_settings(cluster)) as consumer:
@@ -275,7 +276,7 @@ def test_a_topic_may_be_created_after_its_partition_was_assigned(cluster: Embedd
 # -- seek ------------------------------------------------------------------------------------------------------------------
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_seek_goes_to_the_exact_record_on_either_tier(
     consumer: Consumer, expected: list[Row], local_start: int, one: Take
 ) -> None:
@@ -349,7 +350,7 @@ def test_what_is_no_partition_is_refused_as_by_confluent_kafka(cluster: Embedded
 # -- pause and resume ------------------------------------------------------------------------------------------------------
 
 
-@BOTH_CALLS
+@EACH_CALL
 @pytest.mark.parametrize("start", ["tier", "local"])
 def test_pause_delivers_nothing_and_resume_gives_the_exact_next_record(
     consumer: Consumer, expected: list[Row], local_start: int, one: Take, start: str

@@ -66,7 +66,7 @@ def test_the_pause_after_failures_doubles_up_to_half_a_minute() -> None:
     assert [flow.backoff_seconds(1.0) for _ in range(7)] == [1, 2, 4, 8, 15, 15, 15]
     assert flow.backoff_seconds(600.0) == 600
     assert "t-0" in repr(flow)
-    assert flow.take(5) is None
+    assert flow.take(5, RecordBlock.messages) is None
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 20])
@@ -130,7 +130,7 @@ def test_a_slice_leaves_the_epoch_of_its_last_record() -> None:
         flow.reader = cast("Any", _OneBlock(both))
         left = []
         for size in sizes:
-            flow.take(size)
+            flow.take(size, RecordBlock.messages)
             left.append(flow.leader_epoch)
         assert left == epochs
         flow.handed_out()

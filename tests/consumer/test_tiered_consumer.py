@@ -15,6 +15,7 @@ from kafka_remote_client import AIOConsumer, AsyncDeserializingConsumer, Consume
 from kafka_remote_client.consumer.tier_log import Tier
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
+from tests.support.arrow_reading import by_arrow
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
@@ -42,7 +43,7 @@ COUNT = 400
 TOPIC = "orders"
 PARTITIONS = 3
 Take = Callable[[confluent_kafka.Consumer], list[Message]]
-BOTH_CALLS = pytest.mark.parametrize("one", [by_poll, by_consume])
+EACH_CALL = pytest.mark.parametrize("one", [by_poll, by_consume, by_arrow])
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def held_bytes(consumer: Consumer) -> int:
 # -- which tier ------------------------------------------------------------------------------------------------------------
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_each_record_is_told_from_where_it_came_when_it_comes_and_later(
     consumer: Consumer, local_start: int, one: Take
 ) -> None:
@@ -113,7 +114,7 @@ def test_each_record_is_told_from_where_it_came_when_it_comes_and_later(
     assert sum(then is Tier.REMOTE for _, then in seen) == from_store(consumer)
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_of_what_was_not_delivered_nothing_is_told(consumer: Consumer, one: Take) -> None:
     consumer.assign([at(20)])
     rows = take(consumer, 30, one)
@@ -124,7 +125,7 @@ def test_of_what_was_not_delivered_nothing_is_told(consumer: Consumer, one: Take
     assert take(consumer, 5, one)[0][2] == 50, "asking moves nothing"
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_the_latest_delivery_counts_across_seeks_and_assignments(consumer: Consumer, local_start: int, one: Take) -> None:
     consumer.assign([at(0)])
     take(consumer, 40, one)
@@ -146,7 +147,7 @@ def test_the_latest_delivery_counts_across_seeks_and_assignments(consumer: Consu
     assert told(consumer, 11, 12, 13, local_start) == [Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.BROKER]
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_where_the_broker_decides_where_to_begin_the_first_record_tells(tmp_path: Path, one: Take) -> None:
     with small_cluster(tmp_path) as cluster, Consumer(direct_settings(cluster)) as consumer:
         fill_topic(cluster, TOPIC, 100)
@@ -235,7 +236,7 @@ def test_coroutines_are_told_too(cluster: EmbeddedCluster, deserializing: bool) 
 # -- off and on again ------------------------------------------------------------------------------------------------------
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_broker_goes_on_at_the_exact_next_record_after_the_switch_off(
     consumer: Consumer, expected: list[Row], one: Take
 ) -> None:
@@ -252,7 +253,7 @@ def test_broker_goes_on_at_the_exact_next_record_after_the_switch_off(
     assert fallbacks(consumer) == {"turned-off": 1}
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_each_partition_goes_over_and_comes_back_where_it_is(cluster: EmbeddedCluster, consumer: Consumer, one: Take) -> None:
     consumer.assign([at(0, partition) for partition in range(PARTITIONS)])
     rows: dict[int, list[Row]] = {partition: [] for partition in range(PARTITIONS)}
@@ -279,7 +280,7 @@ def test_later_assignments_and_seeks_stay_with_the_broker(consumer: Consumer, ex
     assert consumer.metrics()["remote-fetch-location-request-total"] == 0
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_turned_on_again_what_lies_in_the_tier_is_read_directly(consumer: Consumer, expected: list[Row], one: Take) -> None:
     consumer.set_remote_fetch(False)
     consumer.assign([at(0)])
@@ -299,7 +300,7 @@ def test_turned_on_again_what_lies_in_the_tier_is_read_directly(consumer: Consum
     assert rows == expected
 
 
-@BOTH_CALLS
+@EACH_CALL
 def test_a_paused_partition_goes_over_when_it_is_resumed(consumer: Consumer, expected: list[Row], one: Take) -> None:
     consumer.assign([at(0, 0), at(0, 1)])
     consumer.pause([at(0, 1)])

@@ -24,7 +24,7 @@ from confluent_kafka import (
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.state_machine.pair import OFFSET_TAIL, Options, Pair, by_consume, by_poll, tp
+from tests.state_machine.pair import OFFSET_TAIL, Options, Pair, by_arrow, by_consume, by_poll, tp
 from tests.state_machine.world import FAULTS, ISOLATION, KEYS, PATIENCE_SECONDS, World
 from tests.support.history import Key
 from tests.support.recorder import RecordedConsumer
@@ -137,6 +137,11 @@ class ConsumerMachine(RuleBasedStateMachine):
     def consume(self, count: int) -> None:
         self._step()
         self.pair.deliver(count, by_consume)
+
+    @rule(count=counts)
+    def consume_arrow(self, count: int) -> None:
+        self._step()
+        self.pair.deliver(count, by_arrow)
 
     @rule(count=st.integers(0, 20))
     def consume_at_once(self, count: int) -> None:

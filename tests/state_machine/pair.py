@@ -35,7 +35,7 @@ from tests.support.invariants.checker import check
 from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import RecordedConsumer, recorded
 
-__all__ = ["OFFSET_TAIL", "Options", "Pair", "Take", "by_consume", "by_poll", "tp"]
+__all__ = ["OFFSET_TAIL", "Options", "Pair", "Take", "by_arrow", "by_consume", "by_poll", "tp"]
 
 _WAIT_SECONDS = 0.05
 
@@ -121,6 +121,11 @@ def by_poll(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
 def by_consume(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
     """What comes in one call."""
     return consumer.consume(wanted, _WAIT_SECONDS)
+
+
+def by_arrow(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
+    """The same, from ours by consume_arrow()."""
+    return consumer.consume_arrow(wanted, _WAIT_SECONDS)
 
 
 class Pair:

@@ -26,6 +26,7 @@ __all__ = [
     "PATIENCE_SECONDS",
     "TOPIC",
     "Row",
+    "Take",
     "by_consume",
     "by_poll",
     "decide",
@@ -55,7 +56,8 @@ TOPIC, COUNT = "orders", 300
 _BATCH = 20
 
 Row = tuple[Any, ...]
-Take = Callable[[confluent_kafka.Consumer], list[Message]]
+Take = Callable[..., list[Message]]
+"""Takes what comes from a consumer; but for ``by_poll`` also a limit, which it keeps."""
 
 
 def small_cluster(directory: Path, **options: Any) -> EmbeddedCluster:
@@ -159,8 +161,8 @@ def row(message: Message) -> Row:
     return (message.topic(), message.partition(), *row_in_partition(message))
 
 
-def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:
-    return consumer.consume(50, 0.1)
+def by_consume(consumer: confluent_kafka.Consumer, limit: int = 50) -> list[Message]:
+    return consumer.consume(limit, 0.1)
 
 
 def is_end(message: Message) -> bool:
@@ -181,7 +183,7 @@ def take(consumer: confluent_kafka.Consumer, count: int, one: Take = by_consume)
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     while len(rows) < count:
         assert not deadline.expired(), f"{len(rows)} of {count} records came"
-        batch = consumer.consume(count - len(rows), 0.1) if one is by_consume else one(consumer)
+        batch = one(consumer) if one is by_poll else one(consumer, count - len(rows))
         rows += rows_of([message for message in batch if not is_end(message)])
     return rows
 

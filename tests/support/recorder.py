@@ -17,8 +17,10 @@ from typing import Any, Self
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
 
+from kafka_remote_client import Consumer
 from kafka_remote_client.consumer.consumer import DirectConsumer
 from kafka_remote_client.fallback import Fallback
+from tests.support.arrow_reading import taken_by_arrow
 from tests.support.history import (
     Assigned,
     Closed,
@@ -174,6 +176,15 @@ class RecordedConsumer:
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         began = self.history.now()
         messages: list[Message] = self._called(self.inner.consume, num_messages, timeout)
+        self._polled(began, messages)
+        return messages
+
+    def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> list[Message]:
+        """By ``consume_arrow``, as messages; of a consumer that has none by ``consume``."""
+        if not isinstance(self.inner, Consumer):
+            return self.consume(max_records, timeout)
+        began = self.history.now()
+        messages: list[Message] = taken_by_arrow(lambda: self._called(self.inner.consume_arrow, max_records, timeout))
         self._polled(began, messages)
         return messages
 
