@@ -5,6 +5,7 @@ The tree::
     DirectFetchError
     ├── ConfigurationError            stop: a setting is unknown, out of bounds or contradictory
     ├── ForkedConsumerError           stop: a consumer of the parent process was called in a forked child
+    ├── UnreadableRecordError         stop: a key or value is not in the format that was asked for
     ├── RemoteStorageError            raised by fetchers, and by nothing else
     │   ├── RemoteStorageTimeoutError     broker
     │   ├── RemoteStorageUnavailableError retry (connection refused or cut, 5xx)
@@ -79,6 +80,7 @@ __all__ = [
     "RemoteStorageUnavailableError",
     "SaslAuthenticationError",
     "SegmentNotFoundError",
+    "UnreadableRecordError",
     "UnsupportedFormatError",
 ]
 
@@ -264,6 +266,13 @@ class ForbiddenLocationError(RemoteStorageError):
     """A location that this client must not follow: scheme, host, redirect, path. Counted as a security event."""
 
     cause = "forbidden-location"
+
+
+class UnreadableRecordError(DirectFetchError):
+    """A key or value does not parse in the format that was asked for. The record itself is what Kafka wrote."""
+
+    action = Action.STOP
+    cause = "unreadable"
 
 
 class CorruptRecordError(DirectFetchError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import confluent_kafka
@@ -12,8 +12,9 @@ from confluent_kafka import Message
 from confluent_kafka.error import ConsumeError
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.records.arrow import RECORD_SCHEMA
 
-__all__ = ["by_arrow", "messages_in", "taken_by_arrow"]
+__all__ = ["by_arrow", "messages_in", "record_table", "taken_by_arrow"]
 
 
 def messages_in(table: pa.Table) -> list[Message]:
@@ -32,6 +33,27 @@ def _message(
         latency=-1.0,
         leader_epoch=-1 if leader_epoch is None else leader_epoch,
     )
+
+
+def record_table(
+    records: Sequence[tuple[bytes | None, bytes | None]], *, headers: Sequence[tuple[str, bytes | None]] = ()
+) -> pa.Table:
+    """A table as ``consume_arrow`` gives it, of keys and values of ``orders-3`` from offset 10 on."""
+    rows = [
+        {
+            "topic": "orders",
+            "partition": 3,
+            "offset": offset,
+            "timestamp": 1234,
+            "timestamp_type": 0,
+            "leader_epoch": 0,
+            "key": key,
+            "value": value,
+            "headers": [{"key": name, "value": told} for name, told in headers],
+        }
+        for offset, (key, value) in enumerate(records, 10)
+    ]
+    return pa.Table.from_pylist(rows, RECORD_SCHEMA)
 
 
 def taken_by_arrow(call: Callable[[], pa.Table]) -> list[Message]:

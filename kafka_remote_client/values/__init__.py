@@ -1,0 +1,5 @@
+"""Keys and values as typed Arrow columns: JSON, Avro and text, with a policy for what does not parse. Needs pyarrow."""
+
+from kafka_remote_client.values.decoder import ValueDecoder
+
+__all__ = ["ValueDecoder"]

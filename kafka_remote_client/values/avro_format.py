@@ -1,0 +1,83 @@
+"""Avro's binary encoding, without a container, into Arrow.
+
+pyruhvro decodes a column at once, where it is installed and the schema has nothing that it panics about (bytes, fixed,
+decimals). It gets long for int, which lies the same in bytes, because it cuts an int that is too long for 32 bits and says
+nothing. Everything else fastavro reads, value by value. Both read the same bytes as the same column. Bytes behind a value are
+passed over, as Confluent's deserialisers do.
+
+References: the Avro specification 1.12, "Binary Encoding"; docs/decisions/0011-avro-decoder.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.values.avro_types import AvroType, avro_type
+from kafka_remote_client.values.isolating import Parse
+
+__all__ = ["avro_parser"]
+
+try:
+    import pyruhvro
+except ImportError:
+    pyruhvro = None
+
+_FIELD = "v"
+
+
+def avro_parser(schema: str, references: Iterable[str] = (), *, compiled: bool = True) -> Parse:
+    """Makes a parser of values that were written with ``schema``, which is JSON, and refers to ``references`` by name.
+
+    ``compiled``: whether pyruhvro may be used. Raises UnsupportedFormatError for a schema that is none, or has what Arrow
+    cannot represent (avro_types.py).
+    """
+    try:
+        made = avro_type(json.loads(schema), map(json.loads, references))
+        parsed = fastavro.parse_schema(made.schema)
+    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        raise UnsupportedFormatError(f"this is no Avro schema: {error}") from error
+    if compiled and pyruhvro is not None and made.wide is not None:
+        return _compiled(made)
+    return _by_value(made, parsed)
+
+
+def _compiled(made: AvroType) -> Parse:
+    # A record around it takes no bytes, and pyruhvro reads nothing but records.
+    whole = json.dumps({"type": "record", "name": "kafka_remote_value", "fields": [{"name": _FIELD, "type": made.wide}]})
+
+    def parse(column: pa.Array) -> pa.Array:
+        if not len(column):
+            return pa.array([], made.arrow)
+        try:
+            batch = pyruhvro.deserialize_array(column.to_pylist(), whole)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # which no module exports, and which is no Exception
+                raise
+            raise ValueError(f"the Avro decoder gave up: {error}") from None
+        values = batch[_FIELD]
+        values.validate(full=True)  # it takes texts as they are, UTF-8 or not
+        return values.cast(made.physical).cast(made.arrow)
+
+    return parse
+
+
+def _by_value(made: AvroType, schema: Any) -> Parse:
+    def parse(column: pa.Array) -> pa.Array:
+        values = [_value(value, schema) for value in column.to_pylist()]
+        return pa.array(values, made.physical).cast(made.arrow)
+
+    return parse
+
+
+def _value(data: bytes, schema: Any) -> Any:
+    try:
+        return fastavro.schemaless_reader(BytesIO(data), schema, None)
+    except Exception as error:  # noqa: BLE001 - what fastavro raises for bytes that it cannot read is not said anywhere
+        raise ValueError(f"{type(error).__name__}: {error}") from None

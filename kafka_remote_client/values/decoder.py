@@ -1,0 +1,125 @@
+"""``ValueDecoder``: replaces the bytes of keys and values in a table by typed columns, and says what becomes of the rest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
+from kafka_remote_client.values.dead_letters import append_dead_letters
+from kafka_remote_client.values.isolating import Parse, Parsed, parse_each
+from kafka_remote_client.values.json_format import json_parser
+from kafka_remote_client.values.text_format import parse_text
+
+__all__ = ["FORMATS", "ValueDecoder"]
+
+FORMATS = ("json", "avro", "string")
+
+_Decode = Callable[[pa.Array], Parsed]
+_COLUMNS = ("key", "value")
+_RAISE, _COLUMN = "raise", "column"
+
+
+@attrs.frozen(kw_only=True)
+class ValueDecoder:
+    """Decodes tables with the columns of ``consume_arrow`` or of Spark's Kafka source; may be used by one thread at a time.
+
+    ``value_format``, ``key_format``: "json", "avro", "string", or ``None`` to leave the bytes. ``value_schema``,
+    ``key_schema``: of JSON a ``pyarrow.Schema`` or type, ``None`` to infer one from each table; of Avro the writer's schema as
+    JSON, ``None`` where values begin with an id of the ``registry``, which is a URL, settings of confluent_kafka's
+    ``SchemaRegistryClient``, or such a client. A schema wins over the registry.
+
+    ``on_error``: "raise"; "column", which adds ``value_error`` (why it did not parse, null where it did) and ``value_bytes``
+    (its bytes then), or the same for keys; or a path, to which records that do not parse are appended and which takes them out
+    of the table.
+
+    Raises ConfigurationError for what does not fit together, UnsupportedFormatError for an Avro schema that Arrow cannot
+    represent, and ImportError where an extra is missing.
+    """
+
+    value_format: str | None = None
+    key_format: str | None = None
+    value_schema: Any = None
+    key_schema: Any = None
+    registry: Any = attrs.field(default=None, repr=False)
+    on_error: str | Path = _RAISE
+    _decoders: dict[str, _Decode] = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        asked = {
+            "key": (self.key_format, self.key_schema),
+            "value": (self.value_format, self.value_schema),
+        }
+        decoders = {name: self._decoder(name, *one) for name, one in asked.items() if one[0] is not None}
+        object.__setattr__(self, "_decoders", decoders)
+
+    def _decoder(self, column: str, kind: str | None, schema: Any) -> _Decode:
+        if kind == "string":
+            return _of(parse_text)
+        if kind == "json":
+            return _of(json_parser(pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema))
+        if kind != "avro":
+            raise ConfigurationError(f"{column}_format {kind!r} is not one of {', '.join(FORMATS)}")
+        # fastavro is an extra
+        from kafka_remote_client.values.avro_format import avro_parser  # noqa: PLC0415
+        from kafka_remote_client.values.registry_format import RegistryFormat, registry_client  # noqa: PLC0415
+
+        if schema is not None:
+            return _of(avro_parser(schema))
+        if self.registry is None:
+            raise ConfigurationError(f"{column}_format 'avro' needs {column}_schema or a registry")
+        return RegistryFormat(registry_client(self.registry)).decode
+
+    def decode(self, records: pa.Table | pa.RecordBatch) -> pa.Table:
+        """``records`` with typed columns; their order stays. ``records`` themselves do not change.
+
+        Raises UnreadableRecordError, with topic, partition and offset where the table has them, for the first record that does
+        not parse (unless ``on_error`` says otherwise), ValueError where values have no type in common, KeyError where a column
+        is missing, and OSError where dead letters cannot be written.
+        """
+        table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+        parsed = {name: decode(_whole(table[name])) for name, decode in self._decoders.items()}
+        errors: dict[int, dict[str, str]] = defaultdict(dict)
+        for name, one in parsed.items():
+            for row, reason in one.errors.items():
+                errors[row][name] = reason
+        if errors and self.on_error == _RAISE:
+            raise _unreadable(table, min(errors), errors[min(errors)])
+        decoded = table
+        for name, one in parsed.items():
+            decoded = decoded.set_column(decoded.column_names.index(name), name, one.values)
+            if self.on_error == _COLUMN:
+                decoded = _with_errors(decoded, name, table[name], one.errors)
+        if errors and self.on_error != _COLUMN:
+            append_dead_letters(Path(self.on_error), table, errors)
+            decoded = decoded.filter(pa.array([row not in errors for row in range(len(table))]))
+        return decoded
+
+
+def _of(parse: Parse) -> _Decode:
+    return lambda column: parse_each(column, parse)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _with_errors(table: pa.Table, name: str, raw: pa.ChunkedArray, errors: Mapping[int, str]) -> pa.Table:
+    reasons = pa.array([errors.get(row) for row in range(len(table))] if errors else pa.nulls(len(table)), pa.string())
+    table = table.append_column(f"{name}_error", reasons)
+    return table.append_column(f"{name}_bytes", pc.if_else(reasons.is_valid(), raw, pa.scalar(None, raw.type)))
+
+
+def _unreadable(table: pa.Table, row: int, reasons: Mapping[str, str]) -> UnreadableRecordError:
+    column, reason = next(iter(reasons.items()))
+    place = {name: table[name][row].as_py() for name in ("topic", "partition", "offset") if name in table.column_names}
+    where = f"record {row} of the table"
+    if len(place) == 3:
+        where = "{topic}-{partition} at offset {offset}".format(**place)
+    return UnreadableRecordError(f"the {column} of {where} does not parse: {reason}").with_context(**place)

@@ -1,0 +1,89 @@
+"""Tables with decoded keys and values, and the three policies for what does not parse."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from kafka_remote_client.errors import Action, ConfigurationError, UnreadableRecordError, UnsupportedFormatError
+from kafka_remote_client.values import ValueDecoder
+from tests.support.arrow_reading import record_table
+from tests.support.schema_registry import SchemaRegistry
+
+SCHEMA = pa.schema([("n", pa.int64())])
+RECORDS = record_table([(b"a", b'{"n":1}'), (b"\xff", b'{"n":2}'), (None, b"no"), (b"d", None)])
+
+
+def test_keys_and_values_get_types_and_all_else_stays() -> None:
+    records = RECORDS.slice(0, 1)
+    found = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string").decode(records)
+    assert found.column_names == records.column_names
+    assert found.schema.field("value").type == pa.struct([("n", pa.int64())])
+    assert found.drop_columns(["key", "value"]).equals(records.drop_columns(["key", "value"]))
+    assert (found["key"].to_pylist(), found["value"].to_pylist()) == (["a"], [{"n": 1}])
+    assert ValueDecoder().decode(records).equals(records)
+
+
+def test_chunks_batches_and_empty_tables_are_decoded() -> None:
+    decoder = ValueDecoder(value_format="json", value_schema=pa.struct([("n", pa.int64())]))
+    chunked = pa.concat_tables([RECORDS.slice(0, 1), RECORDS.slice(1, 1), RECORDS.slice(3)])
+    assert decoder.decode(chunked)["value"].to_pylist() == [{"n": 1}, {"n": 2}, None]
+    assert decoder.decode(RECORDS.slice(0, 2).to_batches()[0])["value"].to_pylist() == [{"n": 1}, {"n": 2}]
+    empty = decoder.decode(RECORDS.schema.empty_table())
+    assert (len(empty), empty.schema.field("value").type) == (0, pa.struct([("n", pa.int64())]))
+
+
+def test_the_first_record_that_does_not_parse_is_raised_with_its_place() -> None:
+    with pytest.raises(UnreadableRecordError, match="the key of orders-3 at offset 11 does not parse") as raised:
+        ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string").decode(RECORDS)
+    error = raised.value
+    assert (error.topic, error.partition, error.offset, error.action) == ("orders", 3, 11, Action.STOP)
+    with pytest.raises(UnreadableRecordError, match="record 1 of the table"):
+        ValueDecoder(value_format="string").decode(pa.table({"value": [b"a", b"\xff"]}))
+
+
+def test_error_columns_keep_the_bytes_of_what_does_not_parse() -> None:
+    decoder = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string", on_error="column")
+    found = decoder.decode(RECORDS)
+    assert found["value"].to_pylist() == [{"n": 1}, {"n": 2}, None, None]
+    assert found["value_bytes"].to_pylist() == [None, None, b"no", None]
+    assert [one is not None for one in found["value_error"].to_pylist()] == [False, False, True, False]
+    assert found["key"].to_pylist() == ["a", None, None, "d"]
+    assert found["key_bytes"].to_pylist() == [None, b"\xff", None, None]
+    assert decoder.decode(RECORDS.slice(0, 1)).schema == found.schema
+
+
+def test_dead_letters_leave_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "dead.jsonl"
+    decoder = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string", on_error=file)
+    assert decoder.decode(RECORDS)["offset"].to_pylist() == [10, 13]
+    assert [json.loads(line)["offset"] for line in file.read_text().splitlines()] == [11, 12]
+    assert len(decoder.decode(RECORDS.slice(0, 1))) == 1
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_avro_is_read_by_its_schema_or_by_the_registrys() -> None:
+    with SchemaRegistry() as registry:
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            number = client.register_schema("orders-value", Schema('"long"', "AVRO"))
+        records = record_table([(b"\x06", struct.pack(">bi", 0, number) + b"\x08")])
+        decoder = ValueDecoder(value_format="avro", registry=registry.url, key_format="avro", key_schema='"int"')
+        found = decoder.decode(records)
+    assert (found["key"].to_pylist(), found["value"].to_pylist()) == ([3], [4])
+    assert registry.url not in repr(decoder)
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'xml' is not one of json, avro, string"):
+        ValueDecoder(value_format="xml")
+    with pytest.raises(ConfigurationError, match="key_schema or a registry"):
+        ValueDecoder(key_format="avro")
+    with pytest.raises(UnsupportedFormatError):
+        ValueDecoder(value_format="avro", value_schema="{")
+    with pytest.raises(KeyError):
+        ValueDecoder(value_format="string").decode(pa.table({"key": [b"a"]}))

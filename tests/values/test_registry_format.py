@@ -1,0 +1,126 @@
+"""Columns whose values begin with a schema id, against a Schema Registry that answers by HTTP."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kafka_remote_client.values.registry_format import RegistryFormat, registry_client, widened
+from tests.support.schema_registry import SchemaRegistry
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as made:
+        yield made
+
+
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as made:
+        yield made
+
+
+def record(*fields: tuple[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "Order", "fields": [{"name": name, "type": kind} for name, kind in fields]})
+
+
+def written(client: SchemaRegistryClient, schema: str, value: Any) -> bytes:
+    """As Confluent's serialiser writes it."""
+    serialize = AvroSerializer(client, schema)
+    data = serialize(value, SerializationContext("orders", MessageField.VALUE))
+    assert isinstance(data, bytes)
+    return data
+
+
+def test_values_of_several_schemas_share_one_column(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
+    first, second = record(("n", "int")), record(("t", "string"), ("n", "long"))
+    values = [
+        written(client, first, {"n": 1}),
+        written(client, second, {"n": 2**40, "t": "a"}),
+        None,
+        written(client, first, {"n": 3}),
+    ]
+    reader = RegistryFormat(registry_client(registry.url))
+    registry.requests.clear()
+    for _ in range(2):
+        found = reader.decode(pa.array(values, pa.binary()))
+        assert not found.errors
+        assert found.values.type == pa.struct([("n", pa.int64()), ("t", pa.string())])
+        assert found.values.to_pylist() == [{"n": 1, "t": None}, {"n": 2**40, "t": "a"}, None, {"n": 3, "t": None}]
+    assert registry.requests == ["GET /schemas/ids/1", "GET /schemas/ids/2"]
+
+
+def test_a_wrong_header_and_an_unknown_schema_are_errors(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
+    good = written(client, record(("n", "int")), {"n": 1})
+    other = client.register_schema("other", Schema('{"type": "object"}', "JSON"))
+    union = client.register_schema("union", Schema('["int", "string"]', "AVRO"))
+    values = [
+        good,
+        b"",
+        b"\x00\x00\x00",
+        b"\x01" + good[1:],
+        struct.pack(">bi", 0, 999),
+        struct.pack(">bi", 0, other),
+        good[:5],
+        struct.pack(">bi", 0, union) + b"\x00\x02",
+    ]
+    found = RegistryFormat(client).decode(pa.array(values, pa.binary()))
+    assert found.values.to_pylist() == [{"n": 1}, *[None] * 7]
+    said = {1: "too short", 2: "too short", 3: "begins with byte 1", 4: "no schema 999", 5: "JSON, not AVRO", 7: "union"}
+    for row, text in said.items():
+        assert text in found.errors[row]
+    assert found.errors.keys() == set(range(1, 8))
+
+
+def test_a_column_without_any_value_has_no_type(client: SchemaRegistryClient) -> None:
+    found = RegistryFormat(client).decode(pa.array([None, None], pa.binary()))
+    assert (found.values.to_pylist(), found.errors) == ([None, None], {})
+
+
+def test_a_registry_that_does_not_answer_is_no_bad_value(registry: SchemaRegistry) -> None:
+    registry.forbidden = True
+    reader = RegistryFormat(registry_client({"url": registry.url, "max.retries": 0}))
+    column = pa.array([struct.pack(">bi", 0, 1) + b"\x02"], pa.binary())
+    with pytest.raises(SchemaRegistryError):
+        reader.decode(column)
+    registry.forbidden = False
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        client.register_schema("numbers", Schema('"int"', "AVRO"))
+    assert reader.decode(column).values.to_pylist() == [1]
+
+
+def test_schemas_that_a_schema_refers_to_are_asked_for(client: SchemaRegistryClient) -> None:
+    inner = json.dumps({"type": "record", "name": "a.Inner", "fields": [{"name": "n", "type": "int"}]})
+    middle = json.dumps({"type": "record", "name": "a.Middle", "fields": [{"name": "inner", "type": "a.Inner"}]})
+    outer = json.dumps({"type": "record", "name": "a.Outer", "fields": [{"name": "middle", "type": "a.Middle"}]})
+    client.register_schema("inner", Schema(inner, "AVRO"))
+    client.register_schema("middle", Schema(middle, "AVRO", [SchemaReference("a.Inner", "inner", 1)]))
+    number = client.register_schema("outer", Schema(outer, "AVRO", [SchemaReference("a.Middle", "middle", 1)]))
+    data = BytesIO()
+    fastavro.schemaless_writer(data, json.loads(inner), {"n": 7})
+    found = RegistryFormat(client).decode(pa.array([struct.pack(">bi", 0, number) + data.getvalue()], pa.binary()))
+    assert found.values.to_pylist() == [{"middle": {"inner": {"n": 7}}}]
+
+
+def test_a_client_is_taken_as_it_is_and_time_outs_are_set(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
+    assert registry_client(client) is client
+    made: Any = registry_client({"url": registry.url})
+    assert made._rest_client.max_retries == 2
+    assert made._rest_client.timeout == 10
+
+
+def test_fields_that_a_value_lacks_are_null_however_deep() -> None:
+    narrow = pa.array([{"a": {"x": 1}}, None, {"a": None}])
+    wide = pa.struct([("b", pa.string()), ("a", pa.struct([("y", pa.int64()), ("x", pa.float64())]))])
+    assert widened(narrow, wide).to_pylist() == [{"b": None, "a": {"y": None, "x": 1.0}}, None, {"b": None, "a": None}]
