@@ -180,6 +180,24 @@ def test_a_restarted_group_goes_on_after_the_last_table(cluster: EmbeddedCluster
     assert rows == expected[: len(rows)]
 
 
+def test_members_of_a_group_read_each_record_once_by_consume_arrow(cluster: EmbeddedCluster) -> None:
+    # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
+    sessions = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+    settings = direct_settings(cluster, enable_auto_commit=True, enable_partition_eof=False, **sessions)
+    rows: dict[tuple[str, int], list[Row]] = {}
+    for share in (PARTITIONS * COUNT // 2, PARTITIONS * COUNT):
+        with Consumer(settings) as member:
+            member.subscribe([TOPIC])
+            deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+            while sum(map(len, rows.values())) < share:
+                assert not deadline.expired(), f"{sum(map(len, rows.values()))} of {share} records came"
+                for one in rows_in(member.consume_arrow(64, 0.1)):
+                    rows.setdefault(one[:2], []).append(one)
+            assert from_store(member) > 0
+    for partition in range(PARTITIONS):
+        assert rows[TOPIC, partition] == plain_rows(cluster, TOPIC, partition)
+
+
 # -- errors ----------------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaExce
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from tests.support.arrow_reading import by_arrow
 from tests.support.embedded_topics import (
     COUNT,
     PATIENCE_SECONDS,
@@ -47,7 +48,7 @@ def committed(cluster: EmbeddedCluster, group: str, partition: int = 0) -> int:
         other.close()
 
 
-@pytest.mark.parametrize("one", [by_poll, by_consume])
+@pytest.mark.parametrize("one", [by_poll, by_consume, by_arrow])
 @pytest.mark.parametrize("taken", [10, COUNT - 5])
 def test_a_commit_without_arguments_commits_what_was_handed_out(
     cluster: EmbeddedCluster, group: str, taken: int, one: Callable[[confluent_kafka.Consumer], list[Message]]
