@@ -59,7 +59,8 @@ _PURE_LOCATION = (
     "probes",
     "sasl_settings",
 )
-_PURE_SPARK = ("planning/filters", "planning/job_plan", "planning/splits")
+_PURE_SCANNING = ("plan", "predicate", "pruning", "remaining", "scan", "split_window", "splits")
+_PURE_SPARK = ("planning/filters", "planning/job_plan")
 _PURE_VERIFY = (
     "chain",
     "copies",
@@ -80,11 +81,13 @@ AREAS: Mapping[str, Area] = {
     "protocol": Area("protocol", ("*",), _PURE, ("connection", "peer", "tls")),
     "records": Area("records", ("*",), _PURE),
     "remote_log": Area("remote_log", ("*", "aiven/*"), _PURE, ("follower",)),
+    "scan plans": Area("scanning", _PURE_SCANNING, _PURE),
     "spark plans": Area("spark", _PURE_SPARK, _PURE),
     "verify": Area("verify", _PURE_VERIFY, _PURE),
     "consumer routes": Area("consumer", _PURE_CONSUMER, _PURE),
     "consumer": Area("consumer", ("*",), _SHELL, _PURE_CONSUMER),
     "engine": Area("fetch", ("*",), _SHELL, _PURE_FETCH),
+    "scanning": Area("scanning", ("*",), _SHELL, _PURE_SCANNING),
     "shim": Area("shim", ("*",), _SHELL),
     "spark": Area("spark", ("*", "*/*"), _SHELL, _PURE_SPARK),
 }
