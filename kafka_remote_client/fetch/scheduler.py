@@ -284,7 +284,6 @@ class Scheduler:
         if isinstance(command, Fetch):
             self._flying.discard(command)
             command.drop()
-            command.range.drop()
         elif isinstance(command, LocationBatch):
             for locate in command.locates:
                 self._forget(locate)

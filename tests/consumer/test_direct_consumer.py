@@ -601,9 +601,9 @@ def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster, 
     monkeypatch.setattr(Consumer, "position", position, raising=False)
     with Consumer(direct_settings(cluster, enable_partition_eof=False)) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
-        take(consumer, 1, lambda one: one.consume(1, 0.1))
+        take(consumer, 1, lambda one, _count: one.consume(1, 0.1))
         asked.clear()
-        take(consumer, 5, lambda one: one.consume(1, 0.1))
+        take(consumer, 5, lambda one, _count: one.consume(1, 0.1))
         assert set(asked) == {1}
 
 

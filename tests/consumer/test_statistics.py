@@ -124,7 +124,7 @@ def test_a_direct_read_has_the_offsets_and_lag_of_a_plain_one(tmp_path: Path) ->
             every = {"stats_cb": lambda text, newest=newest: newest.append(json.loads(text)), "statistics.interval.ms": 50}
             with kind({**settings, **every}) as consumer:
                 consumer.assign([TopicPartition("orders", 0, 0)])
-                take(consumer, 40, lambda one: one.consume(40, 0.1))
+                take(consumer, 40, lambda one, _count: one.consume(40, 0.1))
                 consumer.commit(asynchronous=False)
                 consumer.pause([TopicPartition("orders", 0)])
 

@@ -27,7 +27,7 @@ def test_records_come_without_the_client_and_without_heavy_packages() -> None:
 
 def test_package_alone_brings_nothing_but_its_errors() -> None:
     found = {name for name in _imported_by("import kafka_remote_client") if name.startswith("kafka_remote_client")}
-    assert found == {"kafka_remote_client", "kafka_remote_client.errors"}
+    assert found == {"kafka_remote_client", "kafka_remote_client.errors", "kafka_remote_client.lazy_exports"}
 
 
 @pytest.mark.parametrize("name", kafka_remote_client.__all__)
