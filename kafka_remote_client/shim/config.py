@@ -117,11 +117,14 @@ class ShimConfig:
 
     max_connections: int = _declared("max_connections")
     max_connections_per_ip: int = _declared("max_connections_per_ip")
+    max_unadmitted_connections: int = _declared("max_unadmitted_connections")
+    max_buffered_bytes: int = _declared("max_buffered_bytes")
     max_request_bytes: int = _declared("max_request_bytes")
     max_in_flight: int = _declared("max_in_flight")
     connect_timeout: float = _declared("connect_timeout")
     handshake_timeout: float = _declared("handshake_timeout")
-    first_request_timeout: float = _declared("first_request_timeout")
+    admission_timeout: float = _declared("admission_timeout")
+    write_timeout: float = _declared("write_timeout")
     idle_timeout: float = _declared("idle_timeout")
 
     def __attrs_post_init__(self) -> None:

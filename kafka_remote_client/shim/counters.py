@@ -14,8 +14,10 @@ class Counters:
     name                          | counts
     ``connections``               | client connections that came
     ``connections_closed``        | of these, gone again after they were let in
-    ``connections_refused``       | turned away by a cap
-    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``upstream``, ``idle``, ``error``, ``stopped``
+    ``connections_admitted``      | of these, those that their broker serves
+    ``connections_refused.<cap>`` | turned away by a cap: the name of the setting
+    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``tls``, ``upstream``, ``admission``, ``write``, ``idle``,
+                                  | ``buffers``, ``error``, ``stopped``
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one
