@@ -18,6 +18,7 @@ Address: TypeAlias = tuple[str, int]
 
 _MAX_PORT = 65_535
 _MAX_NODE_ID = 2**31 - 1
+_MIN_SIGNING_KEY = 16
 _EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - looked for, not bound
 
 
@@ -66,6 +67,11 @@ def _addresses(_config: object, _attribute: object, value: str) -> None:
     parse_addresses(value)
 
 
+def _signing_key(_config: object, _attribute: object, value: bytes | None) -> None:
+    if value is not None and len(value) < _MIN_SIGNING_KEY:
+        raise ConfigurationError(f"signing_key needs at least {_MIN_SIGNING_KEY} bytes")
+
+
 def _secret(value: object) -> str:
     return "None" if value is None else "<redacted>"
 
@@ -98,7 +104,7 @@ class ShimConfig:
     origin_listen: str = _declared("origin_listen", validator=_addresses)
     origin_public_url: str | None = _declared("origin_public_url")
     url_ttl: float = _declared("url_ttl")
-    signing_key: bytes | None = _declared("signing_key", repr=_secret)
+    signing_key: bytes | None = _declared("signing_key", repr=_secret, validator=_signing_key)
     range_bytes: int = _declared("range_bytes")
     max_grant_bytes: int = _declared("max_grant_bytes")
     index_cache_bytes: int = _declared("index_cache_bytes")
@@ -137,3 +143,8 @@ class ShimConfig:
     def upstream(self) -> tuple[Address, ...]:
         """The cluster's bootstrap addresses."""
         return parse_addresses(self.bootstrap_servers)
+
+    @property
+    def follower_settings(self) -> dict[str, str | int | float | bool]:
+        """librdkafka settings of the consumer that follows the metadata topic."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.broker_settings, **self.metadata_consumer}

@@ -1,7 +1,8 @@
 """The table of the shim's settings: each declared once, with its flag, default, unit, bounds and cost.
 
 :class:`~kafka_remote_client.shim.config.ShimConfig` takes defaults and bounds from here, ``kafka-remote shim`` its flags and
-their help, docs/shim-settings.md its rows. A setting without a flag is one that only Python can give.
+their help, docs/shim-settings.md its rows. The command also reads them from a
+TOML file and from the environment.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ _ANY_PORT = "127.0.0.1:0"
 class ShimSetting(Setting):
     """A setting of the shim: ``name`` is that of its field in ShimConfig.
 
-    ``flag``: its option on the command line, None = none. A setting of type dict is an option that may be repeated.
-    ``required``: the command line has no default for it, whatever ShimConfig has.
+    ``flag``: its option on the command line. A setting of type dict is an option that may be repeated.
+    ``required``: the command has no default for it, whatever ShimConfig has. ``secret``: its option takes a file.
     """
 
-    flag: str | None = None
+    flag: str = ""
     metavar: str | None = None
     required: bool = False
+    secret: bool = False
 
 
 def _setting(
@@ -43,14 +45,15 @@ def _setting(
     *,
     unit: str = "",
     bounds: tuple[float, float] | None = None,
-    flag: str | None = "",
+    flag: str = "",
     metavar: str | None = None,
     required: bool = False,
+    secret: bool = False,
 ) -> ShimSetting:
     """``flag``: "" = the name with hyphens."""
     low, high = bounds or (None, None)
-    given = f"--{name.replace('_', '-')}" if flag == "" else flag
-    return ShimSetting(name, kind, default, unit, doc, low, high, flag=given, metavar=metavar, required=required)
+    given = flag or f"--{name.replace('_', '-')}"
+    return ShimSetting(name, kind, default, unit, doc, low, high, flag=given, metavar=metavar, required=required, secret=secret)
 
 
 _SETTINGS: tuple[ShimSetting, ...] = (
@@ -78,7 +81,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         (),
         "Brokers to listen for from the start, so that clients which kept an address from before a restart are not refused. "
         "Others become known by the answers that pass through.",
-        flag=None,
+        metavar="ID,…",
     ),
     _setting(
         "store",
@@ -152,8 +155,11 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "signing_key",
         bytes,
         None,
-        "Key shared by shims whose URLs any of them should serve. Not set: drawn at start.",
-        flag=None,
+        "Key shared by shims whose URLs any of them should serve, 16 bytes or more. Not set: drawn at start. The flag takes a "
+        "file that holds it.",
+        flag="--signing-key-file",
+        metavar="FILE",
+        secret=True,
     ),
     _setting(
         "range_bytes",
@@ -216,6 +222,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "Password of that key. The flag takes a file that holds it.",
         flag="--ssl-key-password-file",
         metavar="FILE",
+        secret=True,
     ),
     _setting(
         "ssl_client_ca",

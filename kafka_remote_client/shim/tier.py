@@ -13,7 +13,6 @@ and nothing else.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -56,7 +55,9 @@ class ShimTier:
         check_store_options(config.store_options, *readers)
         self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
         self._metadata = RemoteLogMetadataStore()
-        self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, topic=config.metadata_topic, clock=clock)
+        self._follower = RemoteLogMetadataFollower(
+            config.follower_settings, self._metadata, topic=config.metadata_topic, clock=clock
+        )
         self._origin = _origin(self._objects, config, clock) if self._signer is None else None
         self._counters = counters
         self._workers = ThreadPoolExecutor(config.lookup_concurrency, thread_name_prefix="kafka-remote-resolver")
@@ -156,10 +157,6 @@ def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> Obj
         )
     except ValueError as error:
         raise ConfigurationError(f"the object origin: {error}") from None
-
-
-def _consumer(config: ShimConfig) -> Mapping[str, str | int | float | bool]:
-    return {"bootstrap.servers": config.bootstrap_servers, **config.broker_settings, **config.metadata_consumer}
 
 
 def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:

@@ -117,7 +117,7 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
         ({"store": "s3://bucket", "store_options": {"s3.colour": "red"}}, "unknown setting: s3.colour"),
         ({"store": "file:///no/such/directory"}, "director"),
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
-        ({"store": "HERE", "signing_key": b"short"}, "object origin"),
+        ({"store": "HERE", "origin_public_url": "ftp://x"}, "object origin"),
         ({"store": "HERE", "origin_public_url": "https://a/b"}, "object origin"),
     ],
 )
