@@ -317,8 +317,13 @@ def _verify(
 
 
 def _stop_signal() -> threading.Event:
-    """Set by SIGINT or SIGTERM from now on; an earlier one would end the process without a word."""
+    """Set by SIGINT or SIGTERM from now on; an earlier one would end the process without a word, and so does a second one."""
     told = threading.Event()
+
+    def stop(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        told.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, stop)
     return told

@@ -21,12 +21,14 @@ _UNITS = {"s": "seconds", "bytes": "bytes"}
 
 
 def serve(config: ShimConfig, say: Callable[[str], None], wait: Callable[[], object]) -> Mapping[str, int]:
-    """Runs a shim until ``wait`` returns; its counters. Raises ConfigurationError, OSError when an address is taken."""
+    """Runs a shim until ``wait`` returns, then drains it; its counters. Raises ConfigurationError and OSError."""
     with Shim(config) as shim:
         say(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
             say(f"segments are served at {shim.origin_url}")
         wait()
+        say("stopping when requests in progress are answered")
+        shim.drain()
         return shim.metrics()
 
 

@@ -131,6 +131,7 @@ class ShimConfig:
     handshake_timeout: float = _declared("handshake_timeout")
     admission_timeout: float = _declared("admission_timeout")
     write_timeout: float = _declared("write_timeout")
+    drain_timeout: float = _declared("drain_timeout")
     idle_timeout: float = _declared("idle_timeout")
 
     def __attrs_post_init__(self) -> None:

@@ -112,6 +112,7 @@ class ClientConnection(asyncio.Protocol):
             max_in_flight=around.config.max_in_flight,
         )
         self._broker_full = False
+        self._draining = False
         self._frames = 0
         self._for_client, self._for_broker = WriteProgress(), WriteProgress()
         self._opened_at = self._last_active = around.clock.monotonic()
@@ -156,6 +157,14 @@ class ClientConnection(asyncio.Protocol):
         for transport in (self._client, self._broker.transport):
             if transport is not None and not transport.is_closing():
                 transport.close()
+
+    def drain(self) -> None:
+        """Reads no further request, and closes both sides when those that have come are answered."""
+        self._draining = True
+        if self._pipeline.in_progress:
+            self._read_client()
+        else:
+            self.close()
 
     def _begin_closing(self) -> None:
         if self._closing_at is None:
@@ -234,8 +243,11 @@ class ClientConnection(asyncio.Protocol):
             if self._admission.admitted and not self.admitted:
                 self.admitted = True
                 self._owner.admitted(self)
-            self._read_client()
             self._account()
+            if self._draining:
+                self.drain()
+            else:
+                self._read_client()
 
     def _account(self) -> None:
         """Brings the deadlines of writing and the budget up to date."""
@@ -265,7 +277,8 @@ class ClientConnection(asyncio.Protocol):
         if self._client is None or self._handshaking:
             return
         # A client whose requests only wait is read on, up to a bound, so that its leaving is noticed.
-        if self._broker_full or self._pipeline.kept_back > _MAX_KEPT_BACK:
+        drained = self._draining and self._pipeline.between_requests
+        if self._broker_full or drained or self._pipeline.kept_back > _MAX_KEPT_BACK:
             self._client.pause_reading()
         else:
             self._client.resume_reading()

@@ -68,9 +68,22 @@ class Proxy:
             self._sweeping.cancel()
         for connection in tuple(self._connections):
             connection.drop("stopped")
-        while self._connections:
-            self._emptied.clear()
-            await self._emptied.wait()
+        await self._gone()
+
+    async def drain(self) -> None:
+        """Closes the listeners, and each connection when its requests in progress are answered.
+
+        Returns when all are closed, or after the drain time-out; :meth:`stop` ends what is left.
+        """
+        self._stopping = True
+        await self.listeners.stop()
+        for connection in tuple(self._connections):
+            connection.drain()
+        try:
+            async with asyncio.timeout(self._config.drain_timeout):
+                await self._gone()
+        except TimeoutError:
+            _LOG.warning("%d connections are cut: drain_timeout is over", len(self._connections))
 
     # For connections.
 
@@ -113,6 +126,11 @@ class Proxy:
             self._emptied.set()
 
     # Within.
+
+    async def _gone(self) -> None:
+        while self._connections:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def _accept(self, node_id: int) -> ClientConnection:
         return ClientConnection(node_id, self._around, self)

@@ -157,6 +157,17 @@ class RequestPipeline:
         return self._requests.held + self._answers.held + claimed + len(self._unclaimed[1] if self._unclaimed else b"")
 
     @property
+    def between_requests(self) -> bool:
+        """Whether no part of a request is here without the rest of it."""
+        return self._requests.idle
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether a request has come, or begun to come, whose answer has not gone out whole."""
+        owed = self._expected or self._claims or self._unclaimed
+        return bool(owed) or not (self._requests.idle and self._answers.idle)
+
+    @property
     def frames(self) -> int:
         """Requests and answers that have come to their end."""
         return self._requests.frames + self._answers.frames

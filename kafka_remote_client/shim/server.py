@@ -41,6 +41,7 @@ class Shim:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._proxy: Proxy | None = None
         self._stopping: asyncio.Event | None = None
+        self._drains = False
         self._failure: BaseException | None = None
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-remote-shim", daemon=True)
@@ -60,6 +61,11 @@ class Shim:
             self.stop()
             raise
         return self
+
+    def drain(self) -> None:
+        """Accepts nobody, completes requests in progress for as long as the drain time-out, then does as :meth:`stop`."""
+        self._drains = True
+        self.stop()
 
     def stop(self) -> None:
         """Ends all connections and threads; returns when they are gone. May be called twice."""
@@ -124,5 +130,7 @@ class Shim:
             self._proxy = proxy
             self._started.set()
             await self._stopping.wait()
+            if self._drains:
+                await proxy.drain()
         finally:
             await proxy.stop()

@@ -298,6 +298,14 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         bounds=(0.1, 3_600),
     ),
     _setting(
+        "drain_timeout",
+        float,
+        30.0,
+        "Time for requests in progress after SIGTERM. What is not answered by then is cut.",
+        unit="s",
+        bounds=(0, 3_600),
+    ),
+    _setting(
         "idle_timeout",
         float,
         600.0,
