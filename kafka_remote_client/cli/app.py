@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 from enum import StrEnum
+from queue import SimpleQueue
 from typing import Annotated
 
 import typer
@@ -31,6 +31,7 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.shim.checks import check_shim
+from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.verify.verifier import VerifyRequest
@@ -221,18 +222,22 @@ def _shim(
     **given: object,
 ) -> None:
     """Runs a proxy in front of a Kafka cluster that grants locations of tiered records to clients."""
-    from_file = {} if config_file is None else read_config_file(config_file)
-    config = shim_config(from_file, read_environment(os.environ), read_flags(given))
+
+    def read() -> ShimConfig:
+        from_file = {} if config_file is None else read_config_file(config_file)
+        return shim_config(from_file, read_environment(os.environ), read_flags(given))
+
     if check:
+        config = read()
         for line in effective_settings(config):
             sys.stdout.write(line + "\n")
         findings = list(check_shim(config, SystemClock()))
         for finding in findings:
             remark(finding)
         raise typer.Exit(1 if findings else 0)
-    told = _stop_signal()
+    told = _signals()
     try:
-        counters = serve(config, remark, told.wait)
+        counters = serve(read, remark, lambda: told.get() == signal.SIGHUP)
     except OSError as error:
         raise ConfigurationError(f"cannot listen: {error.strerror}") from None
     remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
@@ -316,14 +321,18 @@ def _verify(
     raise typer.Exit(verify(command, remark))
 
 
-def _stop_signal() -> threading.Event:
-    """Set by SIGINT or SIGTERM from now on; an earlier one would end the process without a word, and so does a second one."""
-    told = threading.Event()
+def _signals() -> SimpleQueue[int]:
+    """Gets SIGINT, SIGTERM and SIGHUP from now on; an earlier one would end the process without a word.
 
-    def stop(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        told.set()
+    A second signal to stop ends it, too.
+    """
+    told: SimpleQueue[int] = SimpleQueue()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    def tell(number: int, _frame: object) -> None:
+        if number != signal.SIGHUP:
+            signal.signal(number, signal.SIG_DFL)
+        told.put(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, tell)
     return told

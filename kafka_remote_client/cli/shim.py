@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kafka_remote_client.cli.given_settings import is_secret
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
@@ -20,16 +21,30 @@ _HIDDEN = '"<hidden>"'
 _UNITS = {"s": "seconds", "bytes": "bytes"}
 
 
-def serve(config: ShimConfig, say: Callable[[str], None], wait: Callable[[], object]) -> Mapping[str, int]:
-    """Runs a shim until ``wait`` returns, then drains it; its counters. Raises ConfigurationError and OSError."""
+def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool]) -> Mapping[str, int]:
+    """Runs a shim until ``reloads`` returns False, then drains it; its counters. While it returns True, settings are read anew.
+
+    Raises ConfigurationError for the first settings, and OSError. Later ones that are wrong are told, and change nothing.
+    """
+    config = read()
     with Shim(config) as shim:
         say(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
             say(f"segments are served at {shim.origin_url}")
-        wait()
+        while reloads():
+            _reload(shim, read, say)
         say("stopping when requests in progress are answered")
         shim.drain()
         return shim.metrics()
+
+
+def _reload(shim: Shim, read: Callable[[], ShimConfig], say: Callable[[str], None]) -> None:
+    try:
+        kept = shim.reload(read())
+    except ConfigurationError as error:
+        say(f"settings not reloaded: {error}")
+    else:
+        say(f"settings reloaded; these need a restart: {', '.join(kept)}" if kept else "settings reloaded")
 
 
 def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:

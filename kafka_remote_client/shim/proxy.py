@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections import Counter
 
+import attrs
+
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.shim.broker import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
@@ -69,6 +71,17 @@ class Proxy:
         for connection in tuple(self._connections):
             connection.drop("stopped")
         await self._gone()
+
+    def reload(self, around: Surroundings) -> None:
+        """Takes caps, deadlines and certificates for connections that come from now on."""
+        self._config, self._around = around.config, around
+        self._buffers.limit = around.config.max_buffered_bytes
+
+    def reloaded(self, config: ShimConfig) -> Surroundings:
+        """What :meth:`reload` takes, from any thread. Raises ConfigurationError."""
+        return attrs.evolve(
+            self._around, config=config, listener_tls=listener_context(config), broker_tls=broker_context(config)
+        )
 
     async def drain(self) -> None:
         """Closes the listeners, and each connection when its requests in progress are answered.

@@ -7,12 +7,16 @@ import threading
 from types import TracebackType
 from typing import Self
 
+import attrs
+
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.broker import BrokerStrategy, PassThrough
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.proxy import Proxy
+from kafka_remote_client.shim.settings import RELOADED, SHIM_SETTINGS
 from kafka_remote_client.shim.tier import ShimTier
 
 __all__ = ["Shim"]
@@ -61,6 +65,26 @@ class Shim:
             self.stop()
             raise
         return self
+
+    def reload(self, config: ShimConfig) -> list[str]:
+        """Takes what can change while the shim runs: certificates, the signing key, caps, deadlines; for new connections.
+
+        Returns the names of settings that differ and need a restart. Raises ConfigurationError, and changes nothing then,
+        and RuntimeError before :meth:`start`.
+        """
+        if self._proxy is None or self._loop is None:
+            raise RuntimeError("the shim is not started")
+        known = self._config
+        differ = [name for name in SHIM_SETTINGS if getattr(known, name) != getattr(config, name)]
+        taken = attrs.evolve(known, **{name: getattr(config, name) for name in differ if name in RELOADED})
+        if (known.ssl_certificate is None) != (taken.ssl_certificate is None):
+            raise ConfigurationError("listeners cannot begin or end to speak TLS without a restart")
+        around = self._proxy.reloaded(taken)
+        if self._tier is not None:
+            self._tier.reload(taken)
+        self._config = taken
+        self._loop.call_soon_threadsafe(self._proxy.reload, around)
+        return [name for name in differ if name not in RELOADED]
 
     def drain(self) -> None:
         """Accepts nobody, completes requests in progress for as long as the drain time-out, then does as :meth:`stop`."""

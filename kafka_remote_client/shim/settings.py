@@ -15,7 +15,7 @@ import attrs
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.settings import Setting, default_of
 
-__all__ = ["SHIM_SETTINGS", "ShimSetting", "shim_default", "shim_setting"]
+__all__ = ["RELOADED", "SHIM_SETTINGS", "ShimSetting", "shim_default", "shim_setting"]
 
 _ADDRESS = "HOST:PORT"
 _ADDRESSES = "HOST:PORT,…"
@@ -317,6 +317,30 @@ _SETTINGS: tuple[ShimSetting, ...] = (
 
 SHIM_SETTINGS: Mapping[str, ShimSetting] = {setting.name: setting for setting in _SETTINGS}
 """By the name of the field in ShimConfig, in its order."""
+
+
+RELOADED = frozenset(
+    {
+        "ssl_certificate",
+        "ssl_key",
+        "ssl_key_password",
+        "ssl_client_ca",
+        "signing_key",
+        "max_connections",
+        "max_connections_per_ip",
+        "max_unadmitted_connections",
+        "max_buffered_bytes",
+        "max_request_bytes",
+        "max_in_flight",
+        "connect_timeout",
+        "handshake_timeout",
+        "admission_timeout",
+        "write_timeout",
+        "drain_timeout",
+        "idle_timeout",
+    }
+)
+"""Names of settings that a shim takes anew while it runs."""
 
 
 def shim_setting(name: str) -> ShimSetting:

@@ -118,6 +118,14 @@ class ShimTier:
         served |= {"metadata_restarts": self._follower.restarts, "metadata_rereads": self._follower.rereads}
         return served | ({} if self._resolving is None else self._resolving.metrics())
 
+    def reload(self, config: ShimConfig) -> None:
+        """Takes the certificate and the signing key of ``config``. Raises ConfigurationError, and changes nothing then."""
+        context = origin_context(config)
+        if self._origin is not None:
+            self._origin.use(context)
+            if config.signing_key is not None:
+                self._origin.rotate(config.signing_key, config.url_ttl)
+
     def close(self) -> None:
         """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""
         self._follower.close()

@@ -34,7 +34,9 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
     with mock_cluster("orders", [b"one"]) as (host, port):
         command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim"]
         command += ["--bootstrap-servers", f"{host}:{port}", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
-        command += options
+        settings = tmp_path / "shim.toml"
+        settings.write_text("")
+        command += ["--config", str(settings), *options]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             address = ""
@@ -46,6 +48,14 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
                     break
             producer = Producer({"bootstrap.servers": address, "log_level": 0, **trusting})
             assert producer.list_topics(timeout=30).brokers
+            os.kill(process.pid, signal.SIGHUP)
+            assert process.stderr.readline().endswith("settings reloaded\n")
+            settings.write_text("url_ttl = -1")
+            os.kill(process.pid, signal.SIGHUP)
+            assert "settings not reloaded: url_ttl must be" in process.stderr.readline()
+            settings.write_text("url_ttl = 60")
+            os.kill(process.pid, signal.SIGHUP)
+            assert "these need a restart: url_ttl" in process.stderr.readline()
             os.kill(process.pid, signal.SIGTERM)
             last = process.stderr.read()
             assert process.wait(30) == 0

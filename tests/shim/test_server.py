@@ -7,6 +7,7 @@ import socket
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -169,3 +170,20 @@ def test_drain_ends_with_its_time() -> None:
             assert client.closed()
         assert shim.metrics()["connections_dropped.stopped"] == 1
         release.set()
+
+
+def test_reload_takes_caps_for_new_connections_and_names_the_rest() -> None:
+    with ScriptedBroker(echo) as broker:
+        config = ShimConfig(broker.address)
+        with pytest.raises(RuntimeError, match="not started"):
+            Shim(config).reload(config)
+        with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
+            assert client.read()
+            changed = attrs.evolve(config, max_connections=1, listen="127.0.0.1:1")
+            assert shim.reload(changed) == ["listen"]
+            with RawClient(shim.bootstrap_servers) as second:
+                assert second.closed()
+            client.send(heartbeat(2))
+            assert client.read()
+            assert shim.metrics()["connections_refused.max_connections"] == 1

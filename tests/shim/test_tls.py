@@ -7,16 +7,21 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterator
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import ByteRange
 from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.shim.signing import UrlSigner
 from kafka_remote_client.shim.tls import broker_context, listener_context, origin_context
 from tests.shim.test_connection import Strategy, echo, heartbeat
 from tests.support.certificates import Authority
@@ -299,3 +304,38 @@ def test_without_any_tls_setting_there_is_no_tls(tls: dict[str, Any]) -> None:
     assert (listener_context(plain), origin_context(plain), broker_context(plain)) == (None, None, None)
     assert origin_context(ShimConfig("b:1", **tls)) is None
     assert "secret" not in repr(ShimConfig("b:1", **tls))
+
+
+def test_renewed_certificate_is_shown_to_clients_after_a_reload(
+    broker: ScriptedBroker, tmp_path: Path, trusting: ssl.SSLContext
+) -> None:
+    path = Authority("Somebody else").issue().write(tmp_path / "shim.pem")
+    config = ShimConfig(broker.address, ssl_certificate=str(path), handshake_timeout=60)
+    with Shim(config) as shim:
+        path.write_text("no certificate")
+        with pytest.raises(ConfigurationError):
+            shim.reload(config)
+        path.write_text(CERTIFICATE.read_text())
+        assert shim.reload(config) == []
+        trusts = client_context({"ssl.ca.location": str(CERTIFICATE), "ssl.endpoint.identification.algorithm": "none"})
+        with RawClient(shim.bootstrap_servers, tls=trusts) as client:
+            client.send(heartbeat(1, b"renewed"))
+            assert client.read().endswith(b"renewed")
+        with pytest.raises(ConfigurationError, match="without a restart"):
+            shim.reload(ShimConfig(broker.address))
+
+
+def test_origin_shows_a_renewed_certificate_and_signs_with_a_new_key(tmp_path: Path) -> None:
+    path = Authority("Somebody else").issue().write(tmp_path / "shim.pem")
+    config = ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), ssl_certificate=str(path), origin_https=True)
+    with Shim(config) as shim:
+        path.write_text(CERTIFICATE.read_text())
+        assert shim.reload(attrs.evolve(config, signing_key=b"k" * 16, url_ttl=60, max_connections=7)) == ["url_ttl"]
+        trusts = client_context({"ssl.ca.location": str(CERTIFICATE), "ssl.endpoint.identification.algorithm": "none"})
+        assert shim.origin_url
+        url = UrlSigner(b"k" * 16, shim.origin_url, SystemClock()).sign("none.log", ByteRange(0, 1), 60).url
+        host, port = parse_address(shim.origin_url.removeprefix("https://"))
+        connection = HTTPSConnection(host, port, context=trusts, timeout=60)
+        connection.request("GET", url.removeprefix(shim.origin_url), headers={"Range": "bytes=0-0"})
+        assert connection.getresponse().status == 404, "the signature counts, and there is no such object"
+        connection.close()
