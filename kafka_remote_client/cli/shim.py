@@ -31,6 +31,8 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
         say(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
             say(f"segments are served at {shim.origin_url}")
+        if shim.management_url is not None:
+            say(f"management pages are at {shim.management_url}")
         while reloads():
             _reload(shim, read, say)
         say("stopping when requests in progress are answered")

@@ -72,6 +72,11 @@ def _signing_key(_config: object, _attribute: object, value: bytes | None) -> No
         raise ConfigurationError(f"signing_key needs at least {_MIN_SIGNING_KEY} bytes")
 
 
+def _address_if_any(_config: object, _attribute: object, value: str | None) -> None:
+    if value is not None:
+        parse_address(value)
+
+
 def _secret(value: object) -> str:
     return "None" if value is None else "<redacted>"
 
@@ -120,6 +125,8 @@ class ShimConfig:
     origin_https: bool = _declared("origin_https")
     broker_settings: Mapping[str, str | int | float | bool] = _declared("broker_settings", repr=_setting_names)
     allow_shared_identity: bool = _declared("allow_shared_identity")
+
+    management_listen: str | None = _declared("management_listen", validator=_address_if_any)
 
     max_connections: int = _declared("max_connections")
     max_connections_per_ip: int = _declared("max_connections_per_ip")

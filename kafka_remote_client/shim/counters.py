@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
+from kafka_remote_client.shim.durations import Durations
+
 __all__ = ["Counters"]
 
 
 class Counters:
-    """Thread-safe counters. A name that was never counted reads as 0.
+    """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take.
 
     name                          | counts
     ``connections``               | client connections that came
@@ -39,6 +41,7 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: Counter[str] = Counter()
+        self.lookups = Durations()
 
     def add(self, name: str, amount: int = 1) -> None:
         """Adds ``amount`` to the counter ``name``."""

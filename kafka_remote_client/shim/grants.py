@@ -191,7 +191,7 @@ class GrantingBroker:
         self._tier = tier
         self._limits = limits
         self._counters = counters
-        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout)
+        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, counters.lookups.add)
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 

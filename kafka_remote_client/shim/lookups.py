@@ -29,9 +29,15 @@ _R = TypeVar("_R")
 
 
 class Lookups(Generic[_T]):
-    """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included."""
+    """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included.
 
-    def __init__(self, workers: Executor, look_up: Callable[[LocationQuestion], _T], timeout: float) -> None:
+    ``took`` is told how many seconds each look-up took, that wait included.
+    """
+
+    def __init__(
+        self, workers: Executor, look_up: Callable[[LocationQuestion], _T], timeout: float, took: Callable[[float], None]
+    ) -> None:
+        self._took = took
         self._workers = workers
         self._look_up = look_up
         self._timeout = timeout
@@ -58,6 +64,9 @@ class Lookups(Generic[_T]):
     def _begin(self, key: Hashable, question: LocationQuestion) -> tuple[LocationQuestion, _Work[_T]]:
         work = _Work(self._workers, lambda: self._look_up(question), self._timeout)
         work.when_ended(lambda: self._running.pop(key))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        work.when_ended(lambda: self._took(loop.time() - began))
         self._running[key] = question, work
         return question, work
 

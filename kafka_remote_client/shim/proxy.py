@@ -72,6 +72,15 @@ class Proxy:
             connection.drop("stopped")
         await self._gone()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether nobody is accepted any more."""
+        return self._stopping
+
+    def gauges(self) -> dict[str, int]:
+        """What there is now; roughly so, from another thread."""
+        return {"connections_open": len(self._connections), "buffered_bytes": self._buffers.held}
+
     def reload(self, around: Surroundings) -> None:
         """Takes caps, deadlines and certificates for connections that come from now on."""
         self._config, self._around = around.config, around

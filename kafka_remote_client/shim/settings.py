@@ -246,6 +246,13 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         False,
         "Present the shim's certificate to brokers for every client: brokers then see one identity for all of them.",
     ),
+    _setting(
+        "management_listen",
+        str,
+        None,
+        "Address of the management listener: /livez, /readyz, /tierz and /metrics, without TLS and credentials. Not set: none.",
+        metavar=_ADDRESS,
+    ),
     _setting("max_connections", int, 10_000, "Clients at the same time.", bounds=(1, 1_000_000)),
     _setting("max_connections_per_ip", int, 2_000, "Clients at the same time from one address.", bounds=(1, 1_000_000)),
     _setting(
