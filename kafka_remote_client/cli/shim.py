@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
 
 from kafka_remote_client.cli.given_settings import is_secret
+from kafka_remote_client.cli.logs import LogFormat, write_logs
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
@@ -27,7 +31,7 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
     Raises ConfigurationError for the first settings, and OSError. Later ones that are wrong are told, and change nothing.
     """
     config = read()
-    with Shim(config) as shim:
+    with _logs(config), Shim(config) as shim:
         say(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
             say(f"segments are served at {shim.origin_url}")
@@ -38,6 +42,15 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
         say("stopping when requests in progress are answered")
         shim.drain()
         return shim.metrics()
+
+
+@contextmanager
+def _logs(config: ShimConfig) -> Iterator[None]:
+    handler = write_logs(sys.stderr, LogFormat(config.log_format))
+    try:
+        yield
+    finally:
+        logging.getLogger("kafka_remote_client").removeHandler(handler)
 
 
 def _reload(shim: Shim, read: Callable[[], ShimConfig], say: Callable[[str], None]) -> None:

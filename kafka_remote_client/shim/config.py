@@ -77,6 +77,12 @@ def _address_if_any(_config: object, _attribute: object, value: str | None) -> N
         parse_address(value)
 
 
+def _choice(_config: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    choices = shim_setting(attribute.name).choices
+    if value not in choices:
+        raise ConfigurationError(f"{attribute.name} must be {' or '.join(choices)}")
+
+
 def _secret(value: object) -> str:
     return "None" if value is None else "<redacted>"
 
@@ -126,6 +132,7 @@ class ShimConfig:
     broker_settings: Mapping[str, str | int | float | bool] = _declared("broker_settings", repr=_setting_names)
     allow_shared_identity: bool = _declared("allow_shared_identity")
 
+    log_format: str = _declared("log_format", validator=_choice)
     management_listen: str | None = _declared("management_listen", validator=_address_if_any)
 
     max_connections: int = _declared("max_connections")

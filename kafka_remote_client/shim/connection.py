@@ -334,7 +334,7 @@ class ClientConnection(asyncio.Protocol):
     async def _work(self, claim: Claim) -> None:
         try:
             secure = self._around.listener_tls is not None
-            known = attrs.evolve(claim.request, secure=secure, client=self._client_address)
+            known = attrs.evolve(claim.request, secure=secure, client=self._client_address, principal=self._principal())
             result = await self._around.strategy.answer(known, partial(self._ask, claim))
         except DirectFetchError as error:
             _LOG.info("closing the connection of %s: %s", self.peer, error)
@@ -344,6 +344,11 @@ class ClientConnection(asyncio.Protocol):
             self.drop("error")
         else:
             self._feed(lambda _nothing: self._pipeline.answered(claim, result), b"")
+
+    def _principal(self) -> str:
+        certificate = None if self._client is None else self._client.get_extra_info("peercert")
+        names = (pair for part in certificate["subject"] for pair in part) if certificate else ()
+        return ",".join(f"{name}={value}" for name, value in names)
 
     async def _ask(self, claim: Claim, api_key: int, version: int, body: Buffer) -> memoryview:
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()

@@ -49,11 +49,25 @@ def _setting(
     metavar: str | None = None,
     required: bool = False,
     secret: bool = False,
+    choices: tuple[str, ...] = (),
 ) -> ShimSetting:
     """``flag``: "" = the name with hyphens."""
     low, high = bounds or (None, None)
     given = flag or f"--{name.replace('_', '-')}"
-    return ShimSetting(name, kind, default, unit, doc, low, high, flag=given, metavar=metavar, required=required, secret=secret)
+    return ShimSetting(
+        name,
+        kind,
+        default,
+        unit,
+        doc,
+        low,
+        high,
+        flag=given,
+        metavar=metavar,
+        required=required,
+        secret=secret,
+        choices=choices,
+    )
 
 
 _SETTINGS: tuple[ShimSetting, ...] = (
@@ -252,6 +266,13 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         None,
         "Address of the management listener: /livez, /readyz, /tierz and /metrics, without TLS and credentials. Not set: none.",
         metavar=_ADDRESS,
+    ),
+    _setting(
+        "log_format",
+        str,
+        "text",
+        "How the command writes log lines, the audit log of grants among them: text, or json.",
+        choices=("text", "json"),
     ),
     _setting("max_connections", int, 10_000, "Clients at the same time.", bounds=(1, 1_000_000)),
     _setting("max_connections_per_ip", int, 2_000, "Clients at the same time from one address.", bounds=(1, 1_000_000)),
