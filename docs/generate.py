@@ -75,8 +75,9 @@ def shim_settings() -> str:
     lines = [
         "# Settings of the shim",
         "",
-        "The options of `kafka-remote shim`, and the fields of `ShimConfig` in Python. Settings without a flag are for",
-        "Python only. How a shim works: [shim.md](shim.md). Generated from `kafka_remote_client/shim/settings.py`.",
+        "The options of `kafka-remote shim`, the names in its configuration file, with the prefix `KAFKA_REMOTE_SHIM_` its",
+        "environment variables, and the fields of `ShimConfig` in Python. How a shim works: [shim.md](shim.md). Generated from",
+        "`kafka_remote_client/shim/settings.py`.",
         "",
         "| `ShimConfig` | flag | type | default | unit | bounds | what it does, and what changing it costs |",
         "|---|---|---|---|---|---|---|",
@@ -85,8 +86,7 @@ def shim_settings() -> str:
 
 
 def _shim_row(setting: ShimSetting) -> str:
-    flag = "" if setting.flag is None else f"`{setting.flag}`"
-    return f"| `{setting.name}` | {flag} {_cells(setting)}"
+    return f"| `{setting.name}` | `{setting.flag}` {_cells(setting)}"
 
 
 def stores() -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import tempfile
-import threading
 from enum import StrEnum
+from queue import SimpleQueue
 from typing import Annotated
 
 import typer
@@ -19,7 +20,8 @@ from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
-from kafka_remote_client.cli.shim import serve, shim_config, with_shim_options
+from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
+from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
@@ -28,6 +30,8 @@ from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.shim.checks import check_shim
+from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.verify.verifier import VerifyRequest
@@ -203,12 +207,37 @@ def _plan(
 
 @app.command("shim")
 @with_shim_options
-def _shim(**given: object) -> None:
+def _shim(
+    *,
+    config_file: Annotated[
+        str | None,
+        typer.Option("--config", help="Configuration file. Environment and options override it.", metavar="TOML"),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Check the settings and whatever they name, print them, and exit: 0 sound, 1 not, 2 wrong."
+        ),
+    ] = False,
+    **given: object,
+) -> None:
     """Runs a proxy in front of a Kafka cluster that grants locations of tiered records to clients."""
-    config = shim_config(given)
-    told = _stop_signal()
+
+    def read() -> ShimConfig:
+        from_file = {} if config_file is None else read_config_file(config_file)
+        return shim_config(from_file, read_environment(os.environ), read_flags(given))
+
+    if check:
+        config = read()
+        for line in effective_settings(config):
+            sys.stdout.write(line + "\n")
+        findings = list(check_shim(config, SystemClock()))
+        for finding in findings:
+            remark(finding)
+        raise typer.Exit(1 if findings else 0)
+    told = _signals()
     try:
-        counters = serve(config, remark, told.wait)
+        counters = serve(read, remark, lambda: told.get() == signal.SIGHUP)
     except OSError as error:
         raise ConfigurationError(f"cannot listen: {error.strerror}") from None
     remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
@@ -292,9 +321,18 @@ def _verify(
     raise typer.Exit(verify(command, remark))
 
 
-def _stop_signal() -> threading.Event:
-    """Set by SIGINT or SIGTERM from now on; an earlier one would end the process without a word."""
-    told = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
+def _signals() -> SimpleQueue[int]:
+    """Gets SIGINT, SIGTERM and SIGHUP from now on; an earlier one would end the process without a word.
+
+    A second signal to stop ends it, too.
+    """
+    told: SimpleQueue[int] = SimpleQueue()
+
+    def tell(number: int, _frame: object) -> None:
+        if number != signal.SIGHUP:
+            signal.signal(number, signal.SIG_DFL)
+        told.put(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, tell)
     return told

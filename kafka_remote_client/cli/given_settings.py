@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["is_secret", "parse_settings", "read_secret"]
+__all__ = ["is_secret", "parse_settings", "read_secret", "resolve_secret"]
 
 _SECRET = re.compile(
     r"(?:^|[._])(?:password|passphrase|secret)$"
@@ -56,14 +56,26 @@ def read_secret(path: str | None) -> str | None:
     return None if path is None else _text(path).rstrip("\r\n")
 
 
-def _secret(name: str, value: str, option: str) -> str:
+def resolve_secret(name: str, value: str, where: str) -> str:
+    """The value of a setting from a place that may hold secrets: a secret may also be ``@FILE`` or ``env:VARIABLE``.
+
+    Raises ConfigurationError when the file or variable cannot be read.
+    """
+    if not is_secret(name):
+        return value
     if value.startswith("@"):
         return _text(value[1:]).rstrip("\r\n")
     if value.startswith("env:"):
         found = os.environ.get(value[4:])
         if found is None:
-            raise ConfigurationError(f"{option}: {name}: the environment variable is not set")
+            raise ConfigurationError(f"{where}: {name}: the environment variable is not set")
         return found
+    return value
+
+
+def _secret(name: str, value: str, option: str) -> str:
+    if value.startswith(("@", "env:")):
+        return resolve_secret(name, value, option)
     raise ConfigurationError(
         f"{option}: {name} is a secret, and every user of this machine sees command lines; "
         f"give {name}=@FILE, {name}=env:VARIABLE, or {option} @FILE with lines KEY=VALUE"

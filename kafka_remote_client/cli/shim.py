@@ -2,64 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
 
-from kafka_remote_client.cli.given_settings import parse_settings, read_secret
-from kafka_remote_client.cli.store_arguments import parse_encryption_keys
+from kafka_remote_client.cli.given_settings import is_secret
+from kafka_remote_client.cli.logs import LogFormat, write_logs
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
 
-__all__ = ["serve", "shim_config", "with_shim_options"]
+__all__ = ["effective_settings", "serve", "with_shim_options"]
 
+_HIDDEN = '"<hidden>"'
 _UNITS = {"s": "seconds", "bytes": "bytes"}
 
 
-def serve(config: ShimConfig, say: Callable[[str], None], wait: Callable[[], object]) -> Mapping[str, int]:
-    """Runs a shim until ``wait`` returns; its counters. Raises ConfigurationError, OSError when an address is taken."""
-    with Shim(config) as shim:
+def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool]) -> Mapping[str, int]:
+    """Runs a shim until ``reloads`` returns False, then drains it; its counters. While that is True, settings are read again.
+
+    Raises ConfigurationError for the first settings, and OSError. Later ones that are wrong are told, and change nothing.
+    """
+    config = read()
+    with _logs(config), Shim(config) as shim:
         say(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
             say(f"segments are served at {shim.origin_url}")
-        wait()
+        if shim.management_url is not None:
+            say(f"management pages are at {shim.management_url}")
+        while reloads():
+            _reload(shim, read, say)
+        say("stopping when requests in progress are answered")
+        shim.drain()
         return shim.metrics()
 
 
+@contextmanager
+def _logs(config: ShimConfig) -> Iterator[None]:
+    handler = write_logs(sys.stderr, LogFormat(config.log_format))
+    try:
+        yield
+    finally:
+        logging.getLogger("kafka_remote_client").removeHandler(handler)
+
+
+def _reload(shim: Shim, read: Callable[[], ShimConfig], say: Callable[[str], None]) -> None:
+    try:
+        kept = shim.reload(read())
+    except ConfigurationError as error:
+        say(f"settings not reloaded: {error}")
+    else:
+        say(f"settings reloaded; these need a restart: {', '.join(kept)}" if kept else "settings reloaded")
+
+
 def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command that takes keywords one option for each declared setting that has a flag: typer reads the signature."""
-    parameters = [_parameter(setting) for setting in SHIM_SETTINGS.values() if setting.flag is not None]
+    """Gives a command one option more for each declared setting, taken by keyword: typer reads the signature.
+
+    An option that is not given is None, so that other sources can tell the value.
+    """
+    own = [one for one in signature(command, eval_str=True).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    parameters = own + [_parameter(setting) for setting in SHIM_SETTINGS.values()]
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # of functions: inspect.signature looks for it
     return command
 
 
-def shim_config(given: Mapping[str, Any]) -> ShimConfig:
-    """The settings that those options name. Raises ConfigurationError."""
-    return ShimConfig(**{name: _read(SHIM_SETTINGS[name], value) for name, value in given.items()})
+def effective_settings(config: ShimConfig) -> Iterator[str]:
+    """The settings as lines of a configuration file. Secrets are hidden; what is not set is left out."""
+    for name, setting in SHIM_SETTINGS.items():
+        value = getattr(config, name)
+        if setting.secret and value is not None:
+            yield f"{name} = {_HIDDEN}"
+        elif setting.type is dict:
+            for key, one in sorted(value.items()):
+                yield f"{name}.{json.dumps(key)} = {_HIDDEN if is_secret(key) else json.dumps(one)}"
+        elif value is not None:
+            yield f"{name} = {json.dumps(value)}"
 
 
 def _parameter(setting: ShimSetting) -> Parameter:
-    assert setting.flag is not None
-    kind: Any = list[str] if setting.type is dict else setting.type
-    repeated = "; may be repeated." if setting.type is dict else ""
+    several = setting.type is dict
+    kind: Any = list[str] if several else str if setting.type in (tuple, bytes) else setting.type
+    repeated = "; may be repeated." if several else ""
     unit = f" In {_UNITS[setting.unit]}." if setting.unit else ""
     text = setting.doc.removesuffix(".") + (repeated or ".") + unit
-    option = typer.Option(setting.flag, help=text, metavar=setting.metavar)
-    default = Parameter.empty if setting.required else None if setting.type is dict else setting.default
-    if default is None:
-        kind = kind | None
-    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
-
-
-def _read(setting: ShimSetting, value: Any) -> Any:
-    """The value of a setting from the text, or texts, of its option."""
-    if setting.name == "ssl_key_password":
-        return read_secret(value)
-    if setting.name == "encryption_keys":
-        return parse_encryption_keys(value or [])
-    if setting.type is dict:
-        return parse_settings(value or [], str(setting.flag))
-    return value
+    flags = f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag
+    shown = False if setting.default in (None, "", (), {}) else str(setting.default).lower()
+    option = typer.Option(flags, help=text, metavar=setting.metavar, show_default=shown)
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])

@@ -155,21 +155,24 @@ def message_table(messages: Sequence[Message]) -> pa.Table:
     )
 
 
+def _names_to_nul(headers: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | bytes | None]] | None:
+    """Header names end before their first NUL in messages. No headers are None."""
+    return [(header["key"].partition("\0")[0], header["value"]) for header in headers] or None
+
+
+def _stamp(kind: int, time: int | None) -> tuple[int, int]:
+    """librdkafka's types of timestamps are Kafka's plus 1, and a record without one has the time 0."""
+    return kind + 1, time or 0
+
+
+def _epoch(epoch: int | None) -> int:
+    return UNKNOWN_EPOCH if epoch is None else epoch
+
+
 def messages_of(batch: pa.RecordBatch) -> list[Message]:
     """Records with :data:`RECORD_SCHEMA` as messages, as ``RecordBlock.messages`` gives them."""
     return [
-        Message(
-            topic,
-            partition,
-            offset,
-            key,
-            value,
-            [(header["key"].partition("\0")[0], header["value"]) for header in headers] or None,
-            None,
-            (kind + 1, 0 if kind < 0 else time),
-            -1.0,
-            UNKNOWN_EPOCH if epoch is None else epoch,
-        )
+        Message(topic, partition, offset, key, value, _names_to_nul(headers), None, _stamp(kind, time), -1.0, _epoch(epoch))
         for topic, partition, offset, time, kind, epoch, key, value, headers in zip(
             *(_plain(column) for column in batch.columns), strict=True
         )

@@ -33,7 +33,7 @@ def tally_headers(
 
     ``aborted`` sees each of them in its turn, as when records are read. Returns the number of that batch, or ``stop``; how many
     records there are in ``[fetch_offset, end_offset)``; and where there are any the first and last offset of their batches, and
-    the oldest and youngest timestamp in milliseconds; the oldest one is only right if it is wanted.
+    the oldest and youngest timestamp in milliseconds; the oldest one is only right if the caller asks for it.
     """
     records, first, last = 0, -1, -1
     oldest, youngest = MAX_OFFSET, -MAX_OFFSET - 1

@@ -57,7 +57,7 @@ class TallyBlock(RecordBlock):
 
 
 class TallyBuilder:
-    """Takes batches as ``ColumnBuilder`` does, and keeps nothing of them. ``oldest``: the oldest timestamp is wanted too."""
+    """Takes batches as ``ColumnBuilder`` does, and keeps nothing of them. ``oldest``: finds the oldest timestamp too."""
 
     def __init__(
         self,

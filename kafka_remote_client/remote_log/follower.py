@@ -118,6 +118,13 @@ class RemoteLogMetadataFollower:
         with self._changed:
             return self._changed.wait_for(self._settled, seconds)
 
+    def not_ready(self) -> list[int] | None:
+        """The metadata partitions that are not read to their end, or not trusted; None while none is known."""
+        with self._changed:
+            if not self._partitions or self._stop.is_set():
+                return None
+            return [n for n, partition in self._partitions.items() if partition.state is not FollowState.READY]
+
     def distrusted(self) -> list[int]:
         """The metadata partitions that are not trusted until they were read again."""
         with self._changed:

@@ -155,7 +155,7 @@ class OpenScan:
         return total if self.scan.limit is None else min(total, self.scan.limit)
 
     def segment_bounds(self, *, oldest: bool = False) -> Iterator[SegmentBounds]:
-        """What batch headers tell of each segment that the plan reads: its records, their offsets and times.
+        """The batch headers of each segment that the plan reads: its records, their offsets and times.
 
         What the predicate says of single records does not count. ``oldest``: the oldest timestamp too, for which records are
         decoded unless the topic has LogAppendTime.

@@ -34,7 +34,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 @attrs.frozen
 class TimeBounds:
-    """Between which times records are wanted, in milliseconds: ``oldest <= timestamp < youngest``; ``None`` = no such bound.
+    """The time bounds of records, in milliseconds: ``oldest <= timestamp < youngest``; ``None`` = no such bound.
 
     ``youngest`` has the scan's ``out_of_order`` in it; it is ``None`` where that is not known.
     """

@@ -6,7 +6,7 @@
                        .select .where .head                   |
                        .to_arrow, Arrow stream  <-------------+
 
-Nothing is opened, listed or read before the records are asked for, and each asking reads anew.
+Nothing is opened, listed or read before the records are asked for, and each request reads again.
 
 References: docs/tables.md; Arrow's PyCapsule interface (``__arrow_c_stream__``).
 """

@@ -24,13 +24,14 @@ class ClientRequest:
     """A request that was collected whole: its header, and the body behind it.
 
     ``secure``: whether it came over an encrypted connection, so that the answer may hold secrets. ``client``: the address and
-    port that the client connected from.
+    port that the client connected from. ``principal``: the subject of the certificate that it showed to the shim, "" = none.
     """
 
     header: RequestHeader
     body: memoryview = attrs.field(repr=False)
     secure: bool = False
     client: str = ""
+    principal: str = ""
 
 
 class Ask(Protocol):

@@ -18,6 +18,7 @@ Address: TypeAlias = tuple[str, int]
 
 _MAX_PORT = 65_535
 _MAX_NODE_ID = 2**31 - 1
+_MIN_SIGNING_KEY = 16
 _EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - looked for, not bound
 
 
@@ -66,6 +67,22 @@ def _addresses(_config: object, _attribute: object, value: str) -> None:
     parse_addresses(value)
 
 
+def _signing_key(_config: object, _attribute: object, value: bytes | None) -> None:
+    if value is not None and len(value) < _MIN_SIGNING_KEY:
+        raise ConfigurationError(f"signing_key needs at least {_MIN_SIGNING_KEY} bytes")
+
+
+def _address_if_any(_config: object, _attribute: object, value: str | None) -> None:
+    if value is not None:
+        parse_address(value)
+
+
+def _choice(_config: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    choices = shim_setting(attribute.name).choices
+    if value not in choices:
+        raise ConfigurationError(f"{attribute.name} must be {' or '.join(choices)}")
+
+
 def _secret(value: object) -> str:
     return "None" if value is None else "<redacted>"
 
@@ -98,7 +115,7 @@ class ShimConfig:
     origin_listen: str = _declared("origin_listen", validator=_addresses)
     origin_public_url: str | None = _declared("origin_public_url")
     url_ttl: float = _declared("url_ttl")
-    signing_key: bytes | None = _declared("signing_key", repr=_secret)
+    signing_key: bytes | None = _declared("signing_key", repr=_secret, validator=_signing_key)
     range_bytes: int = _declared("range_bytes")
     max_grant_bytes: int = _declared("max_grant_bytes")
     index_cache_bytes: int = _declared("index_cache_bytes")
@@ -115,13 +132,20 @@ class ShimConfig:
     broker_settings: Mapping[str, str | int | float | bool] = _declared("broker_settings", repr=_setting_names)
     allow_shared_identity: bool = _declared("allow_shared_identity")
 
+    management_listen: str | None = _declared("management_listen", validator=_address_if_any)
+    log_format: str = _declared("log_format", validator=_choice)
+
     max_connections: int = _declared("max_connections")
     max_connections_per_ip: int = _declared("max_connections_per_ip")
+    max_unadmitted_connections: int = _declared("max_unadmitted_connections")
+    max_buffered_bytes: int = _declared("max_buffered_bytes")
     max_request_bytes: int = _declared("max_request_bytes")
     max_in_flight: int = _declared("max_in_flight")
     connect_timeout: float = _declared("connect_timeout")
     handshake_timeout: float = _declared("handshake_timeout")
-    first_request_timeout: float = _declared("first_request_timeout")
+    admission_timeout: float = _declared("admission_timeout")
+    write_timeout: float = _declared("write_timeout")
+    drain_timeout: float = _declared("drain_timeout")
     idle_timeout: float = _declared("idle_timeout")
 
     def __attrs_post_init__(self) -> None:
@@ -134,3 +158,8 @@ class ShimConfig:
     def upstream(self) -> tuple[Address, ...]:
         """The cluster's bootstrap addresses."""
         return parse_addresses(self.bootstrap_servers)
+
+    @property
+    def follower_settings(self) -> dict[str, str | int | float | bool]:
+        """librdkafka settings of the consumer that follows the metadata topic."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.broker_settings, **self.metadata_consumer}

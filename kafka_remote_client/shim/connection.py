@@ -1,9 +1,16 @@
 """One client's connection and the connection to a broker that belongs to it, as asyncio protocols.
 
 Bytes go through a :class:`~kafka_remote_client.shim.request_pipeline.RequestPipeline`. What is done here: connecting
-upstream while the client's first bytes wait, back-pressure (a side whose peer reads slowly is not read either), the
+upstream when the client's first request has come, back-pressure (a side whose peer reads slowly is not read either), the
 strategy's answers as tasks, and one end for both: when either side closes, so does the other, after what was written to it has
-gone out.
+gone out. Each connection has deadlines::
+
+    deadline          | within it                                              | dropped as
+    admission_timeout | the broker has to admit the client, TLS included       | admission
+    write_timeout     | a peer has to take what was written to it              | write
+    idle_timeout      | a whole request or answer has to come                  | idle
+
+Single bytes renew none of them. All buffers of all connections share one budget (``buffers.py``).
 
 Where clients have to speak TLS, the handshake is done here and not by the listener, so that connections which never finish one
 are counted and bounded like all others.
@@ -22,11 +29,14 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
+from kafka_remote_client.shim.admission import Admission
 from kafka_remote_client.shim.broker import BrokerStrategy
+from kafka_remote_client.shim.buffers import BufferBudget
 from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
 
 __all__ = ["ClientConnection", "Surroundings"]
@@ -44,6 +54,12 @@ class Owner(Protocol):
     def opened(self, connection: ClientConnection) -> bool:
         """Whether the connection may stay."""
 
+    def admitted(self, connection: ClientConnection) -> None:
+        """The broker serves the client."""
+
+    def crowded(self) -> None:
+        """The budget for buffers is exceeded."""
+
     def closed(self, connection: ClientConnection) -> None:
         """Both sides are gone."""
 
@@ -57,24 +73,32 @@ class Surroundings:
     strategy: BrokerStrategy
     counters: Counters
     clock: Clock
+    buffers: BufferBudget
     listener_tls: ssl.SSLContext | None = None
     broker_tls: ssl.SSLContext | None = None
 
 
 class ClientConnection(asyncio.Protocol):
-    """A pair of connections; also the protocol object of the client's side. ``node_id``: whose listener accepted it."""
+    """A pair of connections; also the protocol object of the client's side. ``node_id``: whose listener accepted it.
+
+    ``held``: its bytes in the budget. ``admitted``: whether the owner was told that the broker serves the client.
+    """
 
     def __init__(self, node_id: int, around: Surroundings, owner: Owner) -> None:
         self.node_id = node_id
         self.peer = self._client_address = ""
         self.upstream: Address | None = None
+        self.held = 0
+        self.admitted = False
         self._around = around
         self._owner = owner
         self._client: asyncio.Transport | None = None
+        self._socket: asyncio.Transport | None = None  # below TLS, the client's transport itself without
         self._handshaking = False
         self._broker = _BrokerSide(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[asyncio.Future[memoryview]] = set()
+        self._admission = Admission()
         self._pipeline = RequestPipeline(
             strategy=around.strategy,
             advertise=around.listeners.advertise,
@@ -82,10 +106,15 @@ class ClientConnection(asyncio.Protocol):
             to_client=self._to_client,
             to_broker=self._to_broker,
             claimed=self._answer,
+            dial=lambda: self._start(self._connect()),
+            admission=self._admission,
             max_request_bytes=around.config.max_request_bytes,
             max_in_flight=around.config.max_in_flight,
         )
         self._broker_full = False
+        self._draining = False
+        self._frames = 0
+        self._for_client, self._for_broker = WriteProgress(), WriteProgress()
         self._opened_at = self._last_active = around.clock.monotonic()
         self._closing_at: float | None = None
 
@@ -96,14 +125,21 @@ class ClientConnection(asyncio.Protocol):
         """Whether the end of this connection has begun."""
         return self._closing_at is not None
 
-    def overdue(self, now: float) -> bool:
-        """Whether this connection has used up its time: for the first request, for any byte at all, or for closing."""
+    def waited(self, now: float) -> float:
+        """For how many seconds a peer has not taken what was written to it, as of the last time that anything happened."""
+        return max(self._for_client.waited(now), self._for_broker.waited(now))
+
+    def overdue(self, now: float) -> str | None:
+        """Which of its deadlines this connection has missed."""
         config = self._around.config
+        self._account()
         if self._closing_at is not None:
-            return now - self._closing_at > config.first_request_timeout
-        if not self._pipeline.anything_asked and now - self._opened_at > config.first_request_timeout:
-            return True
-        return now - self._last_active > config.idle_timeout
+            return "write" if now - self._closing_at > config.write_timeout else None
+        if not self.admitted and now - self._opened_at > config.admission_timeout:
+            return "admission"
+        if self.waited(now) > config.write_timeout:
+            return "write"
+        return "idle" if now - self._last_active > config.idle_timeout else None
 
     def drop(self, why: str) -> None:
         """Ends both sides at once, whatever is still to be written."""
@@ -113,6 +149,7 @@ class ClientConnection(asyncio.Protocol):
         for transport in (self._client, self._broker.transport):
             if transport is not None:
                 transport.abort()
+        self._around.buffers.holds(self, 0)
 
     def close(self) -> None:
         """Ends both sides after what was written to them has gone out."""
@@ -120,6 +157,14 @@ class ClientConnection(asyncio.Protocol):
         for transport in (self._client, self._broker.transport):
             if transport is not None and not transport.is_closing():
                 transport.close()
+
+    def drain(self) -> None:
+        """Reads no further request, and closes both sides when those that have come are answered."""
+        self._draining = True
+        if self._pipeline.in_progress:
+            self._read_client()
+        else:
+            self.close()
 
     def _begin_closing(self) -> None:
         if self._closing_at is None:
@@ -132,18 +177,15 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._client = transport
+        self._client = self._socket = transport
         transport.set_write_buffer_limits(_MAX_UNWRITTEN)
         name = transport.get_extra_info("peername")
         if name:
             self.peer, self._client_address = str(name[0]), f"{name[0]}:{name[1]}"
-        self._pipeline.hold(Hold.CONNECTING)
         if not self._owner.opened(self):
             transport.abort()
             return
-        if self._around.listener_tls is None:
-            self._start(self._connect())
-        else:
+        if self._around.listener_tls is not None:
             self._handshaking = True
             transport.pause_reading()
             self._start(self._secure(transport, self._around.listener_tls))
@@ -156,6 +198,7 @@ class ClientConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._broker.read(True)
+        self._account()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._client = None
@@ -168,6 +211,7 @@ class ClientConnection(asyncio.Protocol):
 
     def broker_full(self, full: bool) -> None:
         self._broker_full = full
+        self._account()
         self._read_client()
 
     def broker_lost(self) -> None:
@@ -178,12 +222,13 @@ class ClientConnection(asyncio.Protocol):
     def _side_lost(self) -> None:
         self.close()
         if self._client is None and self._broker.transport is None and not self._tasks:
+            self._around.buffers.holds(self, 0)
             self._owner.closed(self)
 
     def _feed(self, take: Callable[[bytes], None], data: bytes) -> None:
         if self._closing_at is not None:
             return
-        self._last_active = self._around.clock.monotonic()
+        now = self._around.clock.monotonic()
         try:
             take(data)
         except ProtocolError as error:
@@ -193,21 +238,47 @@ class ClientConnection(asyncio.Protocol):
             _LOG.warning("closing the connection of %s: a listener cannot be bound: %s", self.peer, error)
             self.drop("error")
         else:
-            self._read_client()
+            if self._pipeline.frames != self._frames:
+                self._frames, self._last_active = self._pipeline.frames, now
+            if self._admission.admitted and not self.admitted:
+                self.admitted = True
+                self._owner.admitted(self)
+            self._account()
+            if self._draining:
+                self.drain()
+            else:
+                self._read_client()
+
+    def _account(self) -> None:
+        """Brings the deadlines of writing and the budget up to date."""
+        if self.closing and not self.held:
+            return  # what an aborted transport still names is gone
+        now = self._around.clock.monotonic()
+        below = self._socket if self._socket is not self._client else None
+        for_client = sum(one.get_write_buffer_size() for one in (self._client, below) if one is not None)
+        for_broker = 0 if self._broker.transport is None else self._broker.transport.get_write_buffer_size()
+        self._for_client.look(for_client, now)
+        self._for_broker.look(for_broker, now)
+        self._around.buffers.holds(self, self._pipeline.held + for_client + for_broker)
+        if self._around.buffers.exceeded:
+            self._owner.crowded()
 
     def _to_client(self, data: Buffer) -> None:
         if self._client is not None:
+            self._for_client.wrote(len(data))
             self._client.write(data)
 
     def _to_broker(self, data: Buffer) -> None:
         if self._broker.transport is not None:
+            self._for_broker.wrote(len(data))
             self._broker.transport.write(data)
 
     def _read_client(self) -> None:
         if self._client is None or self._handshaking:
             return
         # A client whose requests only wait is read on, up to a bound, so that its leaving is noticed.
-        if self._broker_full or self._pipeline.kept_back > _MAX_KEPT_BACK:
+        drained = self._draining and self._pipeline.between_requests
+        if self._broker_full or drained or self._pipeline.kept_back > _MAX_KEPT_BACK:
             self._client.pause_reading()
         else:
             self._client.resume_reading()
@@ -231,7 +302,6 @@ class ClientConnection(asyncio.Protocol):
         self._handshaking = False
         secured.set_write_buffer_limits(_MAX_UNWRITTEN)
         self._read_client()
-        await self._connect()
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
@@ -264,7 +334,7 @@ class ClientConnection(asyncio.Protocol):
     async def _work(self, claim: Claim) -> None:
         try:
             secure = self._around.listener_tls is not None
-            known = attrs.evolve(claim.request, secure=secure, client=self._client_address)
+            known = attrs.evolve(claim.request, secure=secure, client=self._client_address, principal=self._principal())
             result = await self._around.strategy.answer(known, partial(self._ask, claim))
         except DirectFetchError as error:
             _LOG.info("closing the connection of %s: %s", self.peer, error)
@@ -274,6 +344,11 @@ class ClientConnection(asyncio.Protocol):
             self.drop("error")
         else:
             self._feed(lambda _nothing: self._pipeline.answered(claim, result), b"")
+
+    def _principal(self) -> str:
+        certificate = None if self._client is None else self._client.get_extra_info("peercert")
+        names = (pair for part in certificate["subject"] for pair in part) if certificate else ()
+        return ",".join(f"{name}={value}" for name, value in names)
 
     async def _ask(self, claim: Claim, api_key: int, version: int, body: Buffer) -> memoryview:
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
+from kafka_remote_client.shim.durations import Durations
+
 __all__ = ["Counters"]
 
 
 class Counters:
-    """Thread-safe counters. A name that was never counted reads as 0.
+    """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take.
 
     name                          | counts
     ``connections``               | client connections that came
     ``connections_closed``        | of these, gone again after they were let in
-    ``connections_refused``       | turned away by a cap
-    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``upstream``, ``idle``, ``error``, ``stopped``
+    ``connections_admitted``      | of these, those that their broker serves
+    ``connections_refused.<limit>`` | client connections over a limit: the name of its setting
+    ``connections_dropped.<why>`` | closed by us: ``protocol``, ``tls``, ``upstream``, ``admission``, ``write``, ``idle``,
+                                  | ``buffers``, ``error``, ``stopped``
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one
@@ -37,6 +41,7 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: Counter[str] = Counter()
+        self.lookups = Durations()
 
     def add(self, name: str, amount: int = 1) -> None:
         """Adds ``amount`` to the counter ``name``."""

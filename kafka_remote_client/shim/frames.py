@@ -12,7 +12,8 @@ A frame on the wire, request or response::
 Most frames only pass through a proxy, so a :class:`FrameScanner` shows the front of each frame to its handler, which says
 whether the frame is to be streamed (handed on in the pieces in which it arrives) or collected (handed on whole).
 
-A length is checked before a byte is kept for it, and memory grows with the bytes that came, never with those announced.
+A length is checked before a byte is kept for it, and memory grows with the bytes that came, never with those announced. A
+handler that asks for more of a front gets twice as much, so what it parses of one frame is twice its front at most.
 
 References: Kafka protocol guide, "Protocol Primitive Types" and "Common Request and Response Structure".
 """
@@ -31,7 +32,6 @@ __all__ = ["FrameHandler", "FrameScanner", "RequestHead", "Route"]
 
 _LENGTH = struct.Struct(">i")
 _REQUEST_HEAD = struct.Struct(">hhi")
-_HEAD_STEP = 64
 
 
 class Route(Enum):
@@ -77,7 +77,8 @@ class FrameHandler(Protocol):
 class FrameScanner:
     """Feeds a handler from a byte stream. Raises ProtocolError for a length outside ``[min_length, max_length]``.
 
-    ``max_front`` bounds how much of a frame is buffered while the handler keeps answering MORE.
+    ``max_front`` bounds how much of a frame is buffered while the handler keeps answering MORE. ``frames`` counts the frames
+    that have ended.
     """
 
     def __init__(self, handler: FrameHandler, *, min_length: int, max_length: int, max_front: int = 65_536 + 256) -> None:
@@ -94,6 +95,7 @@ class FrameScanner:
         self._waiting = False
         self._paused = False
         self._running = False
+        self.frames = 0
 
     @property
     def paused(self) -> bool:
@@ -104,6 +106,11 @@ class FrameScanner:
     def kept_back(self) -> int:
         """Bytes that wait for :meth:`resume`."""
         return len(self._backlog)
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory: what waits, and the part of a frame that is collected or not decided."""
+        return len(self._backlog) + len(self._front) + len(self._collected or b"")
 
     @property
     def idle(self) -> bool:
@@ -151,6 +158,7 @@ class FrameScanner:
     def _pass_on(self, view: memoryview) -> memoryview:
         piece = view[: self._streaming]
         self._streaming -= len(piece)
+        self.frames += not self._streaming
         self._handler.stream(piece)
         return view[len(piece) :]
 
@@ -162,6 +170,7 @@ class FrameScanner:
         if len(frame) == self._length:
             self._collected = None
             self._start_over()
+            self.frames += 1
             self._handler.frame(bytes(frame))
         return view[len(piece) :]
 
@@ -186,7 +195,7 @@ class FrameScanner:
             whole = _LENGTH.size + self._length
             if len(self._front) in (whole, self._max_front):
                 raise ProtocolError("the front of a request does not parse")
-            self._wanted = min(len(self._front) + _HEAD_STEP, whole, self._max_front)
+            self._wanted = min(2 * len(self._front), whole, self._max_front)
             return view
         return self._routed(route, view)
 
@@ -202,6 +211,7 @@ class FrameScanner:
         # One write for a frame that is here whole: two small ones can cost a delayed acknowledgement.
         piece = view[: _LENGTH.size + length - len(front)]
         self._streaming = _LENGTH.size + length - len(front) - len(piece)
+        self.frames += not self._streaming
         self._handler.stream(memoryview(front + piece))
         return view[len(piece) :]
 

@@ -64,6 +64,7 @@ from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.window import range_size
+from kafka_remote_client.shim.audit import Granted, audit
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.decisions import Decisions
@@ -179,6 +180,8 @@ class _Visit:
     """
 
     connection: str
+    client_id: str
+    principal: str
     secure: bool
     ask: Ask
     topic_ids: _TopicIds
@@ -204,7 +207,7 @@ class GrantingBroker:
         self._tier = tier
         self._limits = limits
         self._counters = counters
-        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, kept_workers)
+        self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, counters.lookups.add, kept_workers)
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 
@@ -240,7 +243,15 @@ class GrantingBroker:
     async def _answer(self, asked: fetch.FetchRequest, request: ClientRequest, ask: Ask) -> bytes:
         tagged = read_tagged_fetch(asked, request.header.api_version)
         lineage = JoinedProbes(partial(self._fetch, ask))
-        visit = _Visit(request.client, request.secure, ask, _TopicIds(tagged, ask), lineage)
+        visit = _Visit(
+            request.client,
+            request.header.client_id or "",
+            request.principal,
+            request.secure,
+            ask,
+            _TopicIds(tagged, ask),
+            lineage,
+        )
         if tagged.batched:
             return await self._answer_batch(tagged, visit)
         (one,) = tagged.partitions
@@ -302,7 +313,9 @@ class GrantingBroker:
         ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag))
         if not tagged.wanted.batched:
             ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
-        return self._granted(data, self._grant_of(resolved, located.format, ranges), aborted)
+        granted = self._granted(data, self._grant_of(resolved, located.format, ranges), aborted)
+        _tell(resolved, tagged, visit)
+        return granted
 
     async def _ask(self, version: int, probe: bytes, ask: Ask) -> memoryview:
         self._counters.add("probes")
@@ -401,6 +414,24 @@ class GrantingBroker:
 def _is_the_answer(data: PartitionData) -> bool:
     """Whether the client gets the broker's answer on a partition, whatever the tier has: an error, or a divergence."""
     return bool(data.error_code) or fetch.DIVERGING_EPOCH_TAG in data.tags
+
+
+def _tell(resolved: ResolvedSegment, tagged: TaggedPartition, visit: _Visit) -> None:
+    segment = resolved.metadata.remote_log_segment_id
+    audit(
+        Granted(
+            principal=visit.principal,
+            client_id=visit.client_id,
+            client=visit.connection,
+            topic=segment.topic_id_partition.topic,
+            partition=segment.topic_id_partition.partition,
+            offset=tagged.offset,
+            next_offset=resolved.next_offset,
+            ranges=len(resolved.ranges),
+            bytes=sum(one.size for one in resolved.ranges),
+            segment=segment.id,
+        )
+    )
 
 
 def _within(granted: PartitionData, data: PartitionData) -> PartitionData:

@@ -124,6 +124,11 @@ class ConnectionListener:
         """Host and port. The port is 0 until the first start where none was given."""
         return self._host, self._port
 
+    def use(self, ssl_context: ssl.SSLContext | None) -> None:
+        """Replaces the TLS context for connections that come from now on."""
+        if ssl_context is not None and self._ssl_context is not None:
+            self._ssl_context = ssl_context
+
     def start(self) -> None:
         """Binds and serves. Raises OSError when the address is taken; a second start without a stop does nothing."""
         if self._listener is not None:

@@ -7,7 +7,7 @@ seen is bound before the answer which names it goes out, since the client may co
 from __future__ import annotations
 
 import asyncio
-import logging
+import errno
 import socket
 from collections.abc import Callable
 
@@ -16,8 +16,6 @@ from kafka_remote_client.shim.config import Address, ShimConfig, parse_address
 
 __all__ = ["BOOTSTRAP", "Listeners"]
 
-_LOG = logging.getLogger(__name__)
-
 BOOTSTRAP = -1
 """The node id of the bootstrap listener: no broker in particular."""
 
@@ -25,6 +23,7 @@ _BACKLOG = 512
 _TURNS_OF_ACCEPTING = 6
 """Of the loop, at least as many as asyncio takes from a connection to ``connection_made``: 3, and 1 more for its end."""
 _MAX_NODES = 1_024
+_MAX_KNOWN_ADDRESSES = 16
 _MAX_PORT = 65_535
 
 
@@ -32,7 +31,8 @@ class Listeners:
     """The shim's sockets by node id, and the brokers' own addresses as far as they are known.
 
     ``accept`` is called with a node id and gives the protocol object of a connection to that node's listener; ``moved`` with
-    one whose own address was learnt or has changed. Runs in the event loop that :meth:`start` was called in.
+    one that has an address which it never had. One that returns to an earlier address has not moved: some clusters name a
+    broker by several addresses in turn. Runs in the event loop that :meth:`start` was called in.
     """
 
     def __init__(self, config: ShimConfig, accept: Callable[[int], asyncio.Protocol], moved: Callable[[int], None]) -> None:
@@ -42,6 +42,7 @@ class Listeners:
         self._host, self._port = parse_address(config.listen)
         self._addresses: dict[int, Address] = {}
         self._upstream: dict[int, Address] = {}
+        self._earlier: dict[int, list[Address]] = {}
         self._servers: list[asyncio.Task[asyncio.Server]] = []
 
     @property
@@ -56,7 +57,7 @@ class Listeners:
             for node_id in self._config.node_ids:
                 self._bind(node_id, self._port_of(node_id))
         except OSError as error:
-            raise ConfigurationError(f"cannot listen on {self._config.listen}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot listen: {error.strerror}") from None
 
     async def stop(self) -> None:
         """Closes all listeners. Connections that were accepted are not touched, and their protocols know of them."""
@@ -80,17 +81,22 @@ class Listeners:
     def advertise(self, node_id: int, host: str, port: int) -> Address:
         """The address that clients get in place of that broker's. Binds a new node's listener before it returns.
 
-        Raises ProtocolError when the cluster claims more nodes than a shim listens for.
+        Raises ProtocolError when the cluster claims more nodes than a shim listens for, and OSError when the new node's port
+        cannot be had: clients keep what they are told, so a node is never told of under a port that it has not next time.
         """
         if node_id < 0 or not host:
             return host, port  # "no node": an offline leader, a coordinator that was not found
         if node_id not in self._addresses:
             if len(self._addresses) > _MAX_NODES:
                 raise ProtocolError(f"the cluster names more than {_MAX_NODES} nodes")
-            self._bind_new(node_id)
+            self._bind(node_id, self._port_of(node_id))
         if self._upstream.get(node_id) != (host, port):
             self._upstream[node_id] = (host, port)
-            self._moved(node_id)
+            earlier = self._earlier.setdefault(node_id, [])
+            if (host, port) not in earlier:
+                earlier.append((host, port))
+                del earlier[:-_MAX_KNOWN_ADDRESSES]
+                self._moved(node_id)
         return self._addresses[node_id]
 
     def _port_of(self, node_id: int) -> int:
@@ -99,20 +105,15 @@ class Listeners:
             base = self._port + 1 if self._port else 0
         return base + node_id if base else 0
 
-    def _bind_new(self, node_id: int) -> None:
-        port = self._port_of(node_id)
-        if port <= _MAX_PORT:
-            try:
-                self._bind(node_id, port)
-            except OSError as error:
-                _LOG.warning("port %d for node %d cannot be bound (%s); taking a free one", port, node_id, error.strerror)
-            else:
-                return
-        self._bind(node_id, 0)
-
     def _bind(self, node_id: int, port: int) -> None:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listening = socket.create_server((self._host, port), family=family, backlog=_BACKLOG)
+        whose = "" if node_id == BOOTSTRAP else f" for node {node_id}"
+        if port > _MAX_PORT:
+            raise OSError(errno.EADDRNOTAVAIL, f"port {port}{whose} is above {_MAX_PORT}; set a lower node_port_base")
+        try:
+            listening = socket.create_server((self._host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            raise OSError(error.errno, f"{self._host}:{port}{whose}: {error.strerror}") from None
         # For the connections too, which asyncio sees to elsewhere and not here: a socket made so does not name its protocol.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host = self._config.advertised_host or self._host

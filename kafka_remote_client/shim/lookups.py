@@ -7,7 +7,7 @@
     the same, while the look-up runs     | it waits for that look-up, and has its answer
     the same offset with other bounds    | it waits for that look-up to end, and is looked up then, with what is cached
     any of these, past the deadline      | NotGrantedError at once, also while the thread hangs on
-    what needs no read of the store      | it is answered by threads of its own, behind nobody who waits for the store
+    what needs no read of the store      | other threads answer it, so it never waits behind a read of the store
 
 So a client has at most one thread for each offset that it asks for, however often it asks again. An answer is shared only
 between equal questions of one connection, bounds of the log included: each request is bounded by the broker's answer to it.
@@ -34,6 +34,8 @@ _R = TypeVar("_R")
 class Lookups(Generic[_T]):
     """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included.
 
+    ``took`` gets the seconds that each look-up took, that wait included.
+
     ``kept_workers``: threads that never wait for the store. There ``look_up`` is called in :func:`kept_only` first, and by
     ``workers`` only where it raises NotKeptError. Other work is theirs as well. ``None``: ``workers`` do everything.
     """
@@ -43,8 +45,10 @@ class Lookups(Generic[_T]):
         workers: Executor,
         look_up: Callable[[LocationQuestion], _T],
         timeout: float,
+        took: Callable[[float], None],
         kept_workers: Executor | None = None,
     ) -> None:
+        self._took = took
         self._workers = workers
         self._kept_workers = kept_workers
         self._look_up = look_up
@@ -58,8 +62,12 @@ class Lookups(Generic[_T]):
         """
         key = connection, question.topic_id_partition, question.offset, question.isolation_level
         if self._kept_workers is not None and key not in self._running:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
             with suppress(NotKeptError):
-                return await self.run(lambda: self._kept(question))
+                answer = await self.run(lambda: self._kept(question))
+                self._took(loop.time() - began)
+                return answer
         while True:
             asked, work = self._running.get(key) or self._begin(key, question)
             await work.end()
@@ -79,6 +87,9 @@ class Lookups(Generic[_T]):
     def _begin(self, key: Hashable, question: LocationQuestion) -> tuple[LocationQuestion, _Work[_T]]:
         work = _Work(self._workers, lambda: self._look_up(question), self._timeout)
         work.when_ended(lambda: self._running.pop(key))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        work.when_ended(lambda: self._took(loop.time() - began))
         self._running[key] = question, work
         return question, work
 

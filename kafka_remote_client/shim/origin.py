@@ -43,7 +43,7 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
 from kafka_remote_client.shim.origin_objects import ServedObject, served_objects
-from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner
+from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, SigningKeys, UrlSigner
 
 __all__ = ["ObjectOrigin", "OriginFaults", "OriginStatistics", "StoreBehaviour", "error_body"]
 
@@ -117,11 +117,11 @@ class ObjectOrigin:
         faults: OriginFaults | None = None,
     ) -> None:
         self._objects = served_objects(objects)
-        self._secret = secret
+        self._keys = SigningKeys(secret)
         self._scheme = "http" if ssl_context is None else "https"
         self._advertised_url = advertised_url
         self._clock = clock or SystemClock()
-        self._verifier = UrlSigner(secret, advertised_url or f"{self._scheme}://origin", self._clock)
+        self._verifier = UrlSigner(self._keys, advertised_url or f"{self._scheme}://origin", self._clock)
         self.faults = faults or OriginFaults()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -137,7 +137,15 @@ class ObjectOrigin:
     @property
     def signer(self) -> UrlSigner:
         """Signs URLs that this origin serves. To be taken after the start, when the port is known."""
-        return UrlSigner(self._secret, self.url, self._clock)
+        return UrlSigner(self._keys, self.url, self._clock)
+
+    def rotate(self, secret: bytes, url_ttl: float) -> None:
+        """Signs with another key; URLs of the one before are served for ``url_ttl`` seconds more. Raises ValueError."""
+        self._keys.rotate(secret, self._clock.time_ms(), int(url_ttl * 1000))
+
+    def use(self, ssl_context: ssl.SSLContext | None) -> None:
+        """Connections that come from now on get this certificate. An origin without TLS stays so, and one with it, too."""
+        self._listener.use(ssl_context)
 
     def statistics(self) -> OriginStatistics:
         """A snapshot."""

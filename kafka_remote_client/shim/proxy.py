@@ -1,4 +1,4 @@
-"""All connections of one shim: which clients may connect, how long they may be idle, and how they end.
+"""All connections of one shim: which clients may connect, which deadlines they miss, and how they end.
 
 Runs inside one event loop; :class:`~kafka_remote_client.shim.server.Shim` gives it a loop and a thread of its own.
 """
@@ -6,10 +6,14 @@ Runs inside one event loop; :class:`~kafka_remote_client.shim.server.Shim` gives
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
+
+import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.shim.broker import BrokerStrategy
+from kafka_remote_client.shim.buffers import BufferBudget
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
@@ -17,6 +21,8 @@ from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.tls import broker_context, listener_context
 
 __all__ = ["Proxy"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class Proxy:
@@ -31,12 +37,21 @@ class Proxy:
         self._clock = clock
         self._connections: set[ClientConnection] = set()
         self._by_ip: Counter[str] = Counter()
+        self._unadmitted = 0
+        self._buffers = BufferBudget(config.max_buffered_bytes)
         self._emptied = asyncio.Event()
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         self.listeners = Listeners(config, self._accept, self._moved)
         self._around = Surroundings(
-            config, self.listeners, strategy, counters, clock, listener_context(config), broker_context(config)
+            config,
+            self.listeners,
+            strategy,
+            counters,
+            clock,
+            self._buffers,
+            listener_context(config),
+            broker_context(config),
         )
 
     def start(self) -> None:
@@ -55,9 +70,42 @@ class Proxy:
             self._sweeping.cancel()
         for connection in tuple(self._connections):
             connection.drop("stopped")
-        while self._connections:
-            self._emptied.clear()
-            await self._emptied.wait()
+        await self._gone()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nobody is accepted any more."""
+        return self._stopping
+
+    def gauges(self) -> dict[str, int]:
+        """What there is now; roughly so, from another thread."""
+        return {"connections_open": len(self._connections), "buffered_bytes": self._buffers.held}
+
+    def reload(self, around: Surroundings) -> None:
+        """Takes caps, deadlines and certificates for connections that come from now on."""
+        self._config, self._around = around.config, around
+        self._buffers.limit = around.config.max_buffered_bytes
+
+    def reloaded(self, config: ShimConfig) -> Surroundings:
+        """What :meth:`reload` takes, from any thread. Raises ConfigurationError."""
+        return attrs.evolve(
+            self._around, config=config, listener_tls=listener_context(config), broker_tls=broker_context(config)
+        )
+
+    async def drain(self) -> None:
+        """Closes the listeners, and each connection when its requests in progress are answered.
+
+        Returns when all are closed, or after the drain time-out; :meth:`stop` ends what is left.
+        """
+        self._stopping = True
+        await self.listeners.stop()
+        for connection in tuple(self._connections):
+            connection.drain()
+        try:
+            async with asyncio.timeout(self._config.drain_timeout):
+                await self._gone()
+        except TimeoutError:
+            _LOG.warning("%d connections are cut: drain_timeout is over", len(self._connections))
 
     # For connections.
 
@@ -65,20 +113,34 @@ class Proxy:
         if self._stopping:
             return False
         self._counters.add("connections")
-        config = self._config
-        too_many = len(self._connections) >= config.max_connections
-        if too_many or self._by_ip[connection.peer] >= config.max_connections_per_ip:
-            self._counters.add("connections_refused")
-            return False
+        for name, there_are in (
+            ("max_connections", len(self._connections)),
+            ("max_connections_per_ip", self._by_ip[connection.peer]),
+            ("max_unadmitted_connections", self._unadmitted),
+        ):
+            if there_are >= getattr(self._config, name):
+                self._counters.add(f"connections_refused.{name}")
+                return False
         self._connections.add(connection)
         self._by_ip[connection.peer] += 1
+        self._unadmitted += 1
         return True
+
+    def admitted(self, connection: ClientConnection) -> None:
+        self._counters.add("connections_admitted")
+        self._unadmitted -= 1
+
+    def crowded(self) -> None:
+        for connection in self._buffers.victims(self._connections, self._clock.monotonic()):
+            _LOG.warning("closing the connection of %s: max_buffered_bytes is exceeded", connection.peer)
+            connection.drop("buffers")
 
     def closed(self, connection: ClientConnection) -> None:
         if connection not in self._connections:
             return
         self._counters.add("connections_closed")
         self._connections.remove(connection)
+        self._unadmitted -= not connection.admitted
         self._by_ip[connection.peer] -= 1
         if not self._by_ip[connection.peer]:
             del self._by_ip[connection.peer]
@@ -86,6 +148,11 @@ class Proxy:
             self._emptied.set()
 
     # Within.
+
+    async def _gone(self) -> None:
+        while self._connections:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def _accept(self, node_id: int) -> ClientConnection:
         return ClientConnection(node_id, self._around, self)
@@ -98,12 +165,14 @@ class Proxy:
                 connection.close()
 
     def _sweep_later(self) -> None:
-        pause = min(1.0, self._config.first_request_timeout / 2, self._config.idle_timeout / 2)
+        config = self._config
+        pause = min(1.0, config.admission_timeout / 2, config.write_timeout / 2, config.idle_timeout / 2)
         self._sweeping = asyncio.get_running_loop().call_later(pause, self._sweep)
 
     def _sweep(self) -> None:
         now = self._clock.monotonic()
         for connection in tuple(self._connections):
-            if connection.overdue(now):
-                connection.drop("idle")
+            missed = connection.overdue(now)
+            if missed is not None:
+                connection.drop(missed)
         self._sweep_later()

@@ -21,6 +21,9 @@ The shim's own requests stand in the queue like the client's, so their answers c
 answer of the strategy is held until those to all earlier requests of the client are out. A claimed request that the strategy
 leaves to the broker is sent there when those claimed before it are answered.
 
+The first request goes nowhere before its header is here whole and names a version that is offered. Then the broker is dialled.
+What a client may do before the broker serves it is decided by :mod:`~kafka_remote_client.shim.admission`.
+
 No sockets here: bytes come in by ``from_client`` and ``from_broker``, and leave by two callables.
 """
 
@@ -42,6 +45,7 @@ from kafka_remote_client.protocol.headers import (
     encode_response_header,
     frame,
 )
+from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION, Admission, Entry
 from kafka_remote_client.shim.api_versions import announce, check_version
 from kafka_remote_client.shim.broker import BrokerStrategy, ClientRequest
 from kafka_remote_client.shim.counters import Counters
@@ -64,6 +68,7 @@ class Hold(Enum):
     """Why a client's requests wait."""
 
     CONNECTING = "connecting"
+    ADMISSION = "admission"
     ANSWERING = "answering"
     CROWDED = "crowded"
 
@@ -95,8 +100,9 @@ class RequestPipeline:
     """The state of one pair of connections.
 
     ``to_client``, ``to_broker`` take bytes for the two sides. ``claimed`` is called with a request that the strategy wants to
-    answer; the caller lets the strategy work and brings the result to :meth:`answered`. Each feeding call raises
-    ProtocolError, after which both connections have to be closed.
+    answer; the caller lets the strategy work and brings the result to :meth:`answered`. ``dial`` is called once, when the
+    first request is to go to the broker; the caller releases ``Hold.CONNECTING`` when there is a connection. Each feeding
+    call raises ProtocolError, after which both connections have to be closed.
     """
 
     def __init__(
@@ -108,6 +114,8 @@ class RequestPipeline:
         to_client: Sink,
         to_broker: Sink,
         claimed: Callable[[Claim], None],
+        dial: Callable[[], None],
+        admission: Admission,
         max_request_bytes: int,
         max_in_flight: int,
     ) -> None:
@@ -117,6 +125,8 @@ class RequestPipeline:
         self._to_client = to_client
         self._to_broker = to_broker
         self._claimed = claimed
+        self._dial: Callable[[], None] | None = dial
+        self._admission = admission
         self._max_in_flight = max_in_flight
         self._expected: deque[_Expected] = deque()
         self._holds: set[Hold] = set()
@@ -129,7 +139,6 @@ class RequestPipeline:
         self._claims: deque[Claim] = deque()
         self._unclaimed: tuple[RequestHead, bytes] | None = None  # an ordinary request that waits
         self._own_correlation_id = _FIRST_OWN_CORRELATION_ID
-        self.anything_asked = False
 
     @property
     def holds(self) -> frozenset[Hold]:
@@ -140,6 +149,28 @@ class RequestPipeline:
     def kept_back(self) -> int:
         """Bytes of the client's that wait; while there are many, reading more of them is not worth while."""
         return self._requests.kept_back
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory for either side."""
+        claimed = sum(len(claim.whole) + len(claim.result or b"") for claim in self._claims)
+        return self._requests.held + self._answers.held + claimed + len(self._unclaimed[1] if self._unclaimed else b"")
+
+    @property
+    def between_requests(self) -> bool:
+        """Whether no part of a request is here without the rest of it."""
+        return self._requests.idle
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether a request has come, or begun to come, whose answer has not gone out whole."""
+        owed = self._expected or self._claims or self._unclaimed
+        return bool(owed) or not (self._requests.idle and self._answers.idle)
+
+    @property
+    def frames(self) -> int:
+        """Requests and answers that have come to their end."""
+        return self._requests.frames + self._answers.frames
 
     def from_client(self, data: bytes) -> None:
         """Takes bytes that the client sent."""
@@ -164,8 +195,13 @@ class RequestPipeline:
 
     def ask(self, claim: Claim, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None]) -> None:
         """Sends the broker a request of the shim, with the client id of the client that gets the answer."""
+        self._send_ours(api_key, version, body, deliver, claim.request.header.client_id)
+
+    def _send_ours(
+        self, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None], client_id: str | None
+    ) -> None:
         self._own_correlation_id += 1
-        header = RequestHeader(api_key, version, self._own_correlation_id, claim.request.header.client_id)
+        header = RequestHeader(api_key, version, self._own_correlation_id, client_id)
         head = RequestHead(api_key, version, header.correlation_id)
         self._expected.append(_Expected(head, _Reply.OURS, deliver))
         self._to_broker(frame(encode_request_header(header), body))
@@ -203,7 +239,18 @@ class RequestPipeline:
 
     def route_request(self, front: memoryview, length: int) -> Route:
         head = RequestHead.parse(front)
+        check_version(head)
+        if self._dial is not None:
+            if not _has_client_id(front):
+                return Route.MORE
+            dial, self._dial = self._dial, None
+            self.hold(Hold.CONNECTING)
+            dial()
+            return Route.WAIT
         collected = self._strategy.collects(head, length)
+        if self._has_to_wait(head, length, collected=collected):
+            self.hold(Hold.ADMISSION)
+            return Route.WAIT
         if self._claims and not collected:
             self.hold(Hold.ANSWERING)
             return Route.WAIT
@@ -211,16 +258,27 @@ class RequestPipeline:
             acks = _produce_acks(head, front)
             if acks is None:
                 return Route.MORE
-            self._begin(head)
+            self._counters.add("requests")
             if acks:
                 self._expect(head)
             return Route.STREAM
-        self._begin(head)
+        self._counters.add("requests")
         if collected:
             self._collecting = head
             return Route.COLLECT
         self._expect(head)
         return Route.STREAM
+
+    def _has_to_wait(self, head: RequestHead, length: int, *, collected: bool) -> bool:
+        """Whether the request waits for the client's admission, which is asked for here."""
+        entry = self._admission.entry(head, length, collected=collected)
+        if entry in (Entry.ASK_FIRST, Entry.ASK_AND_WAIT):
+            self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
+        return entry in (Entry.ASK_AND_WAIT, Entry.WAITS)
+
+    def _admitted(self, _answer: memoryview) -> None:
+        self._admission.answered()
+        self.release(Hold.ADMISSION)
 
     def request_piece(self, data: memoryview) -> None:
         self._to_broker(data)
@@ -240,11 +298,6 @@ class RequestPipeline:
             self.hold(Hold.ANSWERING)
         else:
             self._pass_on(head, body)
-
-    def _begin(self, head: RequestHead) -> None:
-        check_version(head)
-        self.anything_asked = True
-        self._counters.add("requests")
 
     def _expect(self, head: RequestHead) -> None:
         changed = head.api_key == ApiKey.API_VERSIONS or names_brokers(head.api_key, head.api_version)
@@ -316,6 +369,16 @@ class _Answers:
         self.route = pipeline.route_answer
         self.stream = pipeline.answer_piece
         self.frame = pipeline.answer
+
+
+def _has_client_id(front: memoryview) -> bool:
+    """Whether ``front`` holds a request's header up to its client id, which is all that each version has."""
+    reader = Reader(front[RequestHead.SIZE :])
+    try:
+        reader.nullable_string()
+    except ProtocolError:
+        return False
+    return True
 
 
 def _produce_acks(head: RequestHead, front: memoryview) -> int | None:

@@ -7,15 +7,25 @@ import threading
 from types import TracebackType
 from typing import Self
 
+import attrs
+
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.broker import BrokerStrategy, PassThrough
-from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.checks import check_brokers
+from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.exposition import exposition
+from kafka_remote_client.shim.health import Health
+from kafka_remote_client.shim.management import Management
 from kafka_remote_client.shim.proxy import Proxy
+from kafka_remote_client.shim.settings import RELOADED, SHIM_SETTINGS
 from kafka_remote_client.shim.tier import ShimTier
 
 __all__ = ["Shim"]
+
+_ALIVE_SECONDS = 5.0
 
 
 class Shim:
@@ -41,6 +51,8 @@ class Shim:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._proxy: Proxy | None = None
         self._stopping: asyncio.Event | None = None
+        self._drains = False
+        self._management: Management | None = None
         self._failure: BaseException | None = None
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-remote-shim", daemon=True)
@@ -56,10 +68,36 @@ class Shim:
             self._thread.start()
             self._started.wait()
             self._raise_failure()
+            self._manage()
         except BaseException:
             self.stop()
             raise
         return self
+
+    def reload(self, config: ShimConfig) -> list[str]:
+        """Takes what can change while the shim runs: certificates, the signing key, caps, deadlines; for new connections.
+
+        Returns the names of settings that differ and need a restart. Raises ConfigurationError, and changes nothing then,
+        and RuntimeError before :meth:`start`.
+        """
+        if self._proxy is None or self._loop is None:
+            raise RuntimeError("the shim is not started")
+        known = self._config
+        differ = [name for name in SHIM_SETTINGS if getattr(known, name) != getattr(config, name)]
+        taken = attrs.evolve(known, **{name: getattr(config, name) for name in differ if name in RELOADED})
+        if (known.ssl_certificate is None) != (taken.ssl_certificate is None):
+            raise ConfigurationError("listeners cannot begin or end to speak TLS without a restart")
+        around = self._proxy.reloaded(taken)
+        if self._tier is not None:
+            self._tier.reload(taken)
+        self._config = taken
+        self._loop.call_soon_threadsafe(self._proxy.reload, around)
+        return [name for name in differ if name not in RELOADED]
+
+    def drain(self) -> None:
+        """Accepts nobody, completes requests in progress for as long as the drain time-out, then does as :meth:`stop`."""
+        self._drains = True
+        self.stop()
 
     def stop(self) -> None:
         """Ends all connections and threads; returns when they are gone. May be called twice."""
@@ -69,6 +107,8 @@ class Shim:
             self._thread.join()
         if self._tier is not None:
             self._tier.close()
+        if self._management is not None:
+            self._management.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the shim has stopped; True when it has."""
@@ -88,6 +128,14 @@ class Shim:
         """Where the shim serves objects itself; ``None`` when it does not."""
         return None if self._tier is None else self._tier.origin_url
 
+    @property
+    def management_url(self) -> str | None:
+        """Where the management listener serves its pages; ``None`` without one."""
+        if self._management is None:
+            return None
+        host, port = self._management.address
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
     def wait_ready(self, seconds: float) -> bool:
         """Waits until what is tiered is known and locations are granted; False when time ran out."""
         arguments.duration(seconds, "seconds")
@@ -95,13 +143,45 @@ class Shim:
 
     def metrics(self) -> dict[str, int]:
         """The counters of :class:`~kafka_remote_client.shim.counters.Counters`, and of the object origin if there is one."""
-        return self._counters.snapshot() | ({} if self._tier is None else self._tier.metrics())
+        gauges = {} if self._proxy is None else self._proxy.gauges()
+        return self._counters.snapshot() | gauges | ({} if self._tier is None else self._tier.metrics())
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+    def _manage(self) -> None:
+        if self._config.management_listen is None:
+            return
+        host, port = parse_address(self._config.management_listen)
+        health = Health(
+            alive=self._alive,
+            listening=self._listening,
+            brokers=lambda: check_brokers(self._config, self._clock),
+            tier=lambda: None if self._tier is None else self._tier.check(),
+            clock=self._clock,
+        )
+        management = Management(host, port, health.pages, lambda: exposition(self.metrics(), self._counters.lookups.snapshot()))
+        try:
+            management.start()
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {self._config.management_listen}: {error.strerror}") from None
+        self._management = management
+
+    def _alive(self) -> str | None:
+        """Whether the event loop does not answer in time."""
+        answered = threading.Event()
+        try:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(answered.set)
+        except RuntimeError:  # the loop is closed
+            return "the shim has stopped"
+        return None if answered.wait(_ALIVE_SECONDS) else "the event loop does not answer"
+
+    def _listening(self) -> str | None:
+        return "the shim is stopping" if self._proxy is None or self._proxy.stopping else None
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -124,5 +204,7 @@ class Shim:
             self._proxy = proxy
             self._started.set()
             await self._stopping.wait()
+            if self._drains:
+                await proxy.drain()
         finally:
             await proxy.stop()

@@ -1,7 +1,8 @@
 """The table of the shim's settings: each declared once, with its flag, default, unit, bounds and cost.
 
 :class:`~kafka_remote_client.shim.config.ShimConfig` takes defaults and bounds from here, ``kafka-remote shim`` its flags and
-their help, docs/shim-settings.md its rows. A setting without a flag is one that only Python can give.
+their help, docs/shim-settings.md its rows. The command also reads them from a
+TOML file and from the environment.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import attrs
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.settings import Setting, default_of
 
-__all__ = ["SHIM_SETTINGS", "ShimSetting", "shim_default", "shim_setting"]
+__all__ = ["RELOADED", "SHIM_SETTINGS", "ShimSetting", "shim_default", "shim_setting"]
 
 _ADDRESS = "HOST:PORT"
 _ADDRESSES = "HOST:PORT,…"
@@ -26,13 +27,14 @@ _ANY_PORT = "127.0.0.1:0"
 class ShimSetting(Setting):
     """A setting of the shim: ``name`` is that of its field in ShimConfig.
 
-    ``flag``: its option on the command line, None = none. A setting of type dict is an option that may be repeated.
-    ``required``: the command line has no default for it, whatever ShimConfig has.
+    ``flag``: its option on the command line. A setting of type dict is an option that may be repeated.
+    ``required``: the command has no default for it, whatever ShimConfig has. ``secret``: its option takes a file.
     """
 
-    flag: str | None = None
+    flag: str = ""
     metavar: str | None = None
     required: bool = False
+    secret: bool = False
 
 
 def _setting(
@@ -43,14 +45,29 @@ def _setting(
     *,
     unit: str = "",
     bounds: tuple[float, float] | None = None,
-    flag: str | None = "",
+    flag: str = "",
     metavar: str | None = None,
     required: bool = False,
+    secret: bool = False,
+    choices: tuple[str, ...] = (),
 ) -> ShimSetting:
     """``flag``: "" = the name with hyphens."""
     low, high = bounds or (None, None)
-    given = f"--{name.replace('_', '-')}" if flag == "" else flag
-    return ShimSetting(name, kind, default, unit, doc, low, high, flag=given, metavar=metavar, required=required)
+    given = flag or f"--{name.replace('_', '-')}"
+    return ShimSetting(
+        name,
+        kind,
+        default,
+        unit,
+        doc,
+        low,
+        high,
+        flag=given,
+        metavar=metavar,
+        required=required,
+        secret=secret,
+        choices=choices,
+    )
 
 
 _SETTINGS: tuple[ShimSetting, ...] = (
@@ -78,7 +95,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         (),
         "Node ids of brokers that get a listener at start, so that clients with cached addresses can connect after a restart. "
         "The shim learns other brokers from answers that it forwards.",
-        flag=None,
+        metavar="ID,…",
     ),
     _setting(
         "store",
@@ -152,8 +169,11 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "signing_key",
         bytes,
         None,
-        "Key that shims share to serve each other's URLs. Not set: a random key at start.",
-        flag=None,
+        "Key that shims share to serve each other's URLs, 16 bytes or more. Not set: a random key at start. The flag takes a "
+        "file that holds it.",
+        flag="--signing-key-file",
+        metavar="FILE",
+        secret=True,
     ),
     _setting(
         "range_bytes",
@@ -217,6 +237,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "Password of that key. The flag takes a file that holds it.",
         flag="--ssl-key-password-file",
         metavar="FILE",
+        secret=True,
     ),
     _setting(
         "ssl_client_ca",
@@ -240,9 +261,39 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         False,
         "Present the shim's certificate to brokers for every client: brokers then see one identity for all of them.",
     ),
+    _setting(
+        "management_listen",
+        str,
+        None,
+        "Address of the management listener: /livez, /readyz, /tierz and /metrics, without TLS or credentials. Not set: none.",
+        metavar=_ADDRESS,
+    ),
+    _setting(
+        "log_format",
+        str,
+        "text",
+        "Format of log lines, including the audit log of grants: text or json.",
+        choices=("text", "json"),
+    ),
     _setting("max_connections", int, 10_000, "Maximum number of client connections.", bounds=(1, 1_000_000)),
     _setting(
         "max_connections_per_ip", int, 2_000, "Maximum number of client connections from one address.", bounds=(1, 1_000_000)
+    ),
+    _setting(
+        "max_unadmitted_connections",
+        int,
+        1_000,
+        "Clients at the same time that no broker serves yet. Higher lets more clients return at once after a restart.",
+        bounds=(1, 1_000_000),
+    ),
+    _setting(
+        "max_buffered_bytes",
+        int,
+        512 << 20,
+        "Memory for parts of requests and answers, and for what clients and brokers have not taken. When it is used up, "
+        "connections are closed: first those that no broker serves, then those that hold most for longest.",
+        unit="bytes",
+        bounds=(1 << 20, 1 << 40),
     ),
     _setting(
         "max_request_bytes",
@@ -263,18 +314,34 @@ _SETTINGS: tuple[ShimSetting, ...] = (
     _setting("connect_timeout", float, 10.0, "Time to connect to one bootstrap server or broker.", unit="s", bounds=(0.1, 600)),
     _setting("handshake_timeout", float, 5.0, "Time for a client's TLS handshake.", unit="s", bounds=(0.1, 600)),
     _setting(
-        "first_request_timeout",
+        "admission_timeout",
         float,
         10.0,
-        "Time until a client's first request, and until a client takes its last answer.",
+        "Time from a client's connection until a broker serves it: TLS, SASL and the first answer.",
         unit="s",
         bounds=(0.1, 600),
+    ),
+    _setting(
+        "write_timeout",
+        float,
+        60.0,
+        "Time for a client or broker to take what was written to it. Longer keeps clients that stop reading for a while.",
+        unit="s",
+        bounds=(0.1, 3_600),
+    ),
+    _setting(
+        "drain_timeout",
+        float,
+        30.0,
+        "Time for requests in progress after SIGTERM. What is not answered by then is cut.",
+        unit="s",
+        bounds=(0, 3_600),
     ),
     _setting(
         "idle_timeout",
         float,
         600.0,
-        "Time without traffic in either direction after which the shim disconnects a client.",
+        "Time without a whole request or answer after which the shim disconnects a client.",
         unit="s",
         bounds=(1, 86_400),
     ),
@@ -282,6 +349,30 @@ _SETTINGS: tuple[ShimSetting, ...] = (
 
 SHIM_SETTINGS: Mapping[str, ShimSetting] = {setting.name: setting for setting in _SETTINGS}
 """By the name of the field in ShimConfig, in its order."""
+
+
+RELOADED = frozenset(
+    {
+        "ssl_certificate",
+        "ssl_key",
+        "ssl_key_password",
+        "ssl_client_ca",
+        "signing_key",
+        "max_connections",
+        "max_connections_per_ip",
+        "max_unadmitted_connections",
+        "max_buffered_bytes",
+        "max_request_bytes",
+        "max_in_flight",
+        "connect_timeout",
+        "handshake_timeout",
+        "admission_timeout",
+        "write_timeout",
+        "drain_timeout",
+        "idle_timeout",
+    }
+)
+"""Names of settings that a running shim reloads."""
 
 
 def shim_setting(name: str) -> ShimSetting:

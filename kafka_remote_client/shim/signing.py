@@ -33,7 +33,15 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import ObjectSigner, SignedUrl
 from kafka_remote_client.safe_open import check_object_key
 
-__all__ = ["ObjectSigner", "SignatureRefusal", "SignatureRefusedError", "SignedRequest", "SignedUrl", "UrlSigner"]
+__all__ = [
+    "ObjectSigner",
+    "SignatureRefusal",
+    "SignatureRefusedError",
+    "SignedRequest",
+    "SignedUrl",
+    "SigningKeys",
+    "UrlSigner",
+]
 
 _VERSION = "kafka-remote-1"
 _MIN_SECRET = 16
@@ -68,8 +76,32 @@ class SignedRequest:
     range: ByteRange
 
 
+class SigningKeys:
+    """The key that signs, and each earlier one for as long as URLs live that it has signed. Thread safe.
+
+    Raises ValueError for a key of less than 16 bytes.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._keys: tuple[tuple[bytes, int | None], ...] = ((_checked(secret), None),)
+
+    @property
+    def current(self) -> bytes:
+        return self._keys[0][0]
+
+    def valid(self, now_ms: int) -> list[bytes]:
+        """The keys whose signatures count now, as Unix time in milliseconds."""
+        return [key for key, until in self._keys if until is None or now_ms < until]
+
+    def rotate(self, secret: bytes, now_ms: int, life_ms: int) -> None:
+        """Signs with ``secret`` from now on. Signatures of the key before it count so long. The same key changes nothing."""
+        if secret != self.current:
+            earlier = ((key, now_ms + life_ms if until is None else until) for key, until in self._keys)
+            self._keys = ((_checked(secret), None), *((key, until) for key, until in earlier if until > now_ms))
+
+
 class UrlSigner:
-    """The ObjectSigner of the shim's own origin, which also verifies. Instances with the same secret (16 bytes or more) accept
+    """The ObjectSigner of the shim's own origin, which also verifies. Instances with the same key (16 bytes or more) accept
     each other's URLs.
 
     ``base_url`` is scheme, host and port as clients reach the origin. Raises ValueError for a short secret or a base URL with
@@ -78,12 +110,10 @@ class UrlSigner:
 
     binds_ranges = True
 
-    def __init__(self, secret: bytes, base_url: str, clock: Clock) -> None:
-        if len(secret) < _MIN_SECRET:
-            raise ValueError(f"the signing secret needs at least {_MIN_SECRET} bytes")
+    def __init__(self, keys: bytes | SigningKeys, base_url: str, clock: Clock) -> None:
         if not _BASE_URL.fullmatch(base_url):
             raise ValueError("the base URL must be http(s)://host[:port]")
-        self._secret = secret
+        self._keys = SigningKeys(keys) if isinstance(keys, bytes) else keys
         self._base_url = base_url
         self._clock = clock
 
@@ -97,7 +127,7 @@ class UrlSigner:
         arguments.duration(ttl_seconds, "ttl_seconds")
         expires = self._clock.time_ms() + int(ttl_seconds * 1000)
         wanted = f"{byte_range.start}-{byte_range.end - 1}"
-        signature = self._signature("GET", object_key, wanted, str(expires))
+        signature = _signature(self._keys.current, "GET", object_key, wanted, str(expires))
         query = f"expires={expires}&range={wanted}&signature={signature}"
         return SignedUrl(f"{self._base_url}/{quote(object_key, safe='/')}?{query}")
 
@@ -112,21 +142,30 @@ class UrlSigner:
         if parameters is None or key is None:
             raise SignatureRefusedError(SignatureRefusal.UNSIGNED)
         wanted, expires = parameters["range"], parameters["expires"]
-        if not hmac.compare_digest(self._signature(method, key, wanted, expires), parameters["signature"]):
+        now = self._clock.time_ms()
+        signatures = [_signature(secret, method, key, wanted, expires) for secret in self._keys.valid(now)]
+        if not any(hmac.compare_digest(one, parameters["signature"]) for one in signatures):
             raise SignatureRefusedError(SignatureRefusal.WRONG_SIGNATURE)
-        if self._clock.time_ms() >= int(expires):
+        if now >= int(expires):
             raise SignatureRefusedError(SignatureRefusal.EXPIRED)
         if headers.get("range") != f"bytes={wanted}":
             raise SignatureRefusedError(SignatureRefusal.WRONG_RANGE)
         first, _, last = wanted.partition("-")
         return SignedRequest(key, ByteRange(int(first), int(last) + 1))
 
-    def _signature(self, method: str, key: str, wanted: str, expires: str) -> str:
-        canonical = f"{_VERSION}\n{method}\n{key}\n{wanted}\n{expires}".encode()
-        return hmac.new(self._secret, canonical, hashlib.sha256).hexdigest()
-
     def __repr__(self) -> str:
         return f"UrlSigner({self._base_url!r})"
+
+
+def _signature(secret: bytes, method: str, key: str, wanted: str, expires: str) -> str:
+    canonical = f"{_VERSION}\n{method}\n{key}\n{wanted}\n{expires}".encode()
+    return hmac.new(secret, canonical, hashlib.sha256).hexdigest()
+
+
+def _checked(secret: bytes) -> bytes:
+    if len(secret) < _MIN_SECRET:
+        raise ValueError(f"the signing secret needs at least {_MIN_SECRET} bytes")
+    return secret
 
 
 def _key_of(path: str) -> str | None:

@@ -13,19 +13,20 @@ and nothing else.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.plugin import ObjectSigner, RemoteObjectStore
 from kafka_remote_client.registry import check_store_options, load_signer, load_store, signer_schemes
 from kafka_remote_client.remote_log.breaker_store import guarded_store
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
+from kafka_remote_client.shim.checks import check_store
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
@@ -56,7 +57,9 @@ class ShimTier:
         check_store_options(config.store_options, *readers)
         self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
         self._metadata = RemoteLogMetadataStore()
-        self._follower = RemoteLogMetadataFollower(_consumer(config), self._metadata, topic=config.metadata_topic, clock=clock)
+        self._follower = RemoteLogMetadataFollower(
+            config.follower_settings, self._metadata, topic=config.metadata_topic, clock=clock
+        )
         self._origin = _origin(self._objects, config, clock) if self._signer is None else None
         self._counters = counters
         self._workers = ThreadPoolExecutor(config.lookup_concurrency, thread_name_prefix="kafka-remote-resolver")
@@ -112,11 +115,38 @@ class ShimTier:
         """Waits until all tiered metadata that there was at the start has been read; False when time ran out."""
         return self._follower.wait_settled(seconds)
 
+    def check(self) -> str | None:
+        """Why grants are stopped, if they are: metadata is not read or not trusted, or the store lacks a segment."""
+        behind = self._follower.not_ready()
+        if behind is None:
+            return "the metadata topic has not been found yet"
+        if behind:
+            return f"metadata partitions are not read to their end, or not trusted: {', '.join(map(str, behind[:10]))}"
+        caches = map(self._metadata.cache, self._metadata.partitions())
+        sample = next((segment for cache in caches if cache and (segment := cache.newest_segment())), None)
+        if sample is None:
+            return check_store(self._objects, self._layout)
+        try:
+            self._objects.size(self._layout.object_key(sample, ObjectKind.LOG))
+        except (DirectFetchError, OSError) as error:
+            return f"a segment of {sample.topic_id_partition.topic} cannot be found in the store: {error}"
+        return None
+
     def metrics(self) -> dict[str, int]:
         """What the object origin, the caches and the metadata follower have done."""
         served = {} if self._origin is None else origin_metrics(self._origin)
         served |= {"metadata_restarts": self._follower.restarts, "metadata_rereads": self._follower.rereads}
+        behind = self._follower.not_ready()
+        served |= {} if behind is None else {"metadata_partitions_not_ready": len(behind)}
         return served | ({} if self._resolving is None else self._resolving.metrics())
+
+    def reload(self, config: ShimConfig) -> None:
+        """Takes the certificate and the signing key of ``config``. Raises ConfigurationError, and changes nothing then."""
+        context = origin_context(config)
+        if self._origin is not None:
+            self._origin.use(context)
+            if config.signing_key is not None:
+                self._origin.rotate(config.signing_key, config.url_ttl)
 
     def close(self) -> None:
         """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""
@@ -158,10 +188,6 @@ def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> Obj
         )
     except ValueError as error:
         raise ConfigurationError(f"the object origin: {error}") from None
-
-
-def _consumer(config: ShimConfig) -> Mapping[str, str | int | float | bool]:
-    return {"bootstrap.servers": config.bootstrap_servers, **config.broker_settings, **config.metadata_consumer}
 
 
 def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:

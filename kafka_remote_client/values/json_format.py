@@ -6,7 +6,7 @@ Each value is set into an object of its own, so that a column becomes one text::
 
 A value that is cut, or holds two documents, cannot take part of its neighbour: the reader is at the top level wherever an
 object of ours begins, or fails. So each value gives at least one row, and as many rows as values means one of each. A list
-that has not exactly one item tells of a value that is empty or holds several.
+that has not exactly one item means a value that is empty or holds several.
 
 Without a schema the reader makes a type of whatever it finds, and a type that is nested very deeply overflows its stack. So
 the depth is bounded here before that.

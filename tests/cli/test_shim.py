@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,19 @@ from confluent_kafka import Producer
 
 from kafka_remote_client.cli.app import app
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.cli.shim import shim_config
+from kafka_remote_client.cli.shim import effective_settings
+from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.settings import SHIM_SETTINGS
 from tests.support.certificates import Authority
 from tests.support.mock_cluster import mock_cluster
 
 pytestmark = pytest.mark.embedded
+
+
+def said(lines: Iterable[str], text: str) -> str:
+    """The next line with that text; "" = the process has ended without it."""
+    return next((line for line in lines if text in line), "")
 
 
 @pytest.mark.parametrize("tls", [False, True])
@@ -33,7 +40,9 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
     with mock_cluster("orders", [b"one"]) as (host, port):
         command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim"]
         command += ["--bootstrap-servers", f"{host}:{port}", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
-        command += options
+        settings = tmp_path / "shim.toml"
+        settings.write_text("")
+        command += ["--config", str(settings), *options]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             address = ""
@@ -45,6 +54,14 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
                     break
             producer = Producer({"bootstrap.servers": address, "log_level": 0, **trusting})
             assert producer.list_topics(timeout=30).brokers
+            os.kill(process.pid, signal.SIGHUP)
+            assert said(process.stderr, "settings reloaded").endswith("settings reloaded\n")
+            settings.write_text("url_ttl = -1")
+            os.kill(process.pid, signal.SIGHUP)
+            assert said(process.stderr, "settings not reloaded: url_ttl must be")
+            settings.write_text("url_ttl = 60")
+            os.kill(process.pid, signal.SIGHUP)
+            assert said(process.stderr, "these need a restart: url_ttl")
             os.kill(process.pid, signal.SIGTERM)
             last = process.stderr.read()
             assert process.wait(30) == 0
@@ -64,6 +81,8 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
         (["--listen", "127.0.0.1:0", "--broker-setting", "sasl.username=me"], "is not a supported broker setting"),
         (["--listen", "127.0.0.1:0", "--ssl-key-password-file", "/none"], "/none cannot be read: No such file"),
         (["--listen", "127.0.0.1:0", "--ssl-certificate", "/none"], "the listener's certificate cannot be used"),
+        (["--listen", "127.0.0.1:0", "--config", "/none"], "/none cannot be read"),
+        (["--node-ids", "1"], "missing settings: --listen"),
         (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate"),
     ],
 )
@@ -76,33 +95,49 @@ def test_wrong_use_is_told_with_status_2(
     assert message in capsys.readouterr().err
 
 
-def test_each_declared_flag_is_an_option_with_the_declared_default() -> None:
+def test_each_setting_has_an_option_that_other_sources_may_fill() -> None:
     command = typer.main.get_command(app).commands["shim"]  # type: ignore[attr-defined]
     options = {option.name: option for option in command.params}
-    flagged = {name: setting for name, setting in SHIM_SETTINGS.items() if setting.flag is not None}
-    assert options.keys() == flagged.keys()
-    for name, setting in flagged.items():
+    assert options.keys() == SHIM_SETTINGS.keys() | {"config_file", "check"}
+    for name, setting in SHIM_SETTINGS.items():
         assert options[name].opts == [setting.flag]
-        assert options[name].required is setting.required
-        if not setting.required and setting.type is not dict:
-            assert options[name].default == setting.default
+        assert not options[name].required
+        assert options[name].default is None
         assert options[name].help.startswith(setting.doc.removesuffix("."))
 
 
-def test_options_become_the_settings_that_they_name(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("hush\n")
-    given = {
-        "bootstrap_servers": "broker:9092",
-        "store_options": ["s3.region=here"],
-        "encryption_keys": ["one=file"],
-        "ssl_key_password": str(tmp_path / "password"),
-        "metadata_consumer": None,
-        "max_connections": 7,
-    }
-    assert shim_config(given) == ShimConfig(
+def test_effective_settings_hide_secrets_and_can_be_read_again(tmp_path: Path) -> None:
+    config = ShimConfig(
         "broker:9092",
-        store_options={"s3.region": "here"},
-        encryption_keys={"one": "file"},
-        ssl_key_password="hush",
-        max_connections=7,
+        signing_key=b"canary" * 4,
+        ssl_key_password="canary",
+        node_ids=(1, 2),
+        metadata_consumer={"sasl.password": "canary", "sasl.username": "me"},
     )
+    lines = list(effective_settings(config))
+    assert not any("canary" in line for line in lines)
+    assert "url_ttl = 120.0" in lines
+    assert 'metadata_consumer."sasl.password" = "<hidden>"' in lines
+    (tmp_path / "shim.toml").write_text("\n".join(lines))
+    again = read_config_file(str(tmp_path / "shim.toml"))
+    assert (again["node_ids"], again["metadata_consumer"]["sasl.username"]) == ((1, 2), "me")
+
+
+@pytest.mark.parametrize(("sound", "status"), [(True, 0), (False, 1)])
+def test_check_prints_the_settings_and_tells_by_its_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sound: bool, status: int
+) -> None:
+    with mock_cluster("metadata", [b"one"]) as (host, port):
+        tier = tmp_path / "tier"
+        tier.mkdir()
+        if not sound:
+            (tier / "kafka-tiered-storage").mkdir()
+            (tier / "kafka-tiered-storage" / "else").write_text("here")
+        lines = [f'bootstrap_servers = "{host}:{port}"', 'listen = "127.0.0.1:0"', 'metadata_topic = "metadata"']
+        (tmp_path / "shim.toml").write_text("\n".join([*lines, f'store = "{tier.as_uri()}"']))
+        with pytest.raises(SystemExit) as stopped:
+            run(["shim", "--config", str(tmp_path / "shim.toml"), "--check", "--url-ttl", "60"])
+    told = capsys.readouterr()
+    assert stopped.value.code == status
+    assert "url_ttl = 60.0\n" in told.out
+    assert ("has a name of the layout" in told.err) is not sound

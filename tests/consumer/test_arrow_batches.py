@@ -24,6 +24,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.consumer import aio as ours_of_aio
 from kafka_remote_client.consumer.arrow_batches import PlainBatches, table_of
 from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.records.arrow import RECORD_SCHEMA
 from tests.faults.streams import mixed_segments, write_stream
@@ -227,17 +228,20 @@ def test_an_error_ends_the_batch_and_is_raised_by_the_next_call(cluster: Embedde
         assert take(consumer, 60, by_arrow) == expected[stands : stands + 60]
 
 
+def gather_behind_an_error(deliveries: Deliveries) -> None:
+    run = None
+    while run is None:
+        run = deliveries._take_run(30)
+    deliveries.gathered = [end_of_partition(), *run]
+
+
 def test_a_run_that_waits_behind_an_error_is_cut_or_becomes_messages(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     with Consumer(direct_settings(cluster)) as consumer:
         assert isinstance(consumer, DirectConsumer)
         for then in (by_arrow, by_consume, by_poll):
             consumer.assign([at(0)])
             take(consumer, 1, by_arrow)
-            deliveries = consumer._deliveries
-            run = None
-            while run is None:
-                run = deliveries._take_run(30)
-            deliveries.gathered = [end_of_partition(), *run]
+            gather_behind_an_error(consumer._deliveries)
             with pytest.raises(ConsumeError):
                 consumer.consume_arrow(10, 0)
             assert take(consumer, 3, by_arrow) == expected[1:4]
@@ -251,10 +255,7 @@ def test_a_seek_takes_back_an_error_and_the_run_behind_it(cluster: EmbeddedClust
         consumer.assign([at(0)])
         take(consumer, 1, by_arrow)
         deliveries = consumer._deliveries
-        run = None
-        while run is None:
-            run = deliveries._take_run(30)
-        deliveries.gathered = [end_of_partition(), *run]
+        gather_behind_an_error(deliveries)
         consumer.seek(at(5))
         assert (deliveries.gathered, deliveries._runs) == ([], [])
         assert take(consumer, 20, by_arrow) == expected[5:25]

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,16 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import split_config
+from kafka_remote_client.protocol import sasl_authenticate, sasl_handshake
+from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.sasl import SaslAuthenticator
+from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_client import RawClient
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, total
 from tests.support.scenario import write_wide_topic
@@ -68,8 +73,9 @@ def properties(port: int, tls_port: int) -> dict[str, str]:
 class SaslBroker:
     """A broker with a tiered topic, its SASL listeners, and a shim in front of the one without TLS."""
 
-    def __init__(self, broker: KafkaBroker, topic: str, shim: Shim, tls_port: int) -> None:
+    def __init__(self, broker: KafkaBroker, topic: str, shim: Shim, port: int, tls_port: int) -> None:
         self.broker = broker
+        self.sasl_bootstrap_servers = f"{HOST}:{port}"
         self.topic = topic
         self.shim = shim
         self.tls_bootstrap_servers = f"{HOST}:{tls_port}"
@@ -95,7 +101,7 @@ def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker
         )
         with Shim(config) as shim:
             assert shim.wait_ready(PATIENCE_SECONDS)
-            yield SaslBroker(broker, "wide", shim, tls_port)
+            yield SaslBroker(broker, "wide", shim, port, tls_port)
     finally:
         broker.destroy()
 
@@ -227,6 +233,56 @@ def test_unsupported_mechanism_is_said_once_and_left_to_librdkafka(mechanism: st
         assert made(Consumer, settings | ours) == (Consumer if expected is confluent_kafka.Consumer else expected)
     said = [message for message in caplog.messages if "direct fetch" in message]
     assert said == [f"direct fetch is off: sasl.mechanism={mechanism} is not supported for location requests"]
+
+
+def sasl_message(client: RawClient, number: int, message: bytes) -> bytes:
+    body = sasl_authenticate.encode_request(sasl_authenticate.SaslAuthenticateRequest(message), 1)
+    return client.request(ApiKey.SASL_AUTHENTICATE, 1, number, body)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (None, b""),
+        ("SCRAM-SHA-512", b"n,,n=alice,r=half-of-an-exchange"),
+        ("OAUTHBEARER", b"n,,\x01auth=Bearer refused\x01\x01"),
+        ("PLAIN", b"\0alice\0wrong"),
+    ],
+    ids=["no SASL", "half a SCRAM exchange", "refused token", "wrong password"],
+)
+def test_who_has_not_authenticated_is_not_admitted(sasl_broker: SaslBroker, mechanism: str | None, message: bytes) -> None:
+    with Shim(ShimConfig(sasl_broker.sasl_bootstrap_servers)) as shim, RawClient(shim.bootstrap_servers, 60) as client:
+        client.send(client.request(ApiKey.API_VERSIONS, 0, 1))
+        assert client.read()
+        if mechanism is not None:
+            body = sasl_handshake.encode_request(sasl_handshake.SaslHandshakeRequest(mechanism), 1)
+            client.send(client.request(ApiKey.SASL_HANDSHAKE, 1, 2, body) + sasl_message(client, 3, message))
+            assert client.read()
+            assert client.read()
+        with suppress(ConnectionError):
+            client.send(client.request(ApiKey.METADATA, QUESTION_VERSION, 4, QUESTION))
+        assert client.closed()
+        assert "connections_admitted" not in shim.metrics()
+
+
+def test_who_has_authenticated_is_admitted(sasl_broker: SaslBroker) -> None:
+    with Shim(ShimConfig(sasl_broker.sasl_bootstrap_servers)) as shim, RawClient(shim.bootstrap_servers, 60) as client:
+        body = sasl_handshake.encode_request(sasl_handshake.SaslHandshakeRequest("PLAIN"), 1)
+        client.send(client.request(ApiKey.SASL_HANDSHAKE, 1, 1, body))
+        assert client.read()
+        client.send(sasl_message(client, 2, f"\0{USER}\0{PASSWORD}".encode()))
+        assert client.read()
+        assert "connections_admitted" not in shim.metrics()
+        client.send(client.request(ApiKey.METADATA, QUESTION_VERSION, 3, QUESTION))
+        assert client.read()
+        assert shim.metrics()["connections_admitted"] == 1
+
+
+def test_plaintext_clients_are_admitted_by_their_first_request(sasl_broker: SaslBroker) -> None:
+    with Shim(ShimConfig(sasl_broker.broker.bootstrap_servers)) as shim, RawClient(shim.bootstrap_servers, 60) as client:
+        client.send(client.request(ApiKey.METADATA, QUESTION_VERSION, 1, QUESTION))
+        assert client.read()
+        assert shim.metrics()["connections_admitted"] == 1
 
 
 def test_scram_over_tls_works_on_both_sides_of_the_shim(

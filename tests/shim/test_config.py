@@ -46,6 +46,7 @@ def test_reads_a_list_of_addresses() -> None:
         {"max_in_flight": 0},
         {"lookup_concurrency": 0},
         {"lookup_timeout": 0},
+        {"signing_key": b"short"},
     ],
 )
 def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:

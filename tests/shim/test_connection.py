@@ -18,6 +18,7 @@ from kafka_remote_client.errors import CorruptIndexError, ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.buffers import BufferBudget
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
@@ -362,6 +363,7 @@ class FakeTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("192.0.2.1", 5)})
         self.events: list[str] = []
+        self.unwritten = 0
 
     def is_closing(self) -> bool:
         return "close" in self.events
@@ -371,6 +373,9 @@ class FakeTransport(asyncio.Transport):
 
     def abort(self) -> None:
         self.events.append("abort")
+
+    def get_write_buffer_size(self) -> int:
+        return self.unwritten
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -392,6 +397,12 @@ class Doorkeeper:
     def opened(self, connection: ClientConnection) -> bool:
         return self.lets_in
 
+    def admitted(self, connection: ClientConnection) -> None:
+        pass
+
+    def crowded(self) -> None:
+        pass
+
     def closed(self, connection: ClientConnection) -> None:
         self.closed_connections += 1
 
@@ -399,7 +410,7 @@ class Doorkeeper:
 async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:
     config = ShimConfig("127.0.0.1:1")
     listeners = Listeners(config, lambda _node: asyncio.Protocol(), lambda _node: None)
-    around = Surroundings(config, listeners, Strategy(lambda *_: None), Counters(), clock)
+    around = Surroundings(config, listeners, Strategy(lambda *_: None), Counters(), clock, BufferBudget(1 << 20))
     connection = ClientConnection(-1, around, owner)
     transport = FakeTransport()
     connection.connection_made(transport)
@@ -412,9 +423,9 @@ def test_who_does_not_take_the_last_words_is_cut_off() -> None:
         connection, transport = await connected(clock, owner)
         connection.close()
         assert transport.events[-1] == "close"
-        assert not connection.overdue(clock.monotonic() + 9)
-        assert connection.overdue(clock.monotonic() + 11)
-        connection.drop("idle")
+        assert not connection.overdue(clock.monotonic() + 59)
+        assert connection.overdue(clock.monotonic() + 61) == "write"
+        connection.drop("write")
         assert transport.events[-1] == "abort"
         await asyncio.sleep(0)
         assert not owner.closed_connections
@@ -468,14 +479,15 @@ def test_a_connection_in_use_is_not_idle_however_old() -> None:
     async def body() -> None:
         clock = ManualClock()
         connection, _ = await connected(clock, Doorkeeper())
-        connection._pipeline.release(Hold.CONNECTING)  # as if the broker had taken the connection
+        connection.admitted = True
         connection.data_received(heartbeat(1))
+        connection._pipeline.release(Hold.CONNECTING)  # as if the broker had taken the connection
         for number in range(2, 5):
             clock.now += ShimConfig("127.0.0.1:1").idle_timeout - 1
             assert not connection.overdue(clock.monotonic())
             connection.data_received(heartbeat(number))
         clock.now += ShimConfig("127.0.0.1:1").idle_timeout + 1
-        assert connection.overdue(clock.monotonic())
+        assert connection.overdue(clock.monotonic()) == "idle"
         connection.drop("idle")
         connection.connection_lost(None)
         await asyncio.sleep(0)
@@ -492,6 +504,8 @@ def test_single_bytes_buy_no_time_for_the_first_request() -> None:
             clock.now += 4
             connection.data_received(b"\0")
         assert connection.overdue(clock.monotonic()), "12 s without a request"
+        connection._last_active = clock.monotonic()
+        assert connection.overdue(clock.monotonic()) == "admission", "requests that no broker has served buy no time either"
         connection.drop("idle")
         connection.connection_lost(None)
         await asyncio.sleep(0)

@@ -167,3 +167,27 @@ def test_bytes_fed_by_the_handler_itself_come_after_those_at_hand() -> None:
 def test_a_request_head_is_the_first_eight_bytes() -> None:
     front = memoryview(struct.pack(">hhi", 1, 12, -7) + b"rest")
     assert RequestHead.parse(front) == RequestHead(1, 12, -7)
+
+
+def test_front_is_parsed_in_linear_work() -> None:
+    recorder = Recorder()
+    made = scanner(recorder)
+    body = b"m" * 60_000
+    for byte in framed(body):
+        made.feed(bytes([byte]))
+    assert bytes(recorder.streamed) == framed(body)
+    assert sum(recorder.fronts) < 3 * len(body)
+
+
+def test_ended_frames_and_held_bytes_are_counted() -> None:
+    recorder = Recorder()
+    made = scanner(recorder)
+    made.feed(framed(b"collect me") + framed(b"stream me") + framed(b"collect")[:-1])
+    assert (made.frames, made.held) == (2, 6)
+    made.feed(b"t" + framed(b"stream me")[:-1])
+    assert (made.frames, made.held) == (3, 0)
+    made.feed(b"e")
+    assert made.frames == 4
+    made.pause()
+    made.feed(b"12345")
+    assert made.held == 5

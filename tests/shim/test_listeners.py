@@ -105,24 +105,45 @@ def test_ports_follow_the_bootstrap_port_and_node_ids_are_bound_at_start() -> No
     run(config, test)
 
 
-def test_a_taken_port_is_replaced_by_a_free_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_node_never_gets_another_port_than_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
 
         async def test(listeners: Listeners, moved: list[int]) -> None:
-            host, given = listeners.advertise(4, "broker", 9092)
-            assert given != port
-            await connect((host, given))
+            with pytest.raises(OSError, match=f":{port} for node 4: Address already in use"):
+                listeners.advertise(4, "broker", 9092)
 
         run(ShimConfig("a:1", node_port_base=port - 4), test)
-    assert "taking a free one" in caplog.text
 
 
-def test_a_node_id_beyond_all_ports_gets_a_free_one() -> None:
+def test_node_id_beyond_all_ports_is_refused() -> None:
     async def test(listeners: Listeners, moved: list[int]) -> None:
-        assert listeners.advertise(1 << 30, "broker", 9092)[1] <= 65_535
+        with pytest.raises(OSError, match="is above 65535; set a lower node_port_base"):
+            listeners.advertise(1 << 30, "broker", 9092)
 
     run(ShimConfig("a:1", node_port_base=10_000), test)
+
+
+@pytest.mark.parametrize("node_id", [0, 65_535])
+def test_shim_does_not_start_without_the_ports_of_its_nodes(node_id: int) -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        raise AssertionError("it must not start")
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = ShimConfig("a:1", node_port_base=int(taken.getsockname()[1]), node_ids=(node_id,))
+        with pytest.raises(ConfigurationError, match=f"cannot listen: .* for node {node_id}"):
+            run(config, test)
+
+
+def test_node_that_alternates_between_known_addresses_has_not_moved() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        for _ in range(5):
+            for port in (9092, 9093):
+                listeners.advertise(7, "broker-7", port)
+                assert listeners.upstream(7) == (("broker-7", port),)
+        assert moved == [7, 7]
+
+    run(ShimConfig("bootstrap:9092"), test)
 
 
 def test_a_cluster_with_more_nodes_than_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:

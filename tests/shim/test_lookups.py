@@ -72,17 +72,31 @@ def run(
     held: Held,
     *,
     pool: Callable[[], ThreadPoolExecutor] = lambda: ThreadPoolExecutor(4),
+    took: Callable[[float], None] = lambda _seconds: None,
 ) -> None:
     """Runs ``body`` with what makes look-ups that have so many seconds."""
 
     async def all_of_it() -> None:
         with pool() as workers:
             try:
-                await body(lambda seconds: Lookups(workers, held, seconds))
+                await body(lambda seconds: Lookups(workers, held, seconds, took))
             finally:
                 held.go_on.set()
 
     asyncio.run(all_of_it())
+
+
+def test_time_of_each_look_up_is_told_once(held: Held) -> None:
+    async def body(made: Callable[[float], Lookups[int]]) -> None:
+        lookups = made(SECONDS)
+        held.go_on.set()
+        assert await asyncio.gather(*(lookups.answer("a", QUESTION) for _ in range(3))) == [1, 1, 1]
+        await lookups.answer("b", QUESTION)
+
+    durations: list[float] = []
+    run(body, held, took=durations.append)
+    assert len(durations) == 2
+    assert min(durations) >= 0
 
 
 def test_equal_questions_of_a_connection_are_looked_up_once(held: Held) -> None:
@@ -204,7 +218,8 @@ def test_what_is_kept_waits_for_no_look_up_that_reads() -> None:
 
     async def all_of_it() -> None:
         with ThreadPoolExecutor(1) as workers, ThreadPoolExecutor(1) as kept_workers:
-            lookups = Lookups(workers, held, SECONDS, kept_workers)
+            times: list[float] = []
+            lookups = Lookups(workers, held, 10.0, times.append, kept_workers)
             cold = asyncio.create_task(lookups.answer("a", QUESTION))
             await held.begun()
             try:
@@ -214,5 +229,6 @@ def test_what_is_kept_waits_for_no_look_up_that_reads() -> None:
                 held.go_on.set()
             assert await cold == 1
             assert held.calls == [QUESTION]
+            assert len(times) == 2, "both look-ups count, and signing is none"
 
     asyncio.run(all_of_it())

@@ -401,6 +401,15 @@ def test_shims_with_the_same_secret_share_their_urls(origin: ObjectOrigin, clock
     assert ask(origin, UrlSigner(SECRET, origin.url, clock).sign(KEY, RANGE, 60).url).status == 206
 
 
+def test_key_is_rotated_while_urls_of_the_old_one_are_served(origin: ObjectOrigin, clock: SteppedClock) -> None:
+    signer = origin.signer
+    old = signer.sign(KEY, RANGE, 60).url
+    origin.rotate(b"fedcba9876543210", 60)
+    assert ask(origin, old).status == 206
+    assert ask(origin, signer.sign(KEY, RANGE, 60).url).status == 206
+    assert ask(origin, UrlSigner(b"fedcba9876543210", origin.url, clock).sign(KEY, RANGE, 60).url).status == 206
+
+
 def test_refuses_a_short_secret(root: Path) -> None:
     with pytest.raises(ValueError, match="secret"):
         ObjectOrigin(root, b"short")

@@ -96,7 +96,8 @@ def test_connections_are_capped_per_address_and_in_all() -> None:
                     client.read()
                 with RawClient(shim.bootstrap_servers) as third:
                     assert third.closed()
-                assert shim.metrics()["connections_refused"] == 1
+                (cap,) = caps
+                assert shim.metrics()[f"connections_refused.{cap}"] == 1
 
             def admitted(bootstrap: str = shim.bootstrap_servers) -> bool:
                 with RawClient(bootstrap) as again:
@@ -112,13 +113,47 @@ def test_connections_are_capped_per_address_and_in_all() -> None:
 @pytest.mark.parametrize("sent", [b"", struct.pack(">i", 50), heartbeat(1)[:10]])
 def test_who_never_asks_anything_is_sent_away(sent: bytes) -> None:
     clock = ManualClock()
-    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, first_request_timeout=0.2), clock=clock) as shim:
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, admission_timeout=0.2), clock=clock) as shim:
         with RawClient(shim.bootstrap_servers) as client:
             client.send(sent)
             wait_until(lambda: shim.metrics().get("connections"), "the connection", pause=0.01)
             clock.now += 0.3
             assert client.closed()
-        assert shim.metrics()["connections_dropped.idle"] == 1
+        assert shim.metrics()["connections_dropped.admission"] == 1
+    assert not broker.accepted
+
+
+def test_client_that_no_broker_serves_is_sent_away() -> None:
+    clock = ManualClock()
+    with ScriptedBroker(lambda _: b"", admits=False) as broker, Shim(ShimConfig(broker.address), clock=clock) as shim:
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(client.request(ApiKey.API_VERSIONS, 3, 1) + heartbeat(2))
+            wait_until(lambda: len(broker.requests) == 3, "the requests", pause=0.01)
+            clock.now += 11
+            assert client.closed()
+        assert shim.metrics()["connections_dropped.admission"] == 1
+        assert "connections_admitted" not in shim.metrics()
+
+
+def test_clients_without_a_broker_have_a_cap_of_their_own() -> None:
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address, max_unadmitted_connections=2)) as shim,
+        contextlib.ExitStack() as connected,
+    ):
+        for _ in range(3):
+            served = connected.enter_context(RawClient(shim.bootstrap_servers))
+            served.send(heartbeat(1))
+            assert served.read()
+        silent = [connected.enter_context(RawClient(shim.bootstrap_servers)) for _ in range(2)]
+        wait_until(lambda: shim.metrics()["connections"] == 5, "the connections", pause=0.01)
+        assert connected.enter_context(RawClient(shim.bootstrap_servers)).closed()
+        assert shim.metrics()["connections_refused.max_unadmitted_connections"] == 1
+        silent[0].send(heartbeat(1))
+        assert silent[0].read()
+        last = connected.enter_context(RawClient(shim.bootstrap_servers))
+        last.send(heartbeat(1))
+        assert last.read()
 
 
 def test_who_says_nothing_for_long_is_sent_away() -> None:
@@ -127,7 +162,9 @@ def test_who_says_nothing_for_long_is_sent_away() -> None:
         with RawClient(shim.bootstrap_servers) as client:
             client.send(heartbeat(1))
             assert client.read()
-            clock.now += 2
+            clock.now += 0.6
+            client.send(heartbeat(2)[:-1])  # buys no time
+            clock.now += 0.6
             assert client.closed()
         assert shim.metrics()["connections_dropped.idle"] == 1
 
@@ -140,7 +177,7 @@ def test_who_takes_nothing_for_long_is_sent_away() -> None:
     clock = ManualClock()
     with (
         ScriptedBroker(flood) as broker,
-        Shim(ShimConfig(broker.address, idle_timeout=1), clock=clock) as shim,
+        Shim(ShimConfig(broker.address, write_timeout=1), clock=clock) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
         client.send(heartbeat(1))
@@ -154,7 +191,7 @@ def test_who_takes_nothing_for_long_is_sent_away() -> None:
             return shim.metrics().get("connections_closed") == 1
 
         wait_until(cut, "the connection to be cut")
-        assert shim.metrics()["connections_dropped.idle"] == 1
+        assert shim.metrics()["connections_dropped.write"] == 1
 
 
 @pytest.mark.parametrize("turns", range(8))

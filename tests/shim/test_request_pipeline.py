@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header, encode_response_header, frame
+from kafka_remote_client.protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    encode_request_header,
+    encode_response_header,
+    frame,
+)
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
+from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION, Admission
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
@@ -41,10 +48,14 @@ class ClaimingStrategy:
 class Ends:
     """Both ends of an exchange: what left towards each, and what was claimed."""
 
-    def __init__(self, *, max_in_flight: int = 100, max_request_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, *, max_in_flight: int = 100, max_request_bytes: int = 1 << 20, admission: Admission | None = None
+    ) -> None:
         self.client = bytearray()
         self.broker = bytearray()
         self.claimed: list[Claim] = []
+        self.dialled = 0
+        self.connects = True
         self.counters = Counters()
         self.exchange = RequestPipeline(
             strategy=ClaimingStrategy(),
@@ -53,9 +64,16 @@ class Ends:
             to_client=self.client.extend,
             to_broker=self.broker.extend,
             claimed=self.claimed.append,
+            dial=self._dial,
+            admission=admission or Admission(admitted=True),
             max_request_bytes=max_request_bytes,
             max_in_flight=max_in_flight,
         )
+
+    def _dial(self) -> None:
+        self.dialled += 1
+        if self.connects:
+            self.exchange.release(Hold.CONNECTING)
 
     def answers(self) -> list[bytes]:
         return frames(self.client)
@@ -348,6 +366,73 @@ def test_a_crowd_of_requests_waits_until_there_is_room() -> None:
         ends.exchange.from_broker(answer(number))
     assert len(ends.requests()) == 2
     assert not ends.exchange.holds
+
+
+def own_question(data: bytearray) -> bytes:
+    """Takes the shim's question off the front of what left for the broker."""
+    size = struct.unpack_from(">i", data)[0] + 4
+    sent = bytes(data[:size])
+    del data[:size]
+    header, body = decode_request_header(sent[4:])
+    assert (header.api_key, header.api_version, bytes(body)) == (ApiKey.METADATA, QUESTION_VERSION, QUESTION)
+    return frame(struct.pack(">i", header.correlation_id) + b"\0", encode_response(MetadataResponse((), ()), QUESTION_VERSION))
+
+
+def test_broker_is_dialled_for_a_whole_header_only() -> None:
+    ends = Ends(admission=Admission())
+    ends.connects = False
+    sent = request(HEARTBEAT, 0, 1, b"x" * 100)
+    ends.exchange.from_client(sent[:15])
+    assert not ends.dialled
+    ends.exchange.from_client(sent[15:])
+    ends.exchange.from_client(request(HEARTBEAT, 0, 2))
+    assert ends.dialled == 1
+    assert ends.exchange.holds == {Hold.CONNECTING}
+    assert not ends.broker
+    ends.exchange.release(Hold.CONNECTING)
+    own_question(ends.broker)
+    assert len(ends.requests()) == 2
+    assert ends.dialled == 1
+
+
+def test_broker_is_never_dialled_for_what_is_no_request() -> None:
+    for sent in (frame(struct.pack(">hhih", HEARTBEAT, 0, 1, 50), b""), frame(struct.pack(">hhi", 17, 0, 1), b"\0\0")):
+        ends = Ends(admission=Admission())
+        with pytest.raises(ProtocolError):
+            ends.exchange.from_client(sent)
+        assert not ends.dialled
+
+
+def test_small_request_follows_the_question_and_gets_its_answer() -> None:
+    admission = Admission()
+    ends = Ends(admission=admission)
+    ends.exchange.from_client(request(ApiKey.API_VERSIONS, 0, 1))
+    assert len(ends.requests()) == 1
+    ends.exchange.from_client(request(HEARTBEAT, 0, 2))
+    admits = own_question(ends.broker)
+    assert len(ends.requests()) == 1
+    ends.exchange.from_broker(frame(struct.pack(">ihi", 1, 0, 0), b""))
+    assert not admission.admitted
+    ends.exchange.from_broker(admits)
+    assert admission.admitted
+    ends.exchange.from_broker(answer(2, b"two"))
+    assert ends.answers()[1:] == [answer(2, b"two")[4:]]
+
+
+@pytest.mark.parametrize(
+    "sent", [request(ApiKey.FETCH, 12, 1, b"claim"), frame(struct.pack(">hhih", 0, 3, 1, 2) + b"me", produce(3, 0) * 400)]
+)
+def test_location_request_and_large_produce_wait_for_admission(sent: bytes) -> None:
+    ends = Ends(admission=Admission())
+    ends.exchange.from_client(sent)
+    admits = own_question(ends.broker)
+    assert not ends.broker
+    assert ends.exchange.holds == {Hold.ADMISSION}
+    assert ends.exchange.held < 100 + len(sent)
+    ends.exchange.from_broker(admits)
+    assert bool(ends.claimed) != bool(ends.broker)
+    assert not ends.exchange.holds
+    assert not ends.answers(), "the answer to the question is nobody else's"
 
 
 def test_holds_add_up() -> None:

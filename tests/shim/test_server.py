@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from pathlib import Path
 
+import attrs
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -15,7 +17,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
-from tests.support.scripted_broker import ScriptedBroker
+from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 
 QUIET = {"log_level": 0}
 
@@ -122,3 +124,66 @@ def test_serves_with_a_tier_whose_cluster_is_gone(tmp_path: Path, caplog: pytest
             with RawClient(shim.bootstrap_servers) as client:
                 client.send(heartbeat(1))
                 assert client.closed()
+
+
+def test_drain_answers_what_is_in_progress_and_takes_nothing_new() -> None:
+    asked, release = threading.Event(), threading.Event()
+    body = bytes(8 << 20)
+
+    def slow(request: ReceivedRequest) -> bytes:
+        asked.set()
+        assert release.wait(60)
+        return request.answer(body)
+
+    with ScriptedBroker(slow) as broker, Shim(ShimConfig(broker.address)) as shim:
+        with RawClient(shim.bootstrap_servers) as busy, RawClient(shim.bootstrap_servers) as idle:
+            busy.send(heartbeat(1) + heartbeat(2)[:-1])
+            assert asked.wait(60)
+            draining = threading.Thread(target=shim.drain)
+            draining.start()
+            assert idle.closed()
+            with pytest.raises(OSError, match="refused"):
+                RawClient(shim.bootstrap_servers)
+            release.set()
+            assert busy.read()[4:] == body
+            busy.send(heartbeat(2)[-1:])
+            assert busy.read()[4:] == body
+            assert busy.closed()
+            draining.join(60)
+            assert not draining.is_alive()
+        assert "connections_dropped.stopped" not in shim.metrics()
+
+
+def test_drain_ends_with_its_time() -> None:
+    asked, release = threading.Event(), threading.Event()
+
+    def never(request: ReceivedRequest) -> None:
+        asked.set()
+        release.wait(60)
+
+    with ScriptedBroker(never) as broker:
+        shim = Shim(ShimConfig(broker.address, drain_timeout=0.1)).start()
+        with RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
+            assert asked.wait(60)
+            shim.drain()
+            assert client.closed()
+        assert shim.metrics()["connections_dropped.stopped"] == 1
+        release.set()
+
+
+def test_reload_takes_caps_for_new_connections_and_names_the_rest() -> None:
+    with ScriptedBroker(echo) as broker:
+        config = ShimConfig(broker.address)
+        with pytest.raises(RuntimeError, match="not started"):
+            Shim(config).reload(config)
+        with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
+            assert client.read()
+            changed = attrs.evolve(config, max_connections=1, listen="127.0.0.1:1")
+            assert shim.reload(changed) == ["listen"]
+            with RawClient(shim.bootstrap_servers) as second:
+                assert second.closed()
+            client.send(heartbeat(2))
+            assert client.read()
+            assert shim.metrics()["connections_refused.max_connections"] == 1

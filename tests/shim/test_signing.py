@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.model import ByteRange
-from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, SignedRequest, SignedUrl, UrlSigner
+from kafka_remote_client.shim.signing import (
+    SignatureRefusal,
+    SignatureRefusedError,
+    SignedRequest,
+    SignedUrl,
+    SigningKeys,
+    UrlSigner,
+)
 
 SECRET = b"0123456789abcdef"
 BASE = "http://127.0.0.1:9000"
@@ -119,6 +126,24 @@ def test_every_digit_of_the_signature_counts(signer: UrlSigner) -> None:
 def test_another_secret_does_not_verify(signer: UrlSigner, clock: StoppedClock) -> None:
     other = UrlSigner(b"fedcba9876543210", BASE, clock)
     assert refusal(other, "GET", target_of(signer.sign(KEY, RANGE, 2).url), HEADERS) is SignatureRefusal.WRONG_SIGNATURE
+
+
+def test_url_of_an_earlier_key_lives_as_long_as_urls_do(clock: StoppedClock) -> None:
+    keys = SigningKeys(SECRET)
+    signer = UrlSigner(keys, BASE, clock)
+    old = target_of(signer.sign(KEY, RANGE, 60).url)
+    keys.rotate(SECRET, clock.now_ms, 0)
+    keys.rotate(b"fedcba9876543210", clock.now_ms, 2_000)
+    new = target_of(signer.sign(KEY, RANGE, 60).url)
+    assert new != old
+    clock.now_ms += 1_999
+    for target in (old, new):
+        signer.verify("GET", target, HEADERS)
+    clock.now_ms += 1
+    assert refusal(signer, "GET", old, HEADERS) is SignatureRefusal.WRONG_SIGNATURE
+    signer.verify("GET", new, HEADERS)
+    keys.rotate(b"third-third-third", clock.now_ms, 2_000)
+    assert len(keys.valid(clock.now_ms)) == 2
 
 
 def test_another_base_url_verifies(signer: UrlSigner, clock: StoppedClock) -> None:

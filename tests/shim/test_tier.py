@@ -5,17 +5,21 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 import kafka_remote_client.shim.tier as tier_module
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.model import ByteRange
+from kafka_remote_client.model import ByteRange, RemoteLogSegmentState
 from kafka_remote_client.plugin import SignedUrl
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.tier import ShimTier
+from tests.support.shim_fakes import SEGMENT
 
 QUIET: dict[str, str | int | float | bool] = {"log_level": 0}
 
@@ -117,10 +121,31 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
         ({"store": "s3://bucket", "store_options": {"s3.colour": "red"}}, "unknown setting: s3.colour"),
         ({"store": "file:///no/such/directory"}, "director"),
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
-        ({"store": "HERE", "signing_key": b"short"}, "object origin"),
+        ({"store": "HERE", "origin_public_url": "ftp://x"}, "object origin"),
         ({"store": "HERE", "origin_public_url": "https://a/b"}, "object origin"),
     ],
 )
 def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         made(**{name: tmp_path.as_uri() if value == "HERE" else value for name, value in settings.items()})
+
+
+def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = made(store=tmp_path.as_uri())
+    try:
+        assert tier.check() == "the metadata topic has not been found yet"
+        monkeypatch.setattr(tier._follower, "not_ready", lambda: [2, 7])
+        assert str(tier.check()).endswith("not trusted: 2, 7")
+        assert tier.metrics()["metadata_partitions_not_ready"] == 2
+        monkeypatch.setattr(tier._follower, "not_ready", list)
+        assert tier.check() is None, "nothing tiered yet"
+        tier._metadata.apply(attrs.evolve(SEGMENT, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED))
+        finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        tier._metadata.apply(RemoteLogSegmentMetadataUpdate(SEGMENT.remote_log_segment_id, 1, None, finished, 1))
+        assert str(tier.check()).startswith("a segment of orders cannot be found in the store")
+        log = tmp_path / tier._layout.object_key(SEGMENT, ObjectKind.LOG)
+        log.parent.mkdir(parents=True)
+        log.write_bytes(b"records")
+        assert tier.check() is None
+    finally:
+        tier.close()

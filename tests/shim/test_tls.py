@@ -7,16 +7,21 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterator
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import ByteRange
 from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.shim.signing import UrlSigner
 from kafka_remote_client.shim.tls import broker_context, listener_context, origin_context
 from tests.shim.test_connection import Strategy, echo, heartbeat
 from tests.support.certificates import Authority
@@ -74,7 +79,9 @@ def counted(shim: Shim, name: str, count: int = 1) -> None:
 def all_gone(shim: Shim) -> None:
     def gone() -> bool:
         counts = shim.metrics()
-        return counts["connections"] - counts.get("connections_refused", 0) == counts.get("connections_closed", 0)
+        return counts["connections"] - counts.get("connections_refused.max_connections", 0) == counts.get(
+            "connections_closed", 0
+        )
 
     wait_until(gone, "all connections to be closed", pause=0.01)
 
@@ -115,7 +122,7 @@ def test_a_client_without_tls_is_hung_up_on_at_once_and_counted(
 ) -> None:
     # Far beyond a test's patience: what ends the connection is what was said.
     with (
-        Shim(ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, first_request_timeout=600)) as shim,
+        Shim(ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, admission_timeout=600)) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
         client.send(words)
@@ -145,13 +152,13 @@ def test_a_client_that_leaves_within_the_handshake_leaves_nothing_behind(broker:
 
 
 def test_connections_within_the_handshake_count_and_end_with_the_shim(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
-    config = ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, max_connections=1, first_request_timeout=600)
+    config = ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, max_connections=1, admission_timeout=600)
     with Shim(config) as shim:
         silent = RawClient(shim.bootstrap_servers)
         counted(shim, "connections")
         with RawClient(shim.bootstrap_servers) as second:
             assert second.closed()
-        counted(shim, "connections_refused")
+        counted(shim, "connections_refused.max_connections")
     with silent:
         assert silent.closed()
     assert shim.metrics()["connections_dropped.stopped"] == 1
@@ -167,7 +174,7 @@ def test_a_client_that_asks_nothing_over_tls_is_hung_up_on(
     ):
         clock.now += 11
         assert client.closed()
-        counted(shim, "connections_dropped.idle")
+        counted(shim, "connections_dropped.admission")
         all_gone(shim)
 
 
@@ -210,7 +217,7 @@ def tls_echo(peer: PeerConnection) -> None:
     while True:
         size = peer.read(4)
         body = peer.read(int.from_bytes(size, "big"))
-        peer.send(struct.pack(">i", len(body) - 4) + body[4:])
+        peer.send(struct.pack(">i", len(body) - 3) + body[4:8] + b"\0" + body[8:])  # a header without tags
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -241,6 +248,7 @@ def test_a_broker_that_never_ends_the_handshake_costs_the_connect_timeout() -> N
         settings = {"security.protocol": "ssl"}
         config = ShimConfig(f"localhost:{peer.port}", broker_settings=settings, connect_timeout=0.1)
         with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
             assert client.closed()
             counted(shim, "connections_dropped.upstream")
 
@@ -296,3 +304,38 @@ def test_without_any_tls_setting_there_is_no_tls(tls: dict[str, Any]) -> None:
     assert (listener_context(plain), origin_context(plain), broker_context(plain)) == (None, None, None)
     assert origin_context(ShimConfig("b:1", **tls)) is None
     assert "secret" not in repr(ShimConfig("b:1", **tls))
+
+
+def test_renewed_certificate_is_shown_to_clients_after_a_reload(
+    broker: ScriptedBroker, tmp_path: Path, trusting: ssl.SSLContext
+) -> None:
+    path = Authority("Somebody else").issue().write(tmp_path / "shim.pem")
+    config = ShimConfig(broker.address, ssl_certificate=str(path), handshake_timeout=60)
+    with Shim(config) as shim:
+        path.write_text("no certificate")
+        with pytest.raises(ConfigurationError):
+            shim.reload(config)
+        path.write_text(CERTIFICATE.read_text())
+        assert shim.reload(config) == []
+        trusts = client_context({"ssl.ca.location": str(CERTIFICATE), "ssl.endpoint.identification.algorithm": "none"})
+        with RawClient(shim.bootstrap_servers, tls=trusts) as client:
+            client.send(heartbeat(1, b"renewed"))
+            assert client.read().endswith(b"renewed")
+        with pytest.raises(ConfigurationError, match="without a restart"):
+            shim.reload(ShimConfig(broker.address))
+
+
+def test_origin_shows_a_renewed_certificate_and_signs_with_a_new_key(tmp_path: Path) -> None:
+    path = Authority("Somebody else").issue().write(tmp_path / "shim.pem")
+    config = ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), ssl_certificate=str(path), origin_https=True)
+    with Shim(config) as shim:
+        path.write_text(CERTIFICATE.read_text())
+        assert shim.reload(attrs.evolve(config, signing_key=b"k" * 16, url_ttl=60, max_connections=7)) == ["url_ttl"]
+        trusts = client_context({"ssl.ca.location": str(CERTIFICATE), "ssl.endpoint.identification.algorithm": "none"})
+        assert shim.origin_url
+        url = UrlSigner(b"k" * 16, shim.origin_url, SystemClock()).sign("none.log", ByteRange(0, 1), 60).url
+        host, port = parse_address(shim.origin_url.removeprefix("https://"))
+        connection = HTTPSConnection(host, port, context=trusts, timeout=60)
+        connection.request("GET", url.removeprefix(shim.origin_url), headers={"Range": "bytes=0-0"})
+        assert connection.getresponse().status == 404, "the signature counts, and there is no such object"
+        connection.close()

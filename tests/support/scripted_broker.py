@@ -1,4 +1,7 @@
-"""A broker that answers what a test tells it to: requests are recorded, answers are bytes."""
+"""A broker that answers what a test tells it to: requests are recorded, answers are bytes.
+
+The question by which a shim has a client admitted is answered here, and not recorded, unless a test wants to see it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,11 @@ from collections.abc import Callable
 from typing import Self
 
 import attrs
+
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.headers import encode_response_header
+from kafka_remote_client.protocol.metadata import MetadataResponse, encode_response
+from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
 
 __all__ = ["ReceivedRequest", "ScriptedBroker"]
 
@@ -26,19 +34,35 @@ class ReceivedRequest:
     body: bytes = attrs.field(repr=False)
     connection: socket.socket = attrs.field(repr=False, eq=False)
 
+    @property
+    def is_question(self) -> bool:
+        """Whether a shim asks by this whether its client is served."""
+        ours = self.correlation_id < 0 and self.body.endswith(QUESTION)
+        return ours and (self.api_key, self.api_version) == (ApiKey.METADATA, QUESTION_VERSION)
+
     def answer(self, body: bytes) -> bytes:
         """A response frame for this request; ``body`` begins with the header's tags where the version has them."""
         return struct.pack(">ii", len(body) + 4, self.correlation_id) + body
 
 
-class ScriptedBroker:
-    """Listens on a free loopback port. ``reply`` gives the bytes to send for a request; ``None`` = cut the connection."""
+_SERVED = encode_response_header(ApiKey.METADATA, QUESTION_VERSION, 0)[4:] + encode_response(
+    MetadataResponse((), ()), QUESTION_VERSION
+)
 
-    def __init__(self, reply: Callable[[ReceivedRequest], bytes | None]) -> None:
+
+class ScriptedBroker:
+    """Listens on a free loopback port. ``reply`` gives the bytes to send for a request; ``None`` = cut the connection.
+
+    ``admits``: answers the shim's question by itself.
+    """
+
+    def __init__(self, reply: Callable[[ReceivedRequest], bytes | None], *, admits: bool = True) -> None:
         self._reply = reply
+        self._admits = admits
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
+        self.accepted = 0
         self.requests: list[ReceivedRequest] = []
         self._accepting = threading.Thread(target=self._accept, daemon=True)
 
@@ -74,6 +98,7 @@ class ScriptedBroker:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            self.accepted += 1
             self._connections.append(connection)
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
             self._threads.append(thread)
@@ -86,6 +111,9 @@ class ScriptedBroker:
                     (size,) = struct.unpack(">i", front)
                     body = stream.read(size)
                     request = ReceivedRequest(*_HEAD.unpack_from(body), body, connection)
+                    if self._admits and request.is_question:
+                        connection.sendall(request.answer(_SERVED))
+                        continue
                     self.requests.append(request)
                     reply = self._reply(request)
                     if reply is None:

@@ -1,0 +1,91 @@
+"""When a client counts as admitted by its broker, and what it may do before.
+
+The shim does not read SASL, so it cannot see whether a client has authenticated. It sees whether the broker serves it: a
+broker that waits for SASL refuses any request but three, and closes the connection. So with the first request that is none of
+these three the shim sends a request of its own ahead, Metadata for no topic, which needs no rights. Its answer admits the
+client. A client's own requests would not do: JoinGroup is answered minutes later, Produce with acks=0 never. ::
+
+    state    | request for versions or SASL | any other, small | any other, large or for a location | answer to ours
+    NEW      | passes                       | ours first       | ours first, then it waits          |
+    ASKED    | passes                       | passes           | waits                              | -> ADMITTED
+    ADMITTED | passes                       | passes           | passes                             |
+
+A request for versions or SASL of more than 64 KiB ends a connection that is not admitted. Nothing of such a connection is
+collected. The rule is the same on all listeners.
+
+References: KIP-43, KIP-152, KIP-368 (what a broker accepts before and during authentication).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from kafka_remote_client.errors import ProtocolError
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.metadata import MetadataRequest, encode_request
+from kafka_remote_client.shim.frames import RequestHead
+
+__all__ = ["MAX_BYTES_BEFORE", "QUESTION", "QUESTION_VERSION", "Admission", "Entry"]
+
+MAX_BYTES_BEFORE = 64 << 10
+"""Length of a request from a client that is not admitted."""
+
+QUESTION_VERSION = 9
+QUESTION = encode_request(MetadataRequest((), allow_auto_topic_creation=False), QUESTION_VERSION)
+"""The body of the shim's own request, a Metadata."""
+
+_BEFORE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+class Entry(Enum):
+    """What happens with a request."""
+
+    PASSES = "passes"
+    ASK_FIRST = "ask first"
+    ASK_AND_WAIT = "ask and wait"
+    WAITS = "waits"
+
+
+class _State(Enum):
+    NEW = "new"
+    ASKED = "asked"
+    ADMITTED = "admitted"
+
+
+_OTHER = {
+    # state: (a small request, one that is large or collected)
+    _State.NEW: (Entry.ASK_FIRST, Entry.ASK_AND_WAIT),
+    _State.ASKED: (Entry.PASSES, Entry.WAITS),
+    _State.ADMITTED: (Entry.PASSES, Entry.PASSES),
+}
+
+
+class Admission:
+    """The state of one client."""
+
+    def __init__(self, *, admitted: bool = False) -> None:
+        self._state = _State.ADMITTED if admitted else _State.NEW
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the broker serves this client."""
+        return self._state is _State.ADMITTED
+
+    def entry(self, head: RequestHead, length: int, *, collected: bool) -> Entry:
+        """What happens with a request of ``length`` bytes. Raises ProtocolError for a large one that is for versions or SASL.
+
+        The caller sends the question where this says so.
+        """
+        large = length > MAX_BYTES_BEFORE
+        if head.api_key not in _BEFORE:
+            entry = _OTHER[self._state][large or collected]
+            if self._state is _State.NEW:
+                self._state = _State.ASKED
+            return entry
+        if large and not self.admitted:
+            raise ProtocolError(f"a request of {length} bytes before authentication exceeds {MAX_BYTES_BEFORE}")
+        return Entry.PASSES
+
+    def answered(self) -> None:
+        """The broker has answered the question."""
+        self._state = _State.ADMITTED

@@ -1,0 +1,58 @@
+"""One budget for all bytes that a shim holds for its connections: parts of requests and answers, and what peers have not taken.
+
+Back-pressure bounds what one connection holds. The budget bounds the sum. When it is exceeded, connections are closed until
+the rest fits: first those that the broker has not admitted, then those that hold most for longest. A client that reads is
+hardly ever among them, since nothing waits for it for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+__all__ = ["BufferBudget", "Holder"]
+
+
+class Holder(Protocol):
+    """A connection, as far as the budget is concerned."""
+
+    held: int
+    """Its bytes in the budget."""
+
+    admitted: bool
+    """Whether the broker serves the client."""
+
+    def waited(self, now: float) -> float:
+        """For how many seconds a peer has not taken what was written to it."""
+
+
+_H = TypeVar("_H", bound=Holder)
+
+
+class BufferBudget:
+    """``limit`` in bytes. Used in one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether more is held than may be."""
+        return self.held > self.limit
+
+    def holds(self, holder: Holder, size: int) -> None:
+        """``holder`` holds so many bytes now."""
+        self.held += size - holder.held
+        holder.held = size
+
+    def victims(self, holders: Iterable[_H], now: float) -> list[_H]:
+        """Who has to go so that the rest fits, in this order."""
+        surplus, chosen = self.held - self.limit, []
+        for holder in sorted(holders, key=lambda one: (one.admitted, -one.held * one.waited(now), -one.held)):
+            if surplus <= 0:
+                break
+            if holder.held:
+                surplus -= holder.held
+                chosen.append(holder)
+        return chosen

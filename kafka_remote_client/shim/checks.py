@@ -1,0 +1,101 @@
+"""Whether what a shim depends on is there: brokers, store, layout, metadata topic. Each check says what is wrong, or nothing.
+
+``kafka-remote shim --check`` makes all of them once. The management listener makes those of brokers and store on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+
+from confluent_kafka import Consumer, KafkaException
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.protocol import api_versions
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.tls import broker_context, listener_context
+
+__all__ = ["check_brokers", "check_metadata_topic", "check_shim", "check_store"]
+
+_CLIENT_ID = "kafka-remote-shim"
+_SAMPLE = 1_000
+_CERTIFICATE_ASKED = ("certificate required", "certificate_required", "bad certificate", "handshake failure")
+
+
+def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
+    """All that is wrong with what the settings name. Raises ConfigurationError for settings that cannot be followed."""
+    listener_context(config)
+    found = check_brokers(config, clock)
+    if found is not None:
+        yield found
+    if config.store is None:
+        return
+    layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
+    with closing(load_store(config.store, config.store_options)) as store:
+        check_store_options(config.store_options, store)
+        found = check_store(store, layout)
+        if found is not None:
+            yield found
+    found = check_metadata_topic(config)
+    if found is not None:
+        yield found
+
+
+def check_brokers(config: ShimConfig, clock: Clock) -> str | None:
+    """Whether no bootstrap server answers ApiVersions, which needs no authentication; within the connect time-out each."""
+    why = ""
+    context = broker_context(config)
+    for host, port in config.upstream:
+        connection = BrokerConnection(
+            host, port, client_id=_CLIENT_ID, clock=clock, connect_timeout=config.connect_timeout, ssl_context=context
+        )
+        body = api_versions.encode_request(api_versions.ApiVersionsRequest(), 0)
+        try:
+            connection.send_receive(ApiKey.API_VERSIONS, 0, body, Deadline(clock, config.connect_timeout))
+        except LocationError as error:
+            why = str(error)
+        else:
+            return None
+        finally:
+            connection.close()
+    if any(sign in why.lower() for sign in _CERTIFICATE_ASKED):
+        why += "; the broker asks for a client certificate, which the shim cannot pass on from its clients"
+    return f"no broker answers: {why}"
+
+
+def check_store(store: RemoteObjectStore, layout: ObjectLayout) -> str | None:
+    """Whether the store cannot be listed, or holds objects of which the layout recognizes none. An empty one is sound."""
+    try:
+        keys = [found.key for found in islice(store.list(layout.prefix_of()), _SAMPLE)]
+    except (DirectFetchError, OSError) as error:
+        return f"the store cannot be read: {error}"
+    if keys and not any(layout.topic_of(key) for key in keys):
+        return f"the store holds objects, but none of the first {len(keys)} has a name of the layout {layout.name}"
+    return None
+
+
+def check_metadata_topic(config: ShimConfig) -> str | None:
+    """Whether the follower's principal does not see the metadata topic, within the connect time-out."""
+    try:
+        consumer = Consumer(
+            {"log_level": 0, **config.follower_settings, "group.id": _CLIENT_ID, "allow.auto.create.topics": False}
+        )
+    except KafkaException as error:
+        raise ConfigurationError(f"metadata_consumer: {error}") from None
+    try:
+        told = consumer.list_topics(config.metadata_topic, timeout=config.connect_timeout).topics[config.metadata_topic]
+    except KafkaException as error:
+        return f"{config.metadata_topic} cannot be read: {error}"
+    finally:
+        consumer.close()
+    if told.error is not None or not told.partitions:
+        return f"{config.metadata_topic} cannot be read: {told.error or 'it has no partitions'}"
+    return None

@@ -1,0 +1,71 @@
+"""The shim's numbers as the text that Prometheus reads. Needs the extra ``prometheus``.
+
+A counter ``locations_granted`` becomes ``kafka_remote_shim_locations_granted_total``; what is counted by reason, such as
+``locations_refused.format``, has the reason as the label ``why``. Gauges keep their names.
+
+References: https://prometheus.io/docs/instrumenting/exposition_formats/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.shim.durations import BOUNDS
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+__all__ = ["GAUGES", "exposition"]
+
+_PREFIX = "kafka_remote_shim_"
+
+GAUGES = frozenset(
+    {
+        "buffered_bytes",
+        "connections_open",
+        "index_cache_bytes",
+        "manifest_cache_bytes",
+        "metadata_partitions_not_ready",
+    }
+)
+"""Names of numbers that also fall."""
+
+
+def exposition(numbers: Mapping[str, int], lookups: tuple[list[int], float]) -> bytes:
+    """The page of metrics. ``lookups``: what Durations.snapshot gives. Raises MissingExtraError."""
+    try:
+        from prometheus_client import generate_latest  # noqa: PLC0415 - an extra
+        from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError("metrics for Prometheus need pip install 'kafka-remote-client[prometheus]'") from None
+
+    class Collected:
+        def collect(self) -> Iterator[Metric]:
+            return _families(numbers, lookups)
+
+    registry = CollectorRegistry()
+    registry.register(Collected())
+    return bytes(generate_latest(registry))
+
+
+def _families(numbers: Mapping[str, int], lookups: tuple[list[int], float]) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily  # noqa: PLC0415 - an extra
+
+    by_name: dict[str, list[tuple[str, int]]] = {}
+    for name, number in sorted(numbers.items()):
+        family, _, why = name.partition(".")
+        by_name.setdefault(family, []).append((why, number))
+    for name, values in by_name.items():
+        kind = GaugeMetricFamily if name in GAUGES else CounterMetricFamily
+        labels = ["why"] if any(why for why, _ in values) else []
+        counted = kind(_PREFIX + name, "See docs/shim.md, Counters.", labels=labels)
+        for why, number in values:
+            counted.add_metric([why] if labels else [], number)
+        yield counted
+    counts, total = lookups
+    bounds = [*map(str, BOUNDS), "+Inf"]
+    histogram = HistogramMetricFamily(_PREFIX + "lookup_seconds", "Time of look-ups in the tier.")
+    histogram.add_metric([], list(zip(bounds, counts, strict=True)), total)
+    yield histogram

@@ -1,0 +1,59 @@
+"""What the management listener tells: whether the shim lives, is ready, and may grant.
+
+::
+
+    page   | 200 when                                                               | kept for
+    livez  | the event loop answers                                                 | not at all
+    readyz | the shim listens and does not stop, and a broker answers               | 5 s
+    tierz  | metadata is read to its end and trusted, the newest segment of some    | 10 s
+           | partition is in the store by the layout's name; nothing tiered is fine |
+
+A fault of the tier stops grants. It never makes ``readyz`` fail, since the brokers serve everything meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kafka_remote_client.clock import Clock
+
+__all__ = ["Check", "Health", "Kept"]
+
+Check = Callable[[], str | None]
+"""What is wrong, in words that may be shown; ``None`` = nothing."""
+
+READY_SECONDS = 5.0
+TIER_SECONDS = 10.0
+
+
+class Kept:
+    """A check whose finding is kept for so many seconds, so that probes cost what depends on them little. Thread safe."""
+
+    def __init__(self, check: Check, clock: Clock, seconds: float) -> None:
+        self._check = check
+        self._clock = clock
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._found: str | None = None
+        self._until: float | None = None
+
+    def __call__(self) -> str | None:
+        with self._lock:
+            if self._until is None or self._clock.monotonic() >= self._until:
+                self._found = self._check()
+                self._until = self._clock.monotonic() + self._seconds
+            return self._found
+
+
+class Health:
+    """The three checks by the name of their page. ``listening`` is asked each time, the others are kept."""
+
+    def __init__(self, *, alive: Check, listening: Check, brokers: Check, tier: Check, clock: Clock) -> None:
+        self._listening = listening
+        self._brokers = Kept(brokers, clock, READY_SECONDS)
+        self.pages: dict[str, Check] = {
+            "/livez": alive,
+            "/readyz": lambda: self._listening() or self._brokers(),
+            "/tierz": Kept(tier, clock, TIER_SECONDS),
+        }

@@ -1,0 +1,109 @@
+"""The management listener: ``/livez``, ``/readyz``, ``/tierz`` and ``/metrics`` over HTTP, for whoever runs the shim.
+
+::
+
+    status | when
+    200    | all is well; the body is "ok", or the metrics
+    400    | no HTTP/1.x request without a body
+    404    | no such page
+    405    | another method than GET or HEAD
+    501    | metrics are asked for, and the extra that writes them is not installed
+    503    | something is wrong; the body says what
+
+It speaks no TLS and asks for no credentials: bind it to an address that only the operator's systems reach.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.shim.health import Check
+from kafka_remote_client.shim.http_server import ConnectionListener, MalformedRequestError, read_request
+
+__all__ = ["Management"]
+
+_TEXT = "text/plain; charset=utf-8"
+_METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_MAX_CONNECTIONS = 32
+_IDLE_SECONDS = 30.0
+
+
+class Management:
+    """Begins with :meth:`start`, ends with :meth:`stop`. ``metrics`` gives the text of the metrics page."""
+
+    def __init__(self, host: str, port: int, pages: Mapping[str, Check], metrics: Callable[[], bytes]) -> None:
+        self._pages = pages
+        self._metrics = metrics
+        self._listener = ConnectionListener(
+            self._converse,
+            host=host,
+            port=port,
+            idle_timeout=_IDLE_SECONDS,
+            max_connections=_MAX_CONNECTIONS,
+            name="management",
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port. Known once started."""
+        return self._listener.address
+
+    def start(self) -> None:
+        """Binds and serves. Raises OSError when the address is taken."""
+        self._listener.start()
+
+    def stop(self) -> None:
+        """Frees the port. May be called twice."""
+        self._listener.stop()
+
+    def _converse(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as reader:
+            while True:
+                try:
+                    request = read_request(reader)
+                except MalformedRequestError:
+                    _send(connection, HTTPStatus.BAD_REQUEST, b"not a request of this server\n", keep_alive=False)
+                    return
+                if request is None:
+                    return
+                status, body, kind = self._answer(request.method, request.target)
+                head = request.method == "HEAD"
+                _send(connection, status, body, kind, keep_alive=request.keep_alive, without_body=head)
+                if not request.keep_alive:
+                    return
+
+    def _answer(self, method: str, target: str) -> tuple[HTTPStatus, bytes, str]:
+        page = target.partition("?")[0]
+        if method not in ("GET", "HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", _TEXT
+        if page == "/metrics":
+            try:
+                return HTTPStatus.OK, self._metrics(), _METRICS_TEXT
+            except MissingExtraError as error:
+                return HTTPStatus.NOT_IMPLEMENTED, f"{error}\n".encode(), _TEXT
+        check = self._pages.get(page)
+        if check is None:
+            return HTTPStatus.NOT_FOUND, b"no such page\n", _TEXT
+        found = check()
+        if found is not None:
+            return HTTPStatus.SERVICE_UNAVAILABLE, f"{found}\n".encode(), _TEXT
+        return HTTPStatus.OK, b"ok\n", _TEXT
+
+
+def _send(
+    connection: socket.socket,
+    status: HTTPStatus,
+    body: bytes,
+    kind: str = _TEXT,
+    *,
+    keep_alive: bool,
+    without_body: bool = False,
+) -> None:
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + (b"" if without_body else body))

@@ -1,0 +1,43 @@
+"""How long a peer has not taken what was written to it.
+
+All bytes that wait at one moment have to be gone by a deadline. Then the next deadline is set for those that wait by then. So
+a peer that takes single bytes does not gain time::
+
+    written  ───────────────┬──────────────────────────►
+    mark                    │ all before it is due
+    taken    ───────┬───────┤ reached: the next mark
+                    └ waits ┘
+"""
+
+from __future__ import annotations
+
+__all__ = ["WriteProgress"]
+
+
+class WriteProgress:
+    """Counts the bytes for one peer. Times are those of one monotonic clock, in seconds."""
+
+    def __init__(self) -> None:
+        self._written = 0
+        self._mark = 0
+        self._since: float | None = None
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when the oldest bytes wait, as of the last :meth:`look`; ``None`` = none wait."""
+        return self._since
+
+    def wrote(self, size: int) -> None:
+        """So many bytes were given to the transport."""
+        self._written += size
+
+    def look(self, buffered: int, now: float) -> None:
+        """The transport still holds so many of them."""
+        if not buffered:
+            self._since = None
+        elif self._since is None or self._written - buffered >= self._mark:
+            self._mark, self._since = self._written, now
+
+    def waited(self, now: float) -> float:
+        """For how many seconds the oldest bytes have waited."""
+        return 0.0 if self._since is None else now - self._since

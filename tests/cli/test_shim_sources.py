@@ -1,0 +1,137 @@
+"""Settings of a shim from file, environment and flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.settings import SHIM_SETTINGS
+
+KEY = "k" * 16
+NEEDED = {"bootstrap_servers": "broker:9092", "listen": "127.0.0.1:9192", "store": "file:///tier"}
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> str:
+    path = tmp_path / "secret"
+    path.write_text(KEY + "\n")
+    return str(path)
+
+
+def toml(tmp_path: Path, text: str) -> dict[str, Any]:
+    path = tmp_path / "shim.toml"
+    path.write_text(text)
+    return read_config_file(str(path))
+
+
+def test_file_has_every_setting(tmp_path: Path) -> None:
+    examples = {
+        str: '"a:1"',
+        int: "65536",
+        float: "60",
+        bool: "true",
+        tuple: "[1, 2]",
+        dict: '{ "a.b" = "c" }',
+        bytes: f'"{KEY}"',
+    }
+    given = toml(tmp_path, "\n".join(f"{name} = {examples[setting.type]}" for name, setting in SHIM_SETTINGS.items()))
+    assert given.keys() == SHIM_SETTINGS.keys()
+    assert (given["signing_key"], given["node_ids"], given["store_options"]) == (KEY.encode(), (1, 2), {"a.b": "c"})
+
+
+def test_environment_has_every_setting() -> None:
+    examples = {str: "a:1", int: "65536", float: "60", bool: "true", tuple: "1,2", dict: "a.b=c\nd=e=f", bytes: KEY}
+    given = read_environment(
+        {f"KAFKA_REMOTE_SHIM_{name.upper()}": examples[setting.type] for name, setting in SHIM_SETTINGS.items()} | {"PATH": "/"}
+    )
+    assert given.keys() == SHIM_SETTINGS.keys()
+    assert (given["signing_key"], given["node_ids"], given["url_ttl"]) == (KEY.encode(), (1, 2), 60.0)
+    assert (given["store_options"], given["origin_https"]) == ({"a.b": "c", "d": "e=f"}, True)
+
+
+def test_flags_win_over_environment_and_file() -> None:
+    file = {**NEEDED, "url_ttl": 10, "range_bytes": 65_536, "metadata_consumer": {"a": "file", "b": "file"}}
+    environment = {"url_ttl": 20.0, "metadata_consumer": {"b": "environment"}, "max_connections": 7}
+    flags = read_flags({"max_connections": 8, "url_ttl": None, "metadata_consumer": ["c=flag"], "node_ids": "3,4"})
+    assert shim_config(file, environment, flags) == ShimConfig(
+        **NEEDED,
+        url_ttl=20.0,
+        range_bytes=65_536,
+        max_connections=8,
+        node_ids=(3, 4),
+        metadata_consumer={"a": "file", "b": "environment", "c": "flag"},
+    )
+
+
+def test_secrets_come_from_files(tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "hush")
+    assert toml(tmp_path, f'signing_key_file = "{secret}"') == {"signing_key": KEY.encode()}
+    assert read_environment({"KAFKA_REMOTE_SHIM_SSL_KEY_PASSWORD_FILE": secret}) == {"ssl_key_password": KEY}
+    assert read_flags({"signing_key": secret}) == {"signing_key": KEY.encode()}
+    given = ['sasl.username = "@me"', f'sasl.password = "@{secret}"', 'sasl.oauthbearer.client.secret = "env:PASSWORD"']
+    assert toml(tmp_path, "\n".join(["[metadata_consumer]", *given]))["metadata_consumer"] == {
+        "sasl.username": "@me",
+        "sasl.password": KEY,
+        "sasl.oauthbearer.client.secret": "hush",
+    }
+
+
+def test_secret_in_a_flag_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="every user of this machine sees command lines"):
+        read_flags({"metadata_consumer": ["sasl.password=canary"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("url_tll = 1", "url_tll: unknown setting"),
+        ('url_ttl_file = "x"', "url_ttl_file: unknown setting"),
+        ("signing_key_file = 1", "signing_key_file: unknown setting"),
+        ('url_ttl = "1"', "url_ttl must be int or float"),
+        ("max_connections = true", "max_connections must be int"),
+        ("signing_key = [1]", "signing_key must be str"),
+        ("url_ttl =", "is not TOML"),
+    ],
+)
+def test_what_the_file_gets_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        toml(tmp_path, text)
+
+
+def test_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"\xe4")
+    for name, why in (("none", "No such file"), ("latin", "not UTF-8")):
+        with pytest.raises(ConfigurationError, match=why):
+            read_config_file(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("URL_TLL", "1", "URL_TLL: unknown setting"),
+        ("URL_TTL", "canary", "URL_TTL must be float"),
+        ("NODE_IDS", "1,canary", "NODE_IDS must be int,…"),
+        ("ORIGIN_HTTPS", "canary", "ORIGIN_HTTPS must be true or false"),
+        ("METADATA_CONSUMER", "canary", "METADATA_CONSUMER takes lines KEY=VALUE"),
+        ("METADATA_CONSUMER", "sasl.password=env:NONE_OF_THAT_NAME", "the environment variable is not set"),
+    ],
+)
+def test_what_the_environment_gets_wrong_is_said(name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as refused:
+        read_environment({f"KAFKA_REMOTE_SHIM_{name}": value})
+    assert "canary" not in str(refused.value)
+
+
+def test_variables_that_kubernetes_sets_are_ignored() -> None:
+    names = ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_KAFKA", "PORT", "PORT_9192_TCP", "PORT_9192_TCP_ADDR")
+    assert read_environment({f"KAFKA_REMOTE_SHIM_{name}": "tcp://10.0.0.1:9192" for name in names}) == {}
+
+
+def test_missing_settings_are_named_together() -> None:
+    with pytest.raises(ConfigurationError, match="missing settings: --bootstrap-servers, --store"):
+        shim_config({"listen": "127.0.0.1:0"})

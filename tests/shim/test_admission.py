@@ -1,0 +1,62 @@
+"""A client is admitted when its broker answers; before, it may ask for little."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.errors import ProtocolError
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.metadata import decode_request
+from kafka_remote_client.shim.admission import MAX_BYTES_BEFORE, QUESTION, QUESTION_VERSION, Admission, Entry
+from kafka_remote_client.shim.frames import RequestHead
+
+BEFORE = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
+LARGE = MAX_BYTES_BEFORE + 1
+
+
+def entry(admission: Admission, key: int, length: int = 100, *, collected: bool = False) -> Entry:
+    return admission.entry(RequestHead(key, 0, 1), length, collected=collected)
+
+
+@pytest.mark.parametrize("key", BEFORE)
+def test_requests_for_versions_and_sasl_admit_nobody(key: int) -> None:
+    admission = Admission()
+    assert entry(admission, key, MAX_BYTES_BEFORE) is Entry.PASSES
+    assert entry(admission, ApiKey.METADATA) is Entry.ASK_FIRST, "they asked nothing"
+    assert not admission.admitted
+
+
+@pytest.mark.parametrize("key", BEFORE)
+def test_large_requests_for_versions_and_sasl_end_it(key: int) -> None:
+    admission = Admission()
+    with pytest.raises(ProtocolError, match="before authentication exceeds 65536"):
+        entry(admission, key, LARGE)
+    entry(admission, ApiKey.METADATA)
+    with pytest.raises(ProtocolError):
+        entry(admission, key, LARGE)
+    admission.answered()
+    assert entry(admission, key, LARGE) is Entry.PASSES
+
+
+def test_question_goes_ahead_of_the_first_other_request_once() -> None:
+    admission = Admission()
+    assert entry(admission, ApiKey.PRODUCE, MAX_BYTES_BEFORE) is Entry.ASK_FIRST
+    assert entry(admission, ApiKey.PRODUCE) is Entry.PASSES
+    admission.answered()
+    assert admission.admitted
+    assert entry(admission, ApiKey.PRODUCE, LARGE) is Entry.PASSES
+
+
+@pytest.mark.parametrize(("length", "collected"), [(LARGE, False), (100, True)])
+def test_what_is_large_or_collected_waits_for_the_answer(length: int, collected: bool) -> None:
+    admission = Admission()
+    assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.ASK_AND_WAIT
+    assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.WAITS
+    admission.answered()
+    assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.PASSES
+
+
+def test_question_names_no_topic_and_creates_none() -> None:
+    asked = decode_request(QUESTION, QUESTION_VERSION)
+    assert asked.topics == ()
+    assert not asked.allow_auto_topic_creation

@@ -1,0 +1,46 @@
+"""Each grant is a line that says who may read what, and holds no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import attrs
+import pytest
+
+from kafka_remote_client.shim.audit import AUDIT_FIELDS
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from tests.support.shim_fakes import FakeAsk, FakeTier, batched_fetch, client_request, tagged_fetch
+
+LOGGER = "kafka_remote_client.shim.audit"
+
+
+@pytest.mark.parametrize("partitions", [(3,), (3, 4)])
+def test_grants_are_told_and_add_up_to_the_counters(caplog: pytest.LogCaptureFixture, partitions: tuple[int, ...]) -> None:
+    counters, tier = Counters(), FakeTier()
+    tier.partitions = partitions
+    request = tagged_fetch() if len(partitions) == 1 else batched_fetch(*partitions)
+    asked = attrs.evolve(client_request(request), client="192.0.2.1:5", principal="commonName=app")
+    with caplog.at_level(logging.INFO, LOGGER), ThreadPoolExecutor(2) as workers:
+        broker = GrantingBroker(tier, GrantLimits(3000, 5000, 30.0), counters, workers)
+        assert asyncio.run(broker.answer(asked, FakeAsk()))
+    lines = [record for record in caplog.records if record.name == LOGGER]
+    assert len(lines) == len(partitions) == counters["locations_granted"]
+    told = [{name: getattr(line, f"audit_{name}") for name in AUDIT_FIELDS} for line in lines]
+    assert sum(one["bytes"] for one in told) == counters["bytes_granted"] > 0
+    assert sum(one["ranges"] for one in told) == counters["ranges_granted"]
+    first = told[0]
+    assert (first["principal"], first["client_id"], first["client"]) == ("commonName=app", "me", "192.0.2.1:5")
+    assert (first["topic"], first["partition"], first["offset"], first["next_offset"]) == ("orders", 3, 120, 160)
+    assert f"segment={json.dumps(first['segment'])}" in lines[0].getMessage()
+    assert "http" not in caplog.text
+
+
+def test_nothing_is_told_where_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, LOGGER), ThreadPoolExecutor(2) as workers:
+        broker = GrantingBroker(FakeTier(), GrantLimits(3000, 5000, 30.0), Counters(), workers)
+        assert asyncio.run(broker.answer(client_request(tagged_fetch()), FakeAsk()))
+    assert not caplog.records

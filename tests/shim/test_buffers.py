@@ -1,0 +1,59 @@
+"""The sum of all buffers has a bound, and the right connections pay for it."""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_remote_client.shim.buffers import BufferBudget
+
+
+@attrs.define(eq=False)
+class Connection:
+    name: str
+    admitted: bool = True
+    since: float = 0.0
+    held: int = 0
+
+    def waited(self, now: float) -> float:
+        return now - self.since
+
+
+def names(budget: BufferBudget, *connections: Connection) -> list[str]:
+    return [one.name for one in budget.victims(connections, 10.0)]
+
+
+def test_budget_is_the_sum_of_what_is_held_now() -> None:
+    budget = BufferBudget(100)
+    one, two = Connection("one"), Connection("two")
+    budget.holds(one, 60)
+    budget.holds(two, 40)
+    assert not budget.exceeded
+    budget.holds(one, 61)
+    assert budget.exceeded
+    budget.holds(one, 0)
+    assert budget.held == 40
+
+
+def test_nobody_goes_while_all_fits() -> None:
+    budget = BufferBudget(100)
+    one = Connection("one")
+    budget.holds(one, 100)
+    assert names(budget, one) == []
+
+
+def test_clients_that_no_broker_serves_go_first() -> None:
+    budget = BufferBudget(100)
+    old, new = Connection("old"), Connection("new", admitted=False, since=10.0)
+    budget.holds(old, 90)
+    budget.holds(new, 20)
+    assert names(budget, old, new) == ["new"]
+
+
+def test_who_holds_most_for_longest_goes_next_and_no_more_than_needed() -> None:
+    budget = BufferBudget(100)
+    reads, stuck, large = Connection("reads", since=9.99), Connection("stuck"), Connection("large", since=9.0)
+    idle = Connection("idle")
+    budget.holds(reads, 60)
+    budget.holds(stuck, 50)
+    budget.holds(large, 80)
+    assert names(budget, idle, reads, stuck, large) == ["stuck", "large"]

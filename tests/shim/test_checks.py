@@ -1,0 +1,77 @@
+"""What a shim depends on is looked at before it starts, and what is wrong is said."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError, LocationError, RemoteStorageAccessError
+from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.shim.checks import check_brokers, check_metadata_topic, check_shim
+from kafka_remote_client.shim.config import ShimConfig
+from tests.support.mock_cluster import mock_cluster
+from tests.support.ports import free_ports
+from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+
+
+def versions(request: ReceivedRequest) -> bytes:
+    return request.answer(struct.pack(">hi", 0, 0))
+
+
+def test_one_bootstrap_server_that_answers_is_enough() -> None:
+    (port,) = free_ports(1)
+    with ScriptedBroker(versions) as broker:
+        assert check_brokers(ShimConfig(f"127.0.0.1:{port},{broker.address}"), SystemClock()) is None
+
+
+def test_brokers_that_do_not_answer_are_named() -> None:
+    (port,) = free_ports(1)
+    found = check_brokers(ShimConfig(f"127.0.0.1:{port}"), SystemClock())
+    assert found is not None
+    assert found.startswith(f"no broker answers: cannot connect to 127.0.0.1:{port}")
+
+
+def test_broker_that_asks_for_a_certificate_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> memoryview:
+        raise LocationError("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required")
+
+    monkeypatch.setattr(BrokerConnection, "send_receive", refused)
+    assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock()))
+
+
+def test_everything_there_is_sound(tmp_path: Path) -> None:
+    with mock_cluster("metadata", [b"one"]) as (host, port):
+        config = ShimConfig(f"{host}:{port}", store=tmp_path.as_uri(), metadata_topic="metadata")
+        assert list(check_shim(config, SystemClock())) == []
+        assert list(check_shim(ShimConfig(f"{host}:{port}"), SystemClock())) == []
+
+
+def test_each_finding_is_told(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    (tmp_path / "kafka-tiered-storage").mkdir()
+    (tmp_path / "kafka-tiered-storage" / "else").write_text("here")
+    config = ShimConfig(f"127.0.0.1:{port}", store=tmp_path.as_uri(), connect_timeout=0.5)
+    broker, store, topic = check_shim(config, SystemClock())
+    assert broker.startswith("no broker answers")
+    assert store == "the store holds objects, but none of the first 1 has a name of the layout local-tiered-storage"
+    assert topic.startswith("__remote_log_metadata cannot be read: ")
+
+
+def test_store_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise RemoteStorageAccessError("access denied")
+
+    monkeypatch.setattr(DirectoryStore, "list", refused)
+    with mock_cluster("metadata", [b"one"]) as (host, port):
+        config = ShimConfig(f"{host}:{port}", store=tmp_path.as_uri(), metadata_topic="metadata")
+        (found,) = check_shim(config, SystemClock())
+    assert found.startswith("the store cannot be read: access denied")
+
+
+def test_settings_that_cannot_be_followed_raise(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="metadata_consumer: "):
+        check_metadata_topic(ShimConfig("broker:1", metadata_consumer={"no.such.setting": "1"}))

@@ -1,0 +1,46 @@
+"""Probes are answered often and cost what depends on them little."""
+
+from __future__ import annotations
+
+from kafka_remote_client.shim.health import Check, Health, Kept
+from tests.support.locations import ManualClock
+
+
+class Told:
+    """A check whose finding a test sets; ``asked`` counts."""
+
+    def __init__(self) -> None:
+        self.found: str | None = None
+        self.asked = 0
+
+    def __call__(self) -> str | None:
+        self.asked += 1
+        return self.found
+
+
+def test_finding_is_kept_for_its_time() -> None:
+    clock, told = ManualClock(), Told()
+    kept = Kept(told, clock, 5.0)
+    assert kept() is None
+    told.found = "broken"
+    clock.now += 4.9
+    assert kept() is None
+    clock.now += 0.1
+    assert kept() == "broken"
+    assert told.asked == 2
+
+
+def test_tier_and_brokers_have_pages_of_their_own() -> None:
+    names = ("alive", "listening", "brokers", "tier")
+    checks = {name: Told() for name in names}
+    given: dict[str, Check] = dict(checks)
+    health = Health(**given, clock=ManualClock())
+    checks["tier"].found = "the store is down"
+    checks["brokers"].found = "no broker answers"
+    assert {page: check() for page, check in health.pages.items()} == {
+        "/livez": None,
+        "/readyz": "no broker answers",
+        "/tierz": "the store is down",
+    }
+    checks["listening"].found = "the shim is stopping"
+    assert health.pages["/readyz"]() == "the shim is stopping"

@@ -1,0 +1,123 @@
+"""Four pages over HTTP, and nothing else."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.management import Management
+from kafka_remote_client.shim.server import Shim
+from tests.shim.test_checks import versions
+from tests.support.mock_cluster import mock_cluster
+from tests.support.scripted_broker import ScriptedBroker
+
+FOUND: dict[str, str | None] = {}
+
+
+@pytest.fixture
+def management() -> Iterator[Management]:
+    FOUND.clear()
+    made = Management("127.0.0.1", 0, {"/readyz": lambda: FOUND.get("readyz")}, lambda: b"numbers 1\n")
+    made.start()
+    yield made
+    made.stop()
+
+
+def ask(address: tuple[str, int], path: str, method: str = "GET") -> tuple[int, str]:
+    connection = HTTPConnection(*address, timeout=60)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_page_says_what_is_wrong(management: Management) -> None:
+    assert ask(management.address, "/readyz?verbose") == (200, "ok\n")
+    FOUND["readyz"] = "no broker answers"
+    assert ask(management.address, "/readyz") == (503, "no broker answers\n")
+    assert ask(management.address, "/readyz", "HEAD") == (503, "")
+
+
+def test_metrics_are_a_page(management: Management) -> None:
+    assert ask(management.address, "/metrics") == (200, "numbers 1\n")
+
+
+def test_other_pages_and_methods_are_refused(management: Management) -> None:
+    assert ask(management.address, "/")[0] == 404
+    assert ask(management.address, "/readyz", "DELETE")[0] == 405
+    with socket.create_connection(management.address, timeout=60) as client:
+        client.sendall(b"\x16\x03\x01\r\n\r\n")
+        assert client.makefile("rb").readline() == b"HTTP/1.1 400 Bad Request\r\n"
+
+
+def test_one_connection_serves_several_probes(management: Management) -> None:
+    connection = HTTPConnection(*management.address, timeout=60)
+    for headers in ({}, {"Connection": "close"}):
+        connection.request("GET", "/readyz", headers=headers)
+        assert connection.getresponse().read() == b"ok\n"
+    connection.close()
+
+
+def test_metrics_without_their_extra_say_so() -> None:
+    def missing() -> bytes:
+        raise MissingExtraError("install the extra")
+
+    made = Management("127.0.0.1", 0, {}, missing)
+    made.start()
+    assert ask(made.address, "/metrics") == (501, "install the extra\n")
+    made.stop()
+
+
+def pages(shim: Shim) -> dict[str, int]:
+    assert shim.management_url
+    host, _, port = shim.management_url.removeprefix("http://").rpartition(":")
+    return {page: ask((host, int(port)), page)[0] for page in ("/livez", "/readyz", "/tierz", "/metrics")}
+
+
+def test_plain_proxy_is_ready_while_a_broker_answers() -> None:
+    with ScriptedBroker(versions) as broker:
+        config = ShimConfig(broker.address, management_listen="127.0.0.1:0", connect_timeout=0.5)
+        with Shim(config) as shim:
+            assert pages(shim) == {"/livez": 200, "/readyz": 200, "/tierz": 200, "/metrics": 200}
+    with Shim(config) as shim:
+        assert pages(shim) == {"/livez": 200, "/readyz": 503, "/tierz": 200, "/metrics": 200}
+        assert shim._alive() is None
+    assert shim._alive() == "the shim has stopped"
+    assert shim._listening() == "the shim is stopping"
+
+
+def test_without_a_setting_there_is_no_listener() -> None:
+    with Shim(ShimConfig("127.0.0.1:1")) as shim:
+        assert shim.management_url is None
+
+
+def test_taken_address_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigurationError, match=f"cannot listen on {address}"):
+            Shim(ShimConfig("127.0.0.1:1", management_listen=address)).start()
+
+
+@pytest.mark.embedded
+def test_fault_of_the_tier_never_makes_the_shim_unready(tmp_path: Path) -> None:
+    with mock_cluster("metadata", [b"no event of a segment"]) as (host, port):
+        config = ShimConfig(
+            f"{host}:{port}", store=tmp_path.as_uri(), metadata_topic="metadata", management_listen="127.0.0.1:0"
+        )
+        with Shim(config) as shim:
+            assert shim.wait_ready(60)
+            assert pages(shim) == {"/livez": 200, "/readyz": 200, "/tierz": 503, "/metrics": 200}
+            producer = Producer({"bootstrap.servers": shim.bootstrap_servers, "log_level": 0})
+            producer.produce("orders", b"still served")
+            assert producer.flush(60) == 0
+            assert pages(shim)["/readyz"] == 200
