@@ -315,7 +315,9 @@ class FetchEngine:
     # -- threads ---------------------------------------------------------------------------------------------------------
 
     def _start_thread(self) -> None:
-        """One worker more, if there may be one."""
+        """One worker more, if there may be one. None once the engine is closed: nothing would wait for its end."""
+        if self._closed:
+            return
         most = self.config.max_in_flight + LOCATION_BATCHES + min(self._scheduler.stuck, self.config.max_in_flight)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         if len(self._threads) < most:

@@ -210,6 +210,16 @@ def offsets_of(block: Any) -> list[int]:
     return [block.offset(index) for index in range(len(block))]
 
 
+def test_a_closed_engine_starts_no_thread(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = engine.reader(TOPIC, 0, 0)
+    engine.close()
+    started: list[str] = []
+    monkeypatch.setattr(engines, "start_thread", lambda name, *_: started.append(name))
+    monkeypatch.setattr(engines.Scheduler, "has_work", True)
+    reader.take()
+    assert started == []
+
+
 def test_a_defect_behind_a_fetch_gives_the_range_s_memory_back(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -77,7 +77,8 @@ def rig(
     finally:
         made.engine.close()
         assert made.engine.memory.held == 0
-        assert not [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("pytest")]
+        left = [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("pytest")]
+        assert not left, left
         assert all(stream.closed for stream in made.fetcher.streams)
         assert (made.source.closed, made.fetcher.closed) == (1, 1)
 
