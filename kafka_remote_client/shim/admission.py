@@ -2,12 +2,13 @@
 
 The shim does not read SASL, so it cannot see whether a client has authenticated. It sees whether the broker serves it: a
 broker that waits for SASL refuses any request but three, and closes the connection. So with the first request that is none of
-these three the shim sends a request of its own ahead, Metadata for no topic, which needs no rights. Its answer admits the
-client. A client's own requests would not do: JoinGroup is answered minutes later, Produce with acks=0 never. ::
+these three the shim sends a request of its own ahead, Metadata for no topic, which needs no rights. An answer that names a
+broker admits the client. During a SASL exchange a broker answers with an error before it closes; that answer names none. A
+client's own requests would not do: JoinGroup is answered minutes later, Produce with acks=0 never. ::
 
     state    | request for versions or SASL | any other, small | any other, large or for a location | answer to ours
     NEW      | passes                       | ours first       | ours first, then it waits          |
-    ASKED    | passes                       | passes           | waits                              | -> ADMITTED
+    ASKED    | passes                       | passes           | waits                              | -> ADMITTED, or NEW
     ADMITTED | passes                       | passes           | passes                             |
 
 A request for versions or SASL of more than 64 KiB ends a connection that is not admitted. Nothing of such a connection is
@@ -22,8 +23,9 @@ from enum import Enum
 
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.metadata import MetadataRequest, encode_request
+from kafka_remote_client.protocol.metadata import MetadataRequest, decode_response, encode_request
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.wire import Buffer
 
 __all__ = ["MAX_BYTES_BEFORE", "QUESTION", "QUESTION_VERSION", "Admission", "Entry"]
 
@@ -86,6 +88,7 @@ class Admission:
             raise ProtocolError(f"a request of {length} bytes before authentication exceeds {MAX_BYTES_BEFORE}")
         return Entry.PASSES
 
-    def answered(self) -> None:
-        """The broker has answered the question."""
-        self._state = _State.ADMITTED
+    def answered(self, answer: Buffer) -> None:
+        """The broker has answered the question, with this body. Raises ProtocolError for what is no answer."""
+        served = decode_response(answer, QUESTION_VERSION).brokers
+        self._state = _State.ADMITTED if served else _State.NEW

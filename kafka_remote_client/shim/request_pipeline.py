@@ -276,8 +276,8 @@ class RequestPipeline:
             self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
         return entry in (Entry.ASK_AND_WAIT, Entry.WAITS)
 
-    def _admitted(self, _answer: memoryview) -> None:
-        self._admission.answered()
+    def _admitted(self, answer: memoryview) -> None:
+        self._admission.answered(answer)
         self.release(Hold.ADMISSION)
 
     def request_piece(self, data: memoryview) -> None:

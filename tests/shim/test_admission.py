@@ -6,11 +6,12 @@ import pytest
 
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.metadata import decode_request
+from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_request, encode_response
 from kafka_remote_client.shim.admission import MAX_BYTES_BEFORE, QUESTION, QUESTION_VERSION, Admission, Entry
 from kafka_remote_client.shim.frames import RequestHead
 
 BEFORE = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
+SERVED = encode_response(MetadataResponse((MetadataBroker(1, "broker", 9092),), ()), QUESTION_VERSION)
 LARGE = MAX_BYTES_BEFORE + 1
 
 
@@ -34,7 +35,7 @@ def test_large_requests_for_versions_and_sasl_end_it(key: int) -> None:
     entry(admission, ApiKey.METADATA)
     with pytest.raises(ProtocolError):
         entry(admission, key, LARGE)
-    admission.answered()
+    admission.answered(SERVED)
     assert entry(admission, key, LARGE) is Entry.PASSES
 
 
@@ -42,7 +43,7 @@ def test_question_goes_ahead_of_the_first_other_request_once() -> None:
     admission = Admission()
     assert entry(admission, ApiKey.PRODUCE, MAX_BYTES_BEFORE) is Entry.ASK_FIRST
     assert entry(admission, ApiKey.PRODUCE) is Entry.PASSES
-    admission.answered()
+    admission.answered(SERVED)
     assert admission.admitted
     assert entry(admission, ApiKey.PRODUCE, LARGE) is Entry.PASSES
 
@@ -52,7 +53,7 @@ def test_what_is_large_or_collected_waits_for_the_answer(length: int, collected:
     admission = Admission()
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.ASK_AND_WAIT
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.WAITS
-    admission.answered()
+    admission.answered(SERVED)
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.PASSES
 
 
@@ -60,3 +61,16 @@ def test_question_names_no_topic_and_creates_none() -> None:
     asked = decode_request(QUESTION, QUESTION_VERSION)
     assert asked.topics == ()
     assert not asked.allow_auto_topic_creation
+
+
+def test_answer_that_names_no_broker_admits_nobody() -> None:
+    admission = Admission()
+    entry(admission, ApiKey.METADATA)
+    admission.answered(encode_response(MetadataResponse((), ()), QUESTION_VERSION))
+    assert not admission.admitted
+    assert entry(admission, ApiKey.METADATA) is Entry.ASK_FIRST, "it is asked again"
+
+
+def test_what_is_no_answer_raises() -> None:
+    with pytest.raises(ProtocolError):
+        Admission().answered(b"\0")

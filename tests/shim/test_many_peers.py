@@ -22,6 +22,7 @@ from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.waiting import wait_until
 
 PEERS = 200
+FLOODING = 60
 FLOOD = 256 << 10
 ROUNDS = 20
 
@@ -32,9 +33,9 @@ def answer(request: ReceivedRequest) -> bytes:
 
 
 @contextlib.contextmanager
-def peers(address: str, first_bytes: bytes = b"") -> Iterator[list[socket.socket]]:
+def peers(address: str, first_bytes: bytes = b"", count: int = PEERS) -> Iterator[list[socket.socket]]:
     with contextlib.ExitStack() as opened:
-        made = [opened.enter_context(socket.create_connection(parse_address(address), timeout=60)) for _ in range(PEERS)]
+        made = [opened.enter_context(socket.create_connection(parse_address(address), timeout=60)) for _ in range(count)]
         for peer in made:
             peer.sendall(first_bytes)
         yield made
@@ -78,8 +79,8 @@ def test_peers_that_never_read_are_closed_and_the_budget_holds() -> None:
         RawClient(shim.bootstrap_servers, seconds=60) as honest,
     ):
         assert shim._proxy
-        flooding = b"".join(heartbeat(number, b"flood") for number in range(30))
-        with peers(shim.bootstrap_servers, flooding):
+        flooding = b"".join(heartbeat(number, b"flood") for number in range(40))
+        with peers(shim.bootstrap_servers, flooding, FLOODING):
             for number in range(ROUNDS):
                 honest.send(heartbeat(number, b"honest"))
                 assert honest.read().endswith(b"honest")
@@ -87,7 +88,7 @@ def test_peers_that_never_read_are_closed_and_the_budget_holds() -> None:
 
             def all_closed() -> bool:
                 clock.now += 5
-                return shim.metrics().get("connections_closed") == PEERS
+                return shim.metrics().get("connections_closed") == FLOODING
 
             wait_until(all_closed, "all of them to be closed")
             assert shim.metrics()["connections_dropped.buffers"] > 0

@@ -374,8 +374,9 @@ def own_question(data: bytearray) -> bytes:
     sent = bytes(data[:size])
     del data[:size]
     header, body = decode_request_header(sent[4:])
+    served = MetadataResponse((MetadataBroker(1, "broker", 9092),), ())
     assert (header.api_key, header.api_version, bytes(body)) == (ApiKey.METADATA, QUESTION_VERSION, QUESTION)
-    return frame(struct.pack(">i", header.correlation_id) + b"\0", encode_response(MetadataResponse((), ()), QUESTION_VERSION))
+    return frame(struct.pack(">i", header.correlation_id) + b"\0", encode_response(served, QUESTION_VERSION))
 
 
 def test_broker_is_dialled_for_a_whole_header_only() -> None:

@@ -17,7 +17,10 @@ import pytest
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import ByteRange
+from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, encode_response
 from kafka_remote_client.protocol.tls import client_context
+from kafka_remote_client.shim.admission import QUESTION_VERSION
 from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
@@ -213,11 +216,15 @@ def test_a_client_that_does_not_trust_the_shim_says_so(broker: ScriptedBroker, t
         all_gone(shim)
 
 
+SERVED = encode_response(MetadataResponse((MetadataBroker(1, "localhost", 9092),), ()), QUESTION_VERSION)
+
+
 def tls_echo(peer: PeerConnection) -> None:
     while True:
-        size = peer.read(4)
-        body = peer.read(int.from_bytes(size, "big"))
-        peer.send(struct.pack(">i", len(body) - 3) + body[4:8] + b"\0" + body[8:])  # a header without tags
+        body = peer.read(int.from_bytes(peer.read(4), "big"))
+        (key,) = struct.unpack_from(">h", body)
+        answer = body[4:8] + (b"\0" + SERVED if key == ApiKey.METADATA else body[8:])
+        peer.send(struct.pack(">i", len(answer)) + answer)
 
 
 @pytest.mark.parametrize("both", [False, True])

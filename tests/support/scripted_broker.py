@@ -16,7 +16,7 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
-from kafka_remote_client.protocol.metadata import MetadataResponse, encode_response
+from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, encode_response
 from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
 
 __all__ = ["ReceivedRequest", "ScriptedBroker"]
@@ -46,7 +46,7 @@ class ReceivedRequest:
 
 
 _SERVED = encode_response_header(ApiKey.METADATA, QUESTION_VERSION, 0)[4:] + encode_response(
-    MetadataResponse((), ()), QUESTION_VERSION
+    MetadataResponse((MetadataBroker(1, "127.0.0.1", 9092),), ()), QUESTION_VERSION
 )
 
 
