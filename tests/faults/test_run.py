@@ -13,4 +13,4 @@ def test_cells_that_did_not_hold_are_violations(tmp_path: Path) -> None:
         json.dumps({"cell": "a", "faults": ["F01", "F02"]}) + "\n" + json.dumps({"cell": "b", "faults": []}) + "\n"
     )
     (tmp_path / "2.jsonl").write_text(json.dumps({"cell": "c", "faults": ["F02"]}) + "\n")
-    assert counted(tmp_path, 3, 1) == {"cells": "2/3", "numbers": "2/47", "controls": "1/1", "violations": 1}
+    assert counted(tmp_path, 3, 1) == {"cells": "2/3", "numbers": "2/48", "controls": "1/1", "violations": 1}
