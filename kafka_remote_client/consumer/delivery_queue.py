@@ -99,9 +99,13 @@ class DeliveryQueue(MessageSlice):
             taken = self.taken
             if taken != self._looked_at:
                 self._look(taken)
-            if self._ends is None:
-                self._ends = {key_of(message): at for at, message in enumerate(self.messages, 1) if message.error() is None}
-            return self._lasts.get(key), key in self.unfollowed or self._ends.get(key, 0) > taken
+            return self._lasts.get(key), key in self.unfollowed or self._last_places().get(key, 0) > taken
+
+    def _last_places(self) -> dict[tuple[str, int], int]:
+        """For each partition, how many messages of the slice there are up to its last record."""
+        if self._ends is None:
+            self._ends = {key_of(message): at for at, message in enumerate(self.messages, 1) if message.error() is None}
+        return self._ends
 
     def _look(self, taken: int) -> None:
         """Notes the last record of each partition of what was handed out since the last look."""
@@ -138,9 +142,7 @@ class DeliveryQueue(MessageSlice):
         """The partitions of which a record waits."""
         with self._lock:
             taken = self.taken
-            if self._ends is None:
-                self._ends = {key_of(message): at for at, message in enumerate(self.messages, 1) if message.error() is None}
-            return {key for key, end in self._ends.items() if end > taken}
+            return {key for key, end in self._last_places().items() if end > taken}
 
     def settle(self) -> tuple[list[Message], list[Message]]:
         """Stores what is not stored; gives each partition's last record and, in their order, those that wait; forgets both."""
