@@ -271,9 +271,9 @@ class DirectConsumer(Consumer):
     def resume(self, partitions: list[TopicPartition]) -> None:
         self._assignment.resume(partitions)
 
-    @gated
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        return self._deliveries.position(partitions)
+        with self._gate:
+            return self._deliveries.position(super().position(partitions))
 
     @gated
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:

@@ -408,19 +408,19 @@ class Deliveries:
             self.markers.before_commit(self.gathered)
         return self._commits.commit(args, kwargs)
 
-    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The offsets after what was handed out."""
-        answered = self._inner.position(partitions)
+    def position(self, answered: list[TopicPartition]) -> list[TopicPartition]:
+        """The offsets after what was handed out, where the inner consumer has ``answered`` with its own. Changes the list."""
         gathered = {key_of(message) for message in self.gathered if message.error() is None} if self.gathered else ()
         for index, tp in enumerate(answered):
-            flow = self._flows.get(tp.topic, tp.partition)
+            key = tp.topic, tp.partition
+            flow = self._flows.get(*key)
             if flow is None or tp.error is not None:
                 continue
             # Not settled: poll() would gather its read-ahead again for each position.
-            last, waits = self.queue.stand(flow.key)
+            last, waits = self.queue.stand(key)
             if last is not None:
                 flow.handed_out_to(last)
-            if waits or not flow.delivered_by_broker or tp.offset < 0 or flow.key in gathered:
+            if waits or not flow.delivered_by_broker or tp.offset < 0 or key in gathered:
                 answered[index] = flow.handed
         return answered
 

@@ -109,13 +109,15 @@ class DeliveryQueue(MessageSlice):
 
     def _look(self, taken: int) -> None:
         """Notes the last record of each partition of what was handed out since the last look."""
-        handed = self.messages[self._looked_at : taken]
-        self._looked_at = taken
-        if len(handed) == 1 and handed[0].error() is None:  # position() after each record costs half of what follows
-            key = key_of(handed[0])
-            self._lasts[key] = self._unstored[key] = handed[0]
-            self.unfollowed.add(key)
-            return
+        looked_at, self._looked_at = self._looked_at, taken
+        if taken == looked_at + 1:  # position() after each record costs half of what follows
+            message = self.messages[looked_at]
+            if message.error() is None:
+                key = key_of(message)
+                self._lasts[key] = self._unstored[key] = message
+                self.unfollowed.add(key)
+                return
+        handed = self.messages[looked_at:taken]
         lasts = self._last_of_each(handed)
         self._lasts |= lasts
         self._unstored |= lasts

@@ -38,7 +38,7 @@ from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
+from kafka_remote_client.model import UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 
 __all__ = ["TURNED_OFF", "Routing"]
@@ -404,33 +404,40 @@ class Routing:
         if now < self._next_tick:
             return False
         self._next_tick = now + _RECHECK_TICK_SECONDS
-        for flow in self._flows:
-            if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now:
-                if flow.moved:
-                    self.go_broker(flow, RouteEvent.RESUMED)
-                else:
-                    self._look_again(flow, now)
+        due = [flow for flow in self._flows if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now]
+        unmoved = [flow for flow in due if not flow.moved]
+        for flow in due:
+            if flow.moved:
+                self.go_broker(flow, RouteEvent.RESUMED)
+        if unmoved:
+            self._look_again(unmoved, now)
         return True
 
-    def _look_again(self, flow: PartitionFlow, now: float) -> None:
-        if not (self.on and self._topics.allows(flow.topic)):
-            flow.recheck_at = _NEVER
-            return
-        (inner,) = self._inner.position([flow.bare])
-        if inner.offset >= 0:
-            flow.gathered_to(inner.offset, UNKNOWN_EPOCH if inner.leader_epoch is None else inner.leader_epoch)
-            self._flows.advanced.add(flow)
-        if flow.next_offset < 0:
-            return  # nothing was delivered yet, so its place is not known
-        offsets = self._engine.watch.offsets(flow.topic, flow.partition)
-        if offsets is None:
-            return  # asked for in the background; a later tick sees the answer
-        if isinstance(offsets, DirectFetchError):
-            self._metrics.error(offsets.cause)
-            self._fallbacks.write(Fallback(offsets.cause, offsets, *flow.key, flow.next_offset, taken_over=False))
+    def _look_again(self, flows: list[PartitionFlow], now: float) -> None:
+        """Compares where the inner consumer stands with the local logs' starts. One call for all: there may be thousands."""
+        allowed = []
+        for flow in flows:
+            if self.on and self._topics.allows(flow.topic):
+                allowed.append(flow)
+            else:
+                flow.recheck_at = _NEVER
+        places = self._inner.position([flow.bare for flow in allowed]) if allowed else []
+        for flow, place in zip(allowed, places, strict=True):
+            if place.offset >= 0:
+                flow.gathered_to(place.offset, epoch_of(place.leader_epoch))
+                self._flows.advanced.add(flow)
+        placed = {flow.key: flow for flow in allowed if flow.next_offset >= 0}  # of others nothing was delivered yet
+        for key, answer in self._engine.watch.offsets_of(placed).items():
+            self._take_answer(placed[key], answer, now)
+
+    def _take_answer(self, flow: PartitionFlow, answer: PartitionOffsets | DirectFetchError, now: float) -> None:
+        """The bounds came that a tick before asked for. Where they lie above the flow, the tier delivers again."""
+        if isinstance(answer, DirectFetchError):
+            self._metrics.error(answer.cause)
+            self._fallbacks.write(Fallback(answer.cause, answer, *flow.key, flow.next_offset, taken_over=False))
             flow.recheck_at = now + self._config.fallback_backoff_ms / 1000
             return  # what was known before still is: the local log's start never moves back
-        flow.offsets = offsets
+        flow.offsets = answer
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         if flow.below_local and self._engine.preference.returns(flow.key, flow.next_offset, now):
             self.go_remote(flow)

@@ -33,12 +33,12 @@ class OffsetsWatch:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def offsets(self, topic: str, partition: int) -> PartitionOffsets | DirectFetchError | None:
-        """The answer to an earlier question or why there is none, or ``None`` after having asked."""
-        answer = self.answer((topic, partition))
-        if answer is None:
-            self.ask([(topic, partition)])
-        return answer
+    def offsets_of(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        """Answers to earlier questions about ``partitions`` (topic, number), or why there are none; asks about the others."""
+        with self._changed:
+            found = {key: answer for key in partitions if (answer := self._answers.pop(key, None)) is not None}
+        self.ask(key for key in partitions if key not in found)
+        return found
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Asks about partitions (topic, number) in one question. Answers to earlier ones are forgotten."""

@@ -134,7 +134,7 @@ def beside_another_thread(cluster: EmbeddedCluster) -> str:
     other.start()
     while not inside("_gather_slice", other):
         _PAUSE.wait(0.01)
-    said = interrupted(lambda: consumer.position(HERE), "enter")
+    said = interrupted(lambda: consumer.position(HERE), "position")
     consumer.close()
     other.join()
     return said

@@ -78,9 +78,9 @@ class FakeEngine:
             options["on_ready"]()
         return FakeReader(self.items)
 
-    def offsets(self, topic: str, partition: int) -> Any:
+    def offsets_of(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Any]:
         self.times_watched += 1
-        return self.watched
+        return {} if self.watched is None else dict.fromkeys(partitions, self.watched)
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
         self.asked += partitions
@@ -95,6 +95,7 @@ class Rig:
         self.refuse: list[int] = []
         self.refuses_to_assign = False
         self.inner_position = OFFSET_INVALID
+        self.positions_asked: list[int] = []
         self.engine = FakeEngine()
         self.flows = SubscriptionState()
         self.clock = ManualClock()
@@ -114,7 +115,8 @@ class Rig:
 
     def _call(self, name: str, partitions: Any = None, *, offsets: Any = None, timeout: float = 0.0) -> Any:
         if name == "position":
-            return [TopicPartition("t", 0, self.inner_position)]
+            self.positions_asked.append(len(partitions))
+            return [TopicPartition(tp.topic, tp.partition, self.inner_position) for tp in partitions]
         if name == "committed":
             return [] if self.committed is None else [self.committed]
         if name == "seek":
@@ -726,6 +728,22 @@ def test_bounds_of_a_local_partition_are_asked_once_an_interval(rig: Rig) -> Non
         rig.routing.recheck()
         asked.append(rig.engine.times_watched)
     assert asked == [1, 1, 1, 2]
+
+
+def test_all_local_partitions_are_looked_at_with_one_question(rig: Rig) -> None:
+    """One question for each partition costs a consumer of thousands of partitions its thread, ten times a second."""
+    flows = [PartitionFlow("t", number, 120) for number in range(100)]
+    for flow in flows:
+        rig.take_up(flow)
+    rig.positions_asked.clear()
+    rig.inner_position = 130
+    rig.clock.now += 60
+    rig.routing.recheck()
+    assert (rig.positions_asked, rig.engine.times_watched) == ([100], 1)
+    rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=140, latest_tiered=139, high_watermark=150)
+    rig.clock.now += 1
+    rig.routing.recheck()
+    assert [flow.route for flow in flows] == [Route.REMOTE] * 100
 
 
 def test_a_reader_begins_with_the_epoch_of_the_last_record(rig: Rig) -> None:

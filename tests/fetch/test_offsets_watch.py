@@ -15,15 +15,18 @@ from tests.support.waiting import wait_until
 BOUNDS = PartitionOffsets(log_start=0, earliest_local=10)
 
 
+ORDERS = ("orders", 0)
+
+
 def watching(source: LocationSource) -> OffsetsWatch:
     return OffsetsWatch(GuardedLocationSource(source), SystemClock(), 5.0)
 
 
 def test_answers_come_in_the_background_and_once() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
-    assert watch.offsets("orders", 0) is None
-    assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
-    assert watch.offsets("orders", 0) is None
+    assert not watch.offsets_of([ORDERS])
+    assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: BOUNDS}
+    assert not watch.offsets_of([ORDERS])
     watch.close(5.0)
 
 
@@ -36,9 +39,9 @@ def test_a_failure_is_an_answer_too() -> None:
 
     source = Gone(BOUNDS)
     watch = watching(source)
-    assert watch.offsets("orders", 0) is None
-    assert isinstance(wait_until(lambda: watch.offsets("orders", 0), "the answer"), LocationError)
-    assert watch.offsets("orders", 0) is None
+    assert not watch.offsets_of([ORDERS])
+    assert isinstance(wait_until(lambda: watch.offsets_of([ORDERS]), "the answer")[ORDERS], LocationError)
+    assert not watch.offsets_of([ORDERS])
     watch.close(5.0)
 
 
@@ -46,7 +49,7 @@ def test_a_closed_watch_asks_nobody() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     watch.close(5.0)
     before = threading.active_count()
-    assert watch.offsets("orders", 0) is None
+    assert not watch.offsets_of([ORDERS])
     assert threading.active_count() == before
 
 
@@ -54,11 +57,11 @@ def test_without_a_thread_nobody_answers_and_the_next_question_tries_again(monke
     watch = watching(GoldenTierSource(BOUNDS))
     with monkeypatch.context() as refused:
         refused.setattr("kafka_remote_client.fetch.offsets_watch.start_thread", lambda *_: None)
-        assert watch.offsets("orders", 0) is None
+        assert not watch.offsets_of([ORDERS])
         watch_closed = watching(GoldenTierSource(BOUNDS))
-        assert watch_closed.offsets("orders", 0) is None
+        assert not watch_closed.offsets_of([ORDERS])
         watch_closed.close(5.0)
-    assert wait_until(lambda: watch.offsets("orders", 0), "the answer") == BOUNDS
+    assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: BOUNDS}
     watch.close(5.0)
 
 
@@ -74,7 +77,17 @@ def test_each_question_is_asked_once() -> None:
 
     watch = watching(Counting(BOUNDS))
     for topic in ("orders", "others"):
-        assert watch.offsets(topic, 0) is None
+        assert not watch.offsets_of([(topic, 0)])
         assert wait_until(lambda topic=topic: (topic, 0) in watch._answers, "the answer")
     watch.close(5.0)
     assert asked == [[("orders", 0)], [("others", 0)]]
+
+
+def test_what_is_known_is_given_and_the_rest_asked_about() -> None:
+    watch = watching(GoldenTierSource(BOUNDS))
+    wait_until(lambda: watch.offsets_of([ORDERS]), "the answer")
+    watch.ask([ORDERS])
+    wait_until(lambda: ORDERS in watch._answers, "the answer")
+    assert watch.offsets_of([("others", 0), ORDERS]) == {ORDERS: BOUNDS}
+    assert wait_until(lambda: watch.offsets_of([("others", 0)]), "the answer") == {("others", 0): BOUNDS}
+    watch.close(5.0)
