@@ -43,8 +43,8 @@ _DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _DEFAULT_CONNECT_SECONDS = 1.0
 _ENOUGH_FOR_NO_RECORD = 1
 _LOCATIONS = "locations"
-_WAIT_SECONDS = 0.25
-"""For which a peer may wait for look-ups before it answers that they are pending."""
+_WAIT_SECONDS = 0.5
+"""For which a peer may wait for look-ups before it answers that they are pending: two rounds of store requests, 0.2 s each."""
 
 
 class BrokerLocationSource:
@@ -119,7 +119,19 @@ class BrokerLocationSource:
         version: int,
         deadline: Deadline,
     ) -> Mapping[Key, LocationAnswer]:
-        """The answers to one Fetch. Raises LocationError."""
+        """The answers to one Fetch, whose time begins with its turn on the connection. Raises LocationError."""
+        seconds = deadline.remaining()
+        with session.connection.turn(deadline):
+            return self._exchanged(asked, session, led, version, Deadline(self._clock, seconds))
+
+    def _exchanged(
+        self,
+        asked: Mapping[Key, LocationQuestion],
+        session: PeerSession,
+        led: Mapping[Key, PartitionLeader],
+        version: int,
+        deadline: Deadline,
+    ) -> Mapping[Key, LocationAnswer]:
         may_be_pending = session.versions.announces_many_partitions
         by_topic: dict[tuple[str, UUID], list[fetch.FetchPartition]] = defaultdict(list)
         root: TaggedFields = {}

@@ -23,6 +23,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from typing import Protocol
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -102,23 +103,33 @@ class BrokerConnection:
         when what it sends is not the answer. In all these cases but one the connection is closed afterwards: when the deadline
         ends while other exchanges still have their turn.
         """
+        with self.turn(deadline):
+            try:
+                return self._exchange(api_key, version, body, deadline)
+            except LocationError:
+                self.close()
+                raise
+            except TimeoutError:
+                self.close()
+                raise LocationError(f"{self._host}:{self._port} timed out") from None
+            # ValueError and OverflowError: a host or port, learnt from a peer, that is none.
+            except (OSError, ValueError, OverflowError) as error:
+                self.close()
+                raise LocationError(f"the connection to {self._host}:{self._port} failed: {error}") from error
+            except BaseException:
+                self.close()
+                raise
+
+    @contextlib.contextmanager
+    def turn(self, deadline: Deadline) -> Iterator[None]:
+        """Other threads' exchanges wait meanwhile. A caller whose own deadline begins with its turn enters this first.
+
+        Raises LocationError when ``deadline`` ends while other exchanges still have their turn.
+        """
         if not self._turn.acquire(timeout=deadline.remaining()):
             raise LocationError(f"{self._host}:{self._port} timed out waiting for a free connection")
         try:
-            return self._exchange(api_key, version, body, deadline)
-        except LocationError:
-            self.close()
-            raise
-        except TimeoutError:
-            self.close()
-            raise LocationError(f"{self._host}:{self._port} timed out") from None
-        # ValueError and OverflowError: a host or port, learnt from a peer, that is none.
-        except (OSError, ValueError, OverflowError) as error:
-            self.close()
-            raise LocationError(f"the connection to {self._host}:{self._port} failed: {error}") from error
-        except BaseException:
-            self.close()
-            raise
+            yield
         finally:
             self._turn.release()
             self._dispose_if_idle()

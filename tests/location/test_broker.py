@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +20,8 @@ from kafka_remote_client.errors import (
     PeerUnreachableError,
     ProtocolError,
 )
+from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     IsolationLevel,
@@ -35,8 +39,10 @@ from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
 from tests.support.fake_broker import DIALECT, GRANT, TOPIC_ID, FakeBroker, Setup
+from tests.support.locations import ManualClock
 from tests.support.questions import question
 from tests.support.scripted_peer import PeerConnection, ScriptedPeer
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -101,7 +107,7 @@ def test_the_fetch_is_honest_and_asks_for_no_records(setup: Setup) -> None:
     assert (request.session_id, request.session_epoch, request.max_wait_ms, request.min_bytes, request.max_bytes) == (
         0,
         -1,
-        250,
+        500,
         0,
         1,
     )
@@ -424,6 +430,40 @@ def test_partitions_of_different_leaders_do_not_wait_for_each_other(setup: Setup
         assert isinstance(mine.locate(partition=1), SegmentLocation)
         release.set()
         slow.join(30)
+
+
+def test_the_time_of_a_question_begins_with_its_turn(setup: Setup) -> None:
+    """Many partitions begin at once: the second batch waits for the first one, and then has as much time as that had."""
+    clock, held, release = ManualClock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        assert release.wait(30)
+        clock.now += 6.0
+
+    setup.broker.before_fetch = hold
+    source = BrokerLocationSource(setup.peer.address, client_id="me", clock=clock, connect_timeout=30)
+    answers: list[object] = []
+
+    def ask() -> None:
+        answers.append(locate_one(source, question(topic="t", partition=0, offset=5), Deadline(clock, 10.0)))
+
+    first, second = threading.Thread(target=ask), threading.Thread(target=ask)
+    first.start()
+    assert held.wait(30)
+    second.start()
+    wait_until(lambda: "turn" in functions_of(second), "the second question")
+    release.set()
+    for thread in (first, second):
+        thread.join(30)
+    source.close()
+    assert [type(answer) for answer in answers] == [SegmentLocation] * 2
+
+
+def functions_of(thread: threading.Thread) -> set[str]:
+    """The names of the functions that a thread is in."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return set() if frame is None else {called.f_code.co_name for called, _ in traceback.walk_stack(frame)}
 
 
 def test_close_ends_a_question_in_another_thread(setup: Setup) -> None:
