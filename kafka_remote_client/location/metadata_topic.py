@@ -16,6 +16,7 @@ from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import NotRemote, TopicIdPartition
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, ClientConfig, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 
@@ -80,4 +81,7 @@ class MetadataTopicTier:
         self.follower.close()
 
     def _ready(self, tip: TopicIdPartition) -> bool:
-        return self.follower.wait_ready(tip, max(0.0, self._patient_until - self._clock.monotonic()))
+        patience = max(0.0, self._patient_until - self._clock.monotonic())
+        if patience and not self.follower.ready(tip):
+            about_to_read()
+        return self.follower.wait_ready(tip, patience)

@@ -27,7 +27,7 @@ from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
-from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, LookUps
+from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_SECONDS, LookUps
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, answered
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
@@ -54,7 +54,10 @@ class TierResolver(Protocol):
     """What lies in the tier, by the metadata topic or by a listing. Thread safe."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises what the store raises."""
+        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises what the store raises.
+
+        In :func:`kept_only` raises NotKeptError instead of waiting for a read.
+        """
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What its caches did, by the names of ``metrics.CACHES``."""
@@ -66,9 +69,9 @@ class TierResolver(Protocol):
 class TierLocationSource:
     """A LocationSource over a tier and the leaders of its partitions. Owns ``leaders``, ``tier``, ``store`` and ``reads``.
 
-    ``range_bytes`` bounds the bytes of one range, ``lookup_concurrency`` the look-ups at the same time. The deadline of a
-    question bounds what is asked of the leader; the store bounds what is read of it. ``reads`` is the pool that the tier reads
-    the store with, where it has one.
+    ``range_bytes`` bounds the bytes of one range, ``lookup_concurrency`` the look-ups that read at the same time, and
+    ``lookup_timeout`` the seconds of one look-up, its wait for a thread included. The deadline of a question bounds what is
+    asked of the leader. ``reads`` is the pool that the tier reads the store with, where it has one.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class TierLocationSource:
         range_bytes: int = DEFAULT_RANGE_BYTES,
         reads: Executor | None = None,
         lookup_concurrency: int = DEFAULT_CONCURRENCY,
+        lookup_timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
         self._leaders = leaders
         self._tier = tier
@@ -91,7 +95,7 @@ class TierLocationSource:
         self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._reads = reads
         self._leader_check = LeaderCheck()
-        self._look_ups = LookUps(self._answer, clock, concurrency=lookup_concurrency)
+        self._look_ups = LookUps(self._answer, clock, concurrency=lookup_concurrency, timeout=lookup_timeout)
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
         """As LocationSource; reasons are those of the tier and of the leader. RemoteLogError is an answer as well."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from uuid import UUID
@@ -48,19 +47,13 @@ class ResolvingTier:
         self._tier = FollowedTier(store, self._resolver, ready)
         self._signer = signer
         self._url_ttl = url_ttl
-        self._by_id: dict[tuple[UUID, int], TopicIdPartition] = {}
-        self._lock = threading.Lock()
 
     @property
     def formats(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((ORIGINAL_FORMAT, self._layout.format_name)))
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
-        with self._lock:
-            tip = self._by_id.get((topic_id, partition))
-            if tip is None:
-                self._by_id = {(known.topic_id, known.partition): known for known in self._store.partitions()}
-                tip = self._by_id.get((topic_id, partition))
+        tip = self._store.find(topic_id, partition)
         return tip if tip is None or topic in ("", tip.topic) else None
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:

@@ -155,7 +155,7 @@ class Shimmed:
 
     def __init__(self, laid: Laid, keys: KeyRing | None = None) -> None:
         metadata = RemoteLogMetadataStore()
-        metadata._caches[TIP] = laid.tier.cache
+        laid.tier.tell(metadata)
         signer = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
         layout = AivenLayout("p/", keys or key_ring())
         self.counters = Counters()

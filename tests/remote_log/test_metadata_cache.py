@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-import sys
 import threading
 
 import attrs
@@ -19,6 +17,7 @@ from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import TRANSITIONS, RemoteLogMetadataCache
 from kafka_remote_client.remote_log.tiered_log import TieredLog
 from tests.support.golden_metadata import golden_metadata, golden_offsets, live_partitions
+from tests.support.steps import steps_of
 from tests.support.tier import TIP, finish, metadata, update
 
 COPYING, COPIED, DELETING, DELETED = RemoteLogSegmentState
@@ -221,27 +220,6 @@ def test_golden_events_of_the_deleted_topic_leave_nothing_readable():
     deleted = [tip for tip in golden_metadata().partitions("deleted") if tip not in live_partitions()]
     assert len(deleted) == 1
     assert golden_metadata().cache(deleted[0]).list_all_remote_log_segments() == []
-
-
-def steps_of(call) -> int:
-    """Returns how many instructions of Python a call takes. A collection of garbage would run callbacks, which count too."""
-    count = 0
-
-    def trace(frame, event, _):
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    gc.disable()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    return count
 
 
 def filled(segments: int, epochs: int) -> RemoteLogMetadataCache:
