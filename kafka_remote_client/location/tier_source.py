@@ -21,17 +21,16 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location.answer import leader_answer, offsets_of
 from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
-from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
+from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version
 from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_SECONDS, LookUps
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, answered
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import LocationAnswer, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import LocationAnswer, NotRemote, SegmentLocation
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import FETCH
@@ -66,7 +65,7 @@ class TierResolver(Protocol):
         """Ends what it does in the background. May be called twice."""
 
 
-class TierLocationSource:
+class TierLocationSource(BoundsByLeaders):
     """A LocationSource over a tier and the leaders of its partitions. Owns ``leaders``, ``tier``, ``store`` and ``reads``.
 
     ``range_bytes`` bounds the bytes of one range, ``lookup_concurrency`` the look-ups that read at the same time, and
@@ -113,14 +112,6 @@ class TierLocationSource:
             return self._locate(_LeaderFetches(asked, leader, session, version), deadline)
 
         return self._leaders.ask(question.topic, question.partition, deadline, ask)
-
-    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        return self._leaders.offsets(topic, partition, deadline)
-
-    def offsets_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        return self._leaders.offsets_of(partitions, deadline)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self._tier.cache_statistics()

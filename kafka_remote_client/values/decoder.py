@@ -22,7 +22,6 @@ __all__ = ["FORMATS", "ValueDecoder"]
 FORMATS = ("json", "avro", "string")
 
 _Decode = Callable[[pa.Array], Parsed]
-_COLUMNS = ("key", "value")
 _RAISE, _COLUMN = "raise", "column"
 
 
