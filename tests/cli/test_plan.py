@@ -17,7 +17,7 @@ from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_b
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
-from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster, tiers
+from tests.support.embedded_topics import direct_settings, filled_cluster, tiers
 from tests.support.locations import ManualClock
 from tests.support.spark_worker import forget_tasks
 
@@ -32,11 +32,7 @@ def _nothing_is_kept() -> Iterator[None]:
     forget_tasks()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
-        fill_topic(running, "orders", COUNT, (0, 1))
-        yield running
+cluster = filled_cluster("orders", COUNT, (0, 1))
 
 
 def source_options(cluster: EmbeddedCluster, **more: str) -> dict[str, str]:
