@@ -410,9 +410,9 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         128,
         "",
-        "Maximum number of look-ups at the same time, for a location source that reads the store itself; more wait. A "
-        "look-up mostly waits for the "
-        "store. Higher starts many partitions sooner; each running look-up takes a thread.",
+        "Maximum number of look-ups that read the store at the same time, for a location source that reads it itself; "
+        "more wait. A look-up mostly waits for the store. Higher starts many partitions sooner; each running look-up takes a "
+        "thread.",
         1,
         1000,
     ),

@@ -19,8 +19,8 @@ A :class:`Reader` or :class:`Writer` is flexible or classic as a whole, as a mes
 for a value that the type cannot hold. The reader raises its ``error`` for every byte string that does not follow the table, and
 nothing else. It checks each length against the bytes that are there, so reading takes linear time and memory.
 
-Messages of Kafka's protocol, records of the metadata topic and custom metadata are read and written by this module. Records of
-a log are not: ``records/record.py`` reads them, where speed counts and wrong bytes have causes of their own.
+Messages of Kafka's protocol, records of the metadata topic and custom metadata are read and written by this module. Of the
+records of a log it reads the integers (:func:`base_128`): in ``records/record.py`` wrong bytes have causes of their own.
 
 References: KIP-482, https://kafka.apache.org/protocol#protocol_types.
 """
@@ -34,7 +34,7 @@ from uuid import UUID
 
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
 
-__all__ = ["NO_TAGS", "ZERO_UUID", "Buffer", "Reader", "TaggedFields", "Writer", "tag_numbers"]
+__all__ = ["NO_TAGS", "ZERO_UUID", "Buffer", "Reader", "TaggedFields", "Writer", "base_128", "tag_numbers"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 TaggedFields: TypeAlias = Mapping[int, bytes]
@@ -55,6 +55,22 @@ _MAX_CLASSIC_STRING = 0x7FFF
 def tag_numbers(fields: TaggedFields) -> str:
     """A ``repr`` without the values: a tagged field may hold a signed URL."""
     return f"<tags {sorted(fields)}>"
+
+
+def base_128(data: Buffer, at: int, end: int, bits: int) -> tuple[int, int]:
+    """An unsigned integer at ``at``, 7 bits a byte, low bits first, and the position after it.
+
+    The position is -1 where the integer does not end before ``end``, or has ``bits`` bits and goes on.
+    """
+    value = shift = 0
+    while at < end and shift < bits:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    return value, -1
 
 
 class Reader:
@@ -196,15 +212,13 @@ class Reader:
         return at
 
     def _base_128(self, bits: int) -> int:
-        value = 0
-        for shift in range(0, bits, 7):
-            byte = self._view[self._advance(1)]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if value >> bits:
-                    break
-                return value
-        raise self._error(f"{self._what} has a variable-length integer of more than {bits} bits")
+        value, at = base_128(self._view, self._at, self._end, bits)
+        if at < 0 and 7 * self.remaining < bits:
+            self._advance(self.remaining + 1)
+        if at < 0 or value >> bits:
+            raise self._error(f"{self._what} has a variable-length integer of more than {bits} bits")
+        self._at = at
+        return value
 
     def _not_null(self, value: _T | None) -> _T:
         if value is None:

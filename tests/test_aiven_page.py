@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
@@ -18,12 +14,12 @@ from kafka_remote_client.cli.main import run
 from tests.support.certificates import Authority
 from tests.support.golden import golden_aiven
 from tests.support.ports import HOST, free_ports
+from tests.support.shim_command import starts_and_stops
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = (_ROOT / "docs" / "aiven.md").read_text()
 _COMMANDS = re.findall(r"^\$ (.*)$", _PAGE, re.MULTILINE)
 _GOLDEN = golden_aiven("aiven-zstd-aes")
-_COMMAND = Path(sys.executable).with_name("kafka-remote")
 _PARTS = {
     "file:///var/kafka-tier": (_GOLDEN / "remote").as_uri(),
     "key1.pem": str(_GOLDEN / "keys" / "key1.private.der"),
@@ -49,12 +45,7 @@ def test_the_shim_takes_the_same_options(tmp_path: Path) -> None:
     (command,) = [command for command in _COMMANDS if command.startswith("kafka-remote shim ")]
     for stand_in in ("localhost:9092", "localhost:9192", "localhost:9193"):
         command = command.replace(stand_in, f"{HOST}:{free_ports(1)[0]}")
-    with subprocess.Popen([_COMMAND, *shlex.split(_in_place(command))[1:]], stderr=PIPE, text=True, cwd=tmp_path) as shim:
-        assert shim.stderr is not None
-        assert any("clients connect to" in line for line in shim.stderr)
-        shim.send_signal(signal.SIGTERM)
-        rest = shim.communicate(timeout=60)[1]
-    assert shim.returncode == 0, rest
+    starts_and_stops(shlex.split(_in_place(command))[1:], tmp_path)
 
 
 def _in_place(command: str) -> str:

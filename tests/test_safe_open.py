@@ -18,30 +18,8 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.safe_open import check_object_key, safe_open
+from tests.support.bad_keys import BAD_KEYS
 from tests.support.descriptors import open_below
-
-BAD_KEYS = [
-    "",
-    "/",
-    "/etc/passwd",
-    "..",
-    "../secret",
-    "a/../../secret",
-    "a/..",
-    "./a",
-    "a/.",
-    "a//b",
-    "a/",
-    "a\0b",
-    "\0",
-    "a\nb",
-    "a\rb",
-    "a\x7fb",
-    "..\\secret",
-    "a\\b",
-    "x" * 1025,
-    "\ud800",
-]
 
 
 @pytest.fixture

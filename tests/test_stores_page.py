@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -23,11 +19,11 @@ from kafka_remote_client.registry import load_fetcher, signer_schemes, store_sch
 from tests.support.golden import golden_local
 from tests.support.ports import HOST, free_ports
 from tests.support.s3_server import S3Server
+from tests.support.shim_command import starts_and_stops
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = (_ROOT / "docs" / "stores.md").read_text()
 _COMMANDS = [shlex.split(command) for command in re.findall(r"^\$ (.*)$", _PAGE, re.MULTILINE)]
-_COMMAND = Path(sys.executable).with_name("kafka-remote")
 
 
 def _command(verb: str) -> list[str]:
@@ -62,12 +58,7 @@ def test_command_runs(capsys: pytest.CaptureFixture[str], in_place: Any, verb: s
 
 def test_the_shim_starts(in_place: Any) -> None:
     command = [argument.replace("localhost:9192", f"{HOST}:{free_ports(1)[0]}") for argument in _command("shim")]
-    with subprocess.Popen([_COMMAND, *in_place(command)], stderr=PIPE, text=True) as shim:
-        assert shim.stderr is not None
-        assert any("clients connect to" in line for line in shim.stderr)
-        shim.send_signal(signal.SIGTERM)
-        rest = shim.communicate(timeout=60)[1]
-    assert shim.returncode == 0, rest
+    starts_and_stops(in_place(command))
 
 
 def test_the_settings_make_a_fetcher(s3_environment: S3Server) -> None:

@@ -265,6 +265,7 @@ def _aborted(stored: list[_Stored]) -> Iterator[tuple[AbortedTransaction, int]]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """A zig-zag varint and the position after it."""
+    # Not that of wire.py: tests compare what the product reads with what this module reads, so both share no code.
     raw = shift = 0
     while True:
         byte = data[at]

@@ -33,7 +33,6 @@ _MAGIC = b"KRC1"
 _FRONT = struct.Struct(">4sI")
 _FIXED = struct.Struct(">4sI32sQQ")
 FIXED_BYTES = _FIXED.size
-_IDENTITY_BYTES = 32
 
 
 class DamagedEntryError(Exception):

@@ -27,6 +27,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, DamagedEntryError, identity_of
 from kafka_remote_client.fetch.disk_cache import Claim, DiskCache, OpenEntry
+from kafka_remote_client.fetch.piecewise_stream import PiecewiseStream
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
@@ -160,38 +161,18 @@ class _KeptStream:
             self._claim = None
 
 
-class _CachedStream:
+class _CachedStream(PiecewiseStream):
     """What is on disk, block by block. From the first damaged block on the store takes over."""
 
     def __init__(
         self, cache: DiskCache, entries: list[OpenEntry], wanted: ByteRange, fetch: Callable[[], ReadableStream]
     ) -> None:
+        super().__init__(wanted.start, wanted.end)
         self._cache = cache
         self._entries = entries
         self._fetch = fetch
         self._start = wanted.start
-        self._end = wanted.end
-        self._at = wanted.start
-        self._rest = memoryview(b"")
         self._instead: ReadableStream | None = None
-
-    def readinto(self, buffer: WritableBuffer, /) -> int:
-        with memoryview(buffer) as whole, whole.cast("B") as target:
-            if not len(target) or self._at == self._end:
-                return 0
-            try:
-                count = 0 if self._instead else len(self._rest) or self._next_block(target)
-            except (DamagedEntryError, OSError):
-                self._fall_back()
-                count = 0
-            if self._instead:
-                count = self._instead.readinto(target)
-            elif len(self._rest):
-                count = min(len(target), len(self._rest))
-                target[:count] = self._rest[:count]
-                self._rest = self._rest[count:]
-        self._at += count
-        return count
 
     def close(self) -> None:
         for entry in self._entries:
@@ -201,8 +182,15 @@ class _CachedStream:
         if self._instead is not None:
             self._instead.close()
 
+    def _next_piece(self, target: memoryview) -> int:
+        if self._instead is None:
+            try:
+                return self._next_block(target)
+            except (DamagedEntryError, OSError):
+                self._instead = self._fallen_back()
+        return self._instead.readinto(target)
+
     def _next_block(self, target: memoryview) -> int:
-        """Reads a block: into ``target`` if all of it is read and fits, then returns its size; else as the rest."""
         entry = next(one for one in self._entries if one.wanted.start <= self._at < one.wanted.end)
         whole = entry.header.range
         number = (self._at - whole.start) // BLOCK_BYTES
@@ -217,16 +205,17 @@ class _CachedStream:
         self._rest = block[self._at - begin : min(end, entry.wanted.end) - begin]
         return 0
 
-    def _fall_back(self) -> None:
+    def _fallen_back(self) -> ReadableStream:
         """Deletes what is damaged and skips, in a fetch of the whole range, what was delivered: its URL opens nothing else."""
         for entry in self._entries:
             if entry.wanted.start <= self._at < entry.wanted.end:
                 self._cache.delete(entry.path)
-        self._instead = self._fetch()
+        self._instead = stream = self._fetch()
         skipped = memoryview(bytearray(min(BLOCK_BYTES, self._at - self._start)))
         left = self._at - self._start
         while left:
-            count = self._instead.readinto(skipped[:left])
+            count = stream.readinto(skipped[:left])
             if not 0 < count <= left:
                 raise RemoteStorageUnavailableError("the store's response ended before the range")
             left -= count
+        return stream

@@ -30,9 +30,10 @@ from kafka_remote_client.errors import (
     RemoteStorageError,
     RemoteStorageUnavailableError,
 )
+from kafka_remote_client.fetch.piecewise_stream import PiecewiseStream
 from kafka_remote_client.fetch.range_io import DiscardingFetcher
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
-from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
@@ -116,7 +117,7 @@ def _restoring(chunk_table: bytes, data_key: bytes | None) -> tuple[ChunkTable, 
         raise RemoteStorageError(str(error)) from None
 
 
-class _ChunkedStream:
+class _ChunkedStream(PiecewiseStream):
     """A ReadableStream of the original bytes ``[start, end)``, over one of the chunks that hold them."""
 
     def __init__(
@@ -128,26 +129,12 @@ class _ChunkedStream:
         start: int,
         end: int,
     ) -> None:
+        super().__init__(start, end)
         self._stored = stored
         self._chunks = chunks
         self._buffers = buffers
         self._buffer: bytearray | None = None
         self._transform = transform
-        self._at = start
-        self._end = end
-        self._rest = memoryview(b"")
-
-    def readinto(self, buffer: WritableBuffer, /) -> int:
-        with memoryview(buffer) as whole, whole.cast("B") as target:
-            if not len(target) or self._at == self._end:
-                return 0
-            count = len(self._rest) or self._next_chunk(target)
-            if len(self._rest):
-                count = min(len(target), len(self._rest))
-                target[:count] = self._rest[:count]
-                self._rest = self._rest[count:]
-        self._at += count
-        return count
 
     def close(self) -> None:
         self._at = self._end
@@ -157,8 +144,7 @@ class _ChunkedStream:
             self._buffers.give_back(buffer)
         self._stored.close()
 
-    def _next_chunk(self, target: memoryview) -> int:
-        """Restores a chunk: in ``target`` if it is read as a whole and fits, then returns its size; else as the rest."""
+    def _next_piece(self, target: memoryview) -> int:
         chunk = next(self._chunks)
         stored = self._read(chunk.object_size)
         begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)

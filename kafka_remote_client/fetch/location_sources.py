@@ -102,6 +102,7 @@ def build_source(
             configured_layout(remote),
             range_bytes=remote.range_bytes,
             lookup_concurrency=remote.lookup_concurrency,
+            lookup_timeout=remote.pending_timeout_ms / 1000,
             index_cache_bytes=remote.index_cache_bytes,
         )
     bootstrap = servers(remote, inner)
@@ -135,6 +136,7 @@ def build_source(
         range_bytes=remote.range_bytes,
         reads=reads,
         lookup_concurrency=remote.lookup_concurrency,
+        lookup_timeout=remote.pending_timeout_ms / 1000,
     )
 
 

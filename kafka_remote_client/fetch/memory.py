@@ -25,13 +25,6 @@ class MemoryBudget:
         """Whether ``size`` bytes are free. A size beyond the whole limit fits only when nothing else is held."""
         return not self.held or self.held + size <= self.limit
 
-    def try_take(self, size: int) -> bool:
-        """Takes ``size`` bytes if they fit."""
-        if not self.fits(size):
-            return False
-        self.held += size
-        return True
-
     def force(self, size: int) -> None:
         """Takes ``size`` bytes whether they fit or not: what was decoded is there, and the next range waits for it."""
         self.held += size

@@ -1,6 +1,6 @@
 """Why a read from the tier ended, and where the broker goes on. A value: a reader reads until it comes.
 
-References: docs/design.md, "Contracts between rooms".
+References: docs/design.md, "Contracts between packages".
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError, ProtocolError
 from kafka_remote_client.location.answer import location_of
 from kafka_remote_client.location.cluster import Key, PartitionLeader
-from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
+from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version
 from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import LocationAnswer, NotRemote, PartitionOffsets
+from kafka_remote_client.model import LocationAnswer, NotRemote
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.connection import Authenticator
@@ -47,10 +47,11 @@ _WAIT_SECONDS = 0.5
 """For which a peer may wait for look-ups before it answers that they are pending: two rounds of store requests, 0.2 s each."""
 
 
-class BrokerLocationSource:
+class BrokerLocationSource(BoundsByLeaders):
     """A LocationSource that asks brokers (or a shim in front of them). Two connections per broker, shared by all threads.
 
-    ``formats`` are the storage formats that the caller can read; ``connect_timeout`` is in seconds.
+    ``formats`` are the storage formats that the caller can read; ``connect_timeout`` is in seconds. Asking for bounds raises
+    NotAnnouncedError where the leader does not announce the dialect.
     """
 
     def __init__(
@@ -172,15 +173,6 @@ class BrokerLocationSource:
         if any(isinstance(answer, ProtocolError) for answer in answers.values()):
             session.connection.close()  # the frame was whole, its content is not what it should be: no more is believed
         return answers
-
-    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        """As LocationSource. Raises NotAnnouncedError where the leader does not announce the dialect."""
-        return self._leaders.offsets(topic, partition, deadline)
-
-    def offsets_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        return self._leaders.offsets_of(partitions, deadline)
 
     def close(self) -> None:
         self._leaders.close()

@@ -40,7 +40,7 @@ from kafka_remote_client.protocol.throttle import Throttle
 from kafka_remote_client.threads import side_by_side
 from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["PartitionLeaders", "fetch_version"]
+__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_version"]
 
 _T = TypeVar("_T")
 
@@ -239,6 +239,21 @@ class PartitionLeaders:
             ssl_context=self._ssl_context,
             sasl=self._sasl,
         )
+
+
+class BoundsByLeaders:
+    """The half of a LocationSource that asks ``_leaders`` for the bounds of tiers."""
+
+    _leaders: PartitionLeaders
+
+    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
+        """As LocationSource. Raises what the check of the leaders raises."""
+        return self._leaders.offsets(topic, partition, deadline)
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        return self._leaders.offsets_of(partitions, deadline)
 
 
 def fetch_version(leader: PartitionLeader, session: PeerSession) -> int | None:

@@ -25,6 +25,7 @@ from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
@@ -100,6 +101,8 @@ class ListedTier:
     def _cache(self, tip: TopicIdPartition) -> RemoteLogMetadataCache | None:
         with self._lock:
             partition = self._partitions.setdefault(tip, _Partition())
+            if partition.cache is None:
+                about_to_read()
             if partition.cache is None and partition.reading is None:
                 self._start_reading(tip, partition)
             reading = partition.reading

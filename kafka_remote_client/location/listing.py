@@ -30,7 +30,7 @@ from kafka_remote_client.errors import (
     UnsupportedFormatError,
 )
 from kafka_remote_client.location.direct_location import direct_location
-from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, LookUps
+from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_SECONDS, LookUps
 from kafka_remote_client.location.tier_source import DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
@@ -46,6 +46,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.prefetch import store_read_executor
@@ -74,11 +75,13 @@ class ListingLocationSource:
         topic_id: UUID | None = None,
         range_bytes: int = DEFAULT_RANGE_BYTES,
         lookup_concurrency: int = DEFAULT_CONCURRENCY,
+        lookup_timeout: float = DEFAULT_TIMEOUT_SECONDS,
         index_cache_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
         """``topic`` bounds the listing to one name; ``topic_id`` picks one of several topics of a name.
 
-        ``lookup_concurrency``: look-ups at the same time. ``index_cache_bytes``: memory for what they read.
+        ``lookup_concurrency``: look-ups that read at the same time. ``lookup_timeout``: seconds for one of them, its wait for a
+        thread included. ``index_cache_bytes``: memory for what they read.
         """
         self._store = store
         self._layout = layout
@@ -91,7 +94,7 @@ class ListingLocationSource:
         self._undecided: dict[TopicIdPartition, int | None] = {}
         self._absent: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._look_ups = LookUps(self._answer, SystemClock(), concurrency=lookup_concurrency)
+        self._look_ups = LookUps(self._answer, SystemClock(), concurrency=lookup_concurrency, timeout=lookup_timeout)
 
     @property
     def listing(self) -> TierListing:
@@ -99,10 +102,12 @@ class ListingLocationSource:
         return self._listing(self._topic)
 
     def _listing(self, topic: str | None) -> TierListing:
-        with self._lock:
-            if topic not in self._listings:
-                self._listings[topic] = TierListing(self._store, self._layout, topic)
-            return self._listings[topic]
+        if topic not in self._listings:
+            about_to_read()
+            with self._lock:
+                if topic not in self._listings:
+                    self._listings[topic] = TierListing(self._store, self._layout, topic)
+        return self._listings[topic]
 
     def partitions(self, topic: str) -> list[TopicIdPartition]:
         """The partitions of a topic, by number; empty when the store has none of that name.
@@ -209,14 +214,10 @@ class ListingLocationSource:
 
         Raises RemoteLogError, CorruptRecordError and UnsupportedFormatError when that is unknown, and what the store raises.
         """
-        with self._lock:
-            if topic_id_partition in self._undecided:
-                return self._undecided[topic_id_partition]
-        # Two threads may look for it at once, which does no harm.
-        found = self.resolver.first_undecided_offset(self._listing(topic_id_partition.topic).cache(topic_id_partition))
-        with self._lock:
-            self._undecided[topic_id_partition] = found
-        return found
+        if topic_id_partition not in self._undecided:  # two threads may look for it at once, which does no harm
+            cache = self._listing(topic_id_partition.topic).cache(topic_id_partition)
+            self._undecided[topic_id_partition] = self.resolver.first_undecided_offset(cache)
+        return self._undecided[topic_id_partition]
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self.resolver.cache_statistics()
@@ -234,6 +235,7 @@ class ListingLocationSource:
         if self.partitions(topic):
             return None
         if topic not in self._absent:
+            about_to_read()
             self._absent[topic] = str(no_segments(topic, self._store))
         return NoSegmentsError(self._absent[topic]).with_context(topic=topic)
 

@@ -2,11 +2,15 @@
 
 ::
 
-    asked                      | becomes
-    a question that is new     | a look-up in a thread of its own, up to ``concurrency`` at once
-    one whose look-up goes on  | the same look-up: nothing is read twice
-    answered within 0.1 s      | the answer
-    not answered by then       | LocationPending; the look-up goes on
+    asked                              | becomes
+    a question that is new             | a look-up of what is kept, in threads that never wait for the store
+    one that needs a read of the store | a look-up in other threads, up to ``concurrency`` at once; more wait
+    one whose look-up goes on          | the same look-up: nothing is read twice
+    answered within 0.1 s of either    | the answer
+    not answered by then               | LocationPending; the look-up goes on
+    not answered after ``timeout``     | "location-pending"; the look-up is not begun if it still waits for a thread
+
+So what was read before never waits behind reads. A look-up that needs a read asks the leader about its position twice.
 
 An answer that is not asked for again within a few seconds is dropped: its end of the log is old by then.
 """
@@ -16,47 +20,66 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, SegmentLocation
+from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.settings import default_of
 
-__all__ = ["DEFAULT_CONCURRENCY", "LookUps"]
+__all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_TIMEOUT_SECONDS", "LookUps"]
 
 DEFAULT_CONCURRENCY: int = default_of("fetch.remote.lookup.concurrency")
+DEFAULT_TIMEOUT_SECONDS: float = default_of("fetch.remote.pending.timeout.ms") / 1000
 
 _WAIT_SECONDS = 0.1
 _KEPT_SECONDS = 5.0
 
 _Answer = Callable[[LocationQuestion, Deadline], SegmentLocation | NotRemote]
+_Ended = tuple[LocationAnswer, float]
+"""The answer of a look-up, and when it came."""
 
 
 class LookUps:
-    """See the module. Thread safe. ``answer`` gets a question and its deadline, and may raise DirectFetchError kinds."""
+    """See the module. Thread safe. ``answer`` gets a question and its deadline, and may raise DirectFetchError kinds.
 
-    def __init__(self, answer: _Answer, clock: Clock, *, concurrency: int = DEFAULT_CONCURRENCY) -> None:
+    ``answer`` is called in :func:`kept_only` first, and again where it raises NotKeptError. ``timeout`` is in seconds, and
+    includes the wait for a thread.
+    """
+
+    def __init__(
+        self,
+        answer: _Answer,
+        clock: Clock,
+        *,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
         self._answer = answer
         self._clock = clock
+        self._timeout = timeout
         self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-look-up")
+        self._kept_workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-kept")
         self._lock = threading.Lock()
         self._going: dict[LocationQuestion, _LookUp] = {}
         self._closed = False
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
-        """As LocationSource. ``deadline`` bounds each look-up from its start."""
+        """As LocationSource. ``deadline`` bounds what each look-up asks of leaders, from its start."""
         seconds = deadline.remaining()
         with self._lock:
             if self._closed:
                 raise LocationError("the location source is closed")
             self._forget()
             going = {question: self._begun(question, seconds) for question in questions}
-        wait([look_up.future for look_up in going.values()], min(_WAIT_SECONDS, seconds))
+        for _ in ("what is kept", "what is read"):
+            wait([look_up.future for look_up in going.values()], min(_WAIT_SECONDS, seconds))
         answers = {question: look_up.answer for question, look_up in going.items()}
         with self._lock:
-            for question, answer in answers.items():
-                if not isinstance(answer, LocationPending):
+            for question, look_up in going.items():
+                if look_up.future.done() and not isinstance(answers[question], LocationPending):
                     self._going.pop(question, None)
         return answers
 
@@ -64,17 +87,26 @@ class LookUps:
         """Starts nothing more. Look-ups that go on end by themselves. May be called twice."""
         with self._lock:
             self._closed = True
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        for workers in (self._kept_workers, self._workers):
+            workers.shutdown(wait=False, cancel_futures=True)
 
     def _begun(self, question: LocationQuestion, seconds: float) -> _LookUp:
         if question not in self._going:
-            self._going[question] = _LookUp(self._workers.submit(self._look_up, question, seconds))
+            look_up = self._going[question] = _LookUp(Deadline(self._clock, self._timeout))
+            look_up.future = self._kept_workers.submit(self._look_up_kept, look_up, question, seconds)
         return self._going[question]
 
-    def _look_up(self, question: LocationQuestion, seconds: float) -> tuple[LocationAnswer, float]:
-        """The answer, and when it came."""
+    def _look_up_kept(self, look_up: _LookUp, question: LocationQuestion, seconds: float) -> _Ended:
+        with suppress(NotKeptError), kept_only():
+            return self._look_up(look_up, question, seconds)
+        with self._lock:
+            if not self._closed:
+                look_up.future = self._workers.submit(self._look_up, look_up, question, seconds)
+        return LocationError("the location source is closed"), self._clock.monotonic()
+
+    def _look_up(self, look_up: _LookUp, question: LocationQuestion, seconds: float) -> _Ended:
         try:
-            answer: LocationAnswer = self._answer(question, Deadline(self._clock, seconds))
+            answer = look_up.refusal or self._answer(question, Deadline(self._clock, seconds))
         except DirectFetchError as error:
             answer = error
         return answer, self._clock.monotonic()
@@ -86,17 +118,24 @@ class LookUps:
 
 
 class _LookUp:
-    """One look-up, under way or over."""
+    """One look-up, under way or over. ``future``: of what is kept, then of what is read, where that is needed."""
 
-    def __init__(self, future: Future[tuple[LocationAnswer, float]]) -> None:
-        self.future = future
+    future: Future[_Ended]
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+
+    @property
+    def refusal(self) -> LocationAnswer | None:
+        """The answer past the deadline."""
+        return NotRemote("location-pending") if self._deadline.expired() else None
 
     @property
     def answer(self) -> LocationAnswer:
         """Raises what is no DirectFetchError, which is a defect."""
         if self.future.cancelled():
             return LocationError("the location source is closed")
-        return self.future.result()[0] if self.future.done() else LocationPending()
+        return self.future.result()[0] if self.future.done() else self.refusal or LocationPending()
 
     def ended_before(self, moment: float) -> bool:
         """Whether it is over since ``moment`` at least."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import NotRemote, TopicIdPartition
+from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, ClientConfig, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 
 __all__ = ["MetadataTopicTier", "connection_settings"]
 
@@ -45,7 +45,7 @@ def connection_settings(config: Mapping[str, object]) -> ClientConfig:
     }
 
 
-class MetadataTopicTier:
+class MetadataTopicTier(FollowedTier):
     """A TierResolver that follows the metadata topic from the moment it is made. Thread safe.
 
     ``config`` is librdkafka's. In the first ``patience`` seconds a question waits for its partition to be ready; from then on
@@ -62,16 +62,12 @@ class MetadataTopicTier:
         topic: str = METADATA_TOPIC,
     ) -> None:
         """Raises KafkaException for a configuration that librdkafka refuses."""
-        self._resolver = resolver
         self._clock = clock
         self._patient_until = clock.monotonic() + patience
         store = RemoteLogMetadataStore()
         self.follower = RemoteLogMetadataFollower(config, store, topic=topic, clock=clock)
-        self._tier = FollowedTier(store, resolver, self._ready)
+        super().__init__(store, resolver, self._known)
         self.follower.start()
-
-    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        return self._tier.resolve(question)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self._resolver.cache_statistics()
@@ -79,5 +75,8 @@ class MetadataTopicTier:
     def close(self) -> None:
         self.follower.close()
 
-    def _ready(self, tip: TopicIdPartition) -> bool:
-        return self.follower.wait_ready(tip, max(0.0, self._patient_until - self._clock.monotonic()))
+    def _known(self, tip: TopicIdPartition) -> bool:
+        patience = max(0.0, self._patient_until - self._clock.monotonic())
+        if patience and not self.follower.ready(tip):
+            about_to_read()
+        return self.follower.wait_ready(tip, patience)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -12,7 +12,7 @@ from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, PartitionOffsets, SegmentLocation
 
-__all__ = ["CachingLocationSource", "LocationSource", "answer_each", "locate_one", "watch_caches"]
+__all__ = ["CachingLocationSource", "LocationSource", "locate_one", "watch_caches"]
 
 
 class LocationSource(Protocol):
@@ -47,19 +47,6 @@ class CachingLocationSource(Protocol):
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What its caches did, by the names of ``metrics.CACHES``; always the same names."""
-
-
-def answer_each(
-    questions: Iterable[LocationQuestion], answer: Callable[[LocationQuestion], LocationAnswer]
-) -> dict[LocationQuestion, LocationAnswer]:
-    """What ``answer`` returns for each, one after the other; a DirectFetchError that it raises is the answer."""
-    answers: dict[LocationQuestion, LocationAnswer] = {}
-    for question in questions:
-        try:
-            answers[question] = answer(question)
-        except DirectFetchError as error:
-            answers[question] = error
-    return answers
 
 
 def locate_one(source: LocationSource, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:

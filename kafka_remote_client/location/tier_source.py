@@ -21,17 +21,16 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location.answer import leader_answer, offsets_of
 from kafka_remote_client.location.cluster import PartitionLeader
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
-from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
-from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, LookUps
+from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version
+from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_SECONDS, LookUps
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, answered
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import LocationAnswer, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import LocationAnswer, NotRemote, SegmentLocation
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import FETCH
@@ -54,7 +53,10 @@ class TierResolver(Protocol):
     """What lies in the tier, by the metadata topic or by a listing. Thread safe."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises what the store raises."""
+        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises what the store raises.
+
+        In :func:`kept_only` raises NotKeptError instead of waiting for a read.
+        """
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """What its caches did, by the names of ``metrics.CACHES``."""
@@ -63,12 +65,12 @@ class TierResolver(Protocol):
         """Ends what it does in the background. May be called twice."""
 
 
-class TierLocationSource:
+class TierLocationSource(BoundsByLeaders):
     """A LocationSource over a tier and the leaders of its partitions. Owns ``leaders``, ``tier``, ``store`` and ``reads``.
 
-    ``range_bytes`` bounds the bytes of one range, ``lookup_concurrency`` the look-ups at the same time. The deadline of a
-    question bounds what is asked of the leader; the store bounds what is read of it. ``reads`` is the pool that the tier reads
-    the store with, where it has one.
+    ``range_bytes`` bounds the bytes of one range, ``lookup_concurrency`` the look-ups that read at the same time, and
+    ``lookup_timeout`` the seconds of one look-up, its wait for a thread included. The deadline of a question bounds what is
+    asked of the leader. ``reads`` is the pool that the tier reads the store with, where it has one.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class TierLocationSource:
         range_bytes: int = DEFAULT_RANGE_BYTES,
         reads: Executor | None = None,
         lookup_concurrency: int = DEFAULT_CONCURRENCY,
+        lookup_timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
         self._leaders = leaders
         self._tier = tier
@@ -91,7 +94,7 @@ class TierLocationSource:
         self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._reads = reads
         self._leader_check = LeaderCheck()
-        self._look_ups = LookUps(self._answer, clock, concurrency=lookup_concurrency)
+        self._look_ups = LookUps(self._answer, clock, concurrency=lookup_concurrency, timeout=lookup_timeout)
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
         """As LocationSource; reasons are those of the tier and of the leader. RemoteLogError is an answer as well."""
@@ -109,14 +112,6 @@ class TierLocationSource:
             return self._locate(_LeaderFetches(asked, leader, session, version), deadline)
 
         return self._leaders.ask(question.topic, question.partition, deadline, ask)
-
-    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        return self._leaders.offsets(topic, partition, deadline)
-
-    def offsets_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        return self._leaders.offsets_of(partitions, deadline)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self._tier.cache_statistics()

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_remote_client.records.faults import BatchFault, Fault
+from kafka_remote_client.wire import Buffer, base_128
 
 __all__ = [
     "MINIMAL_RECORD",
-    "Buffer",
     "RecordView",
     "read_headers",
     "read_message_headers",
@@ -35,35 +35,25 @@ __all__ = [
 MINIMAL_RECORD = 7
 """Bytes of the smallest record: length, attributes, two deltas, null key, null value, no headers."""
 
-Buffer = memoryview | bytes | bytearray
-
 RecordView = tuple[int, int, int, int, int, int, int, int]
 """offset delta, timestamp delta, key position, key size (-1 = null), value position, value size, headers position, count."""
 
 
 def read_varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
     """A zig-zag int32 at ``at`` and the position after it. Raises BatchFault VARINT when it does not end before ``end``."""
-    raw, at = _read_base128(data, at, end, 35)
+    raw, at = base_128(data, at, end, 32)
+    if at < 0:
+        raise BatchFault(Fault.VARINT)
     raw &= 0xFFFFFFFF
     return raw >> 1 ^ -(raw & 1), at
 
 
 def _read_varlong(data: Buffer, at: int, end: int) -> tuple[int, int]:
-    raw, at = _read_base128(data, at, end, 70)
+    raw, at = base_128(data, at, end, 64)
+    if at < 0:
+        raise BatchFault(Fault.VARINT)
     raw &= 0xFFFFFFFFFFFFFFFF
     return raw >> 1 ^ -(raw & 1), at
-
-
-def _read_base128(data: Buffer, at: int, end: int, bits: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < bits:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise BatchFault(Fault.VARINT)
 
 
 def wrap_int64(value: int) -> int:

@@ -84,22 +84,6 @@ class RemoteLogSegmentMetadataSnapshot:
     state: RemoteLogSegmentState
     txn_index_empty: bool = False
 
-    def in_partition(self, topic_id_partition: TopicIdPartition) -> RemoteLogSegmentMetadata:
-        """The full metadata, once the partition is known."""
-        return RemoteLogSegmentMetadata(
-            remote_log_segment_id=RemoteLogSegmentId(topic_id_partition, self.segment_id),
-            start_offset=self.start_offset,
-            end_offset=self.end_offset,
-            max_timestamp_ms=self.max_timestamp_ms,
-            broker_id=self.broker_id,
-            event_timestamp_ms=self.event_timestamp_ms,
-            segment_leader_epochs=self.segment_leader_epochs,
-            segment_size_in_bytes=self.segment_size_in_bytes,
-            custom_metadata=self.custom_metadata,
-            state=self.state,
-            txn_index_empty=self.txn_index_empty,
-        )
-
 
 RemoteLogMetadata: TypeAlias = (
     RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata | RemoteLogSegmentMetadataSnapshot

@@ -2,7 +2,7 @@
 
 Theory of operation. Two leaders may upload the same offsets (the new one does not know how far the old one got). Within an
 epoch each offset is to be answered by one segment, so a segment that was finished later and covers more *evicts* the earlier
-ones from the map: they become unreferenced, that is listed (somebody has to delete them) but never read.
+ones from the map: they are never read. Only segments that can be read are here: Kafka lists the others too, to delete them.
 
 Two sorted lists are kept up to date with every event, so that no look-up visits the segments one by one: start offsets, and
 where segments end. A partition has a hundred thousand segments, and each grant asks.
@@ -22,14 +22,13 @@ __all__ = ["RemoteLogLeaderEpochState"]
 class RemoteLogLeaderEpochState:
     """Not thread safe: :class:`RemoteLogMetadataCache` guards it."""
 
-    __slots__ = ("_by_end", "_ends", "_highest", "_ids", "_starts", "_unreferenced")
+    __slots__ = ("_by_end", "_ends", "_highest", "_ids", "_starts")
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ids: dict[int, RemoteLogSegmentId] = {}
         self._ends: dict[int, int] = {}
         self._by_end: list[tuple[int, int]] = []  # (end of the segment, -start)
-        self._unreferenced: set[RemoteLogSegmentId] = set()
         self._highest = UNKNOWN_OFFSET
 
     @property
@@ -40,10 +39,6 @@ class RemoteLogLeaderEpochState:
     def referenced(self) -> list[tuple[int, RemoteLogSegmentId]]:
         """The segments that can be read, each with the first of its offsets in this epoch, in the order of these."""
         return [(start, self._ids[start]) for start in self._starts]
-
-    def unreferenced(self) -> frozenset[RemoteLogSegmentId]:
-        """The segments that are being copied or deleted, or were evicted."""
-        return frozenset(self._unreferenced)
 
     def floor(self, offset: int) -> RemoteLogSegmentId | None:
         """The segment with the greatest start at or below ``offset``."""
@@ -64,33 +59,25 @@ class RemoteLogLeaderEpochState:
         """The readable segment that ends last; of those that end together the one that starts first."""
         return self._ids[-self._by_end[-1][1]] if self._by_end else None
 
-    def copy_started(self, segment_id: RemoteLogSegmentId) -> None:
-        self._unreferenced.add(segment_id)
-
     def copy_finished(
         self, start_offset: int, segment_id: RemoteLogSegmentId, end_offset: int, segment_end: int | None = None
     ) -> None:
         """``[start_offset, end_offset]`` is what the segment holds of this epoch; ``segment_end``: where all of it ends."""
-        while self._starts and self._starts[-1] >= start_offset and self._highest <= end_offset:
-            self._unreferenced.add(self._remove(self._starts[-1]))
+        while self._starts and self._starts[-1] > start_offset and self._highest <= end_offset:
+            self._remove(self._starts[-1])
         if start_offset in self._ids:
             self._remove(start_offset)
         insort(self._starts, start_offset)
         self._ids[start_offset] = segment_id
         self._ends[start_offset] = end_offset if segment_end is None else segment_end
         insort(self._by_end, (self._ends[start_offset], -start_offset))
-        self._unreferenced.discard(segment_id)
         self._highest = max(self._highest, end_offset)
 
     def delete_started(self, start_offset: int, segment_id: RemoteLogSegmentId) -> None:
         if self._ids.get(start_offset) == segment_id:
             self._remove(start_offset)
-        self._unreferenced.add(segment_id)
 
-    def delete_finished(self, segment_id: RemoteLogSegmentId) -> None:
-        self._unreferenced.discard(segment_id)
-
-    def _remove(self, start_offset: int) -> RemoteLogSegmentId:
+    def _remove(self, start_offset: int) -> None:
         del self._starts[bisect_left(self._starts, start_offset)]
         del self._by_end[bisect_left(self._by_end, (self._ends.pop(start_offset), -start_offset))]
-        return self._ids.pop(start_offset)
+        del self._ids[start_offset]

@@ -42,6 +42,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log import offset_index, time_index
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
@@ -126,7 +127,8 @@ class TierListing:
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache:
         """The readable segments of a partition, with metadata as far as it can be known. Raises what the store raises.
 
-        Broker ids and event times are -1; the highest timestamp is -1 where there is no time index.
+        Broker ids and event times are -1; the highest timestamp is -1 where there is no time index. In :func:`kept_only` raises
+        NotKeptError for a partition that was not read yet.
         """
         return self._partition(topic_id_partition).cache
 
@@ -136,6 +138,10 @@ class TierListing:
             return dict(self._read_before)
 
     def _partition(self, tip: TopicIdPartition) -> _Partition:
+        known = self._loaded.get(tip)
+        if known is not None:
+            return known
+        about_to_read()
         with self._lock:
             loading = self._loading.setdefault(tip, threading.Lock())
         with loading:  # whoever asks for the same partition waits, for another one not

@@ -76,7 +76,7 @@ class RemoteLogMetadataCache:
             if not self._allowed(self._segments.get(segment_id), metadata.state):
                 return False
             for entry in metadata.segment_leader_epochs:
-                self._epochs.setdefault(entry.epoch, RemoteLogLeaderEpochState()).copy_started(segment_id)
+                self._epochs.setdefault(entry.epoch, RemoteLogLeaderEpochState())
             self._segments[segment_id] = metadata
             self._version += 1
             return True
@@ -99,8 +99,6 @@ class RemoteLogMetadataCache:
                     epoch.copy_finished(entry.start_offset, segment_id, known.epoch_end(index), known.end_offset)
                 elif update.state is _DELETING:
                     epoch.delete_started(entry.start_offset, segment_id)
-                else:
-                    epoch.delete_finished(segment_id)
                 self._note_readable(entry.epoch, readable=epoch.is_readable)
             if update.state is _DELETED:
                 del self._segments[segment_id]
@@ -131,15 +129,6 @@ class RemoteLogMetadataCache:
             state = self._epochs.get(leader_epoch)
             segment_id = state.ceiling(offset) if state else None
             return None if segment_id is None else self._segments[segment_id]
-
-    def list_remote_log_segments(self, leader_epoch: int) -> list[RemoteLogSegmentMetadata]:
-        """All segments with a part in ``leader_epoch``, readable or not, in the order of their start offsets."""
-        with self._lock:
-            state = self._epochs.get(leader_epoch)
-            if state is None:
-                return []
-            ids = {segment_id for _, segment_id in state.referenced()} | state.unreferenced()
-            return sorted((self._segments[i] for i in ids), key=lambda m: m.start_offset)
 
     def list_all_remote_log_segments(self) -> list[RemoteLogSegmentMetadata]:
         """All segments that are not gone, whatever their state, in the order of their start offsets."""

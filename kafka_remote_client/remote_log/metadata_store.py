@@ -30,6 +30,7 @@ class RemoteLogMetadataStore:
 
     def __init__(self) -> None:
         self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
+        self._by_id: dict[tuple[UUID, int], TopicIdPartition] = {}
         self._lock = threading.Lock()
         self.dropped_events = 0
 
@@ -58,6 +59,11 @@ class RemoteLogMetadataStore:
         with self._lock:
             return self._caches.get(topic_id_partition)
 
+    def find(self, topic_id: UUID, partition: int) -> TopicIdPartition | None:
+        """The partition with a cache, by its topic's id. Takes the same time however many there are."""
+        with self._lock:
+            return self._by_id.get((topic_id, partition))
+
     def partitions(self, topic: str | None = None) -> list[TopicIdPartition]:
         """All partitions with a cache (of one topic name), in the order of topic, topic id and partition."""
         with self._lock:
@@ -77,13 +83,17 @@ class RemoteLogMetadataStore:
         """Drops the caches of the partitions for which ``concerned`` is true. Holders of one may go on using it."""
         with self._lock:
             self._caches = {tip: cache for tip, cache in self._caches.items() if not concerned(tip)}
+            self._by_id = {(tip.topic_id, tip.partition): tip for tip in self._caches}
 
     def _cache_for(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
         with self._lock:
+            self._by_id[tip.topic_id, tip.partition] = tip
             return self._caches.setdefault(tip, RemoteLogMetadataCache(tip))
 
     def _delete(self, event: RemotePartitionDeleteMetadata) -> bool:
         if event.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+            tip = event.topic_id_partition
             with self._lock:
-                self._caches.pop(event.topic_id_partition, None)
+                self._caches.pop(tip, None)
+                self._by_id.pop((tip.topic_id, tip.partition), None)
         return True

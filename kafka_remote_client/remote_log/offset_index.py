@@ -92,11 +92,6 @@ class OffsetIndex:
         """The number of the first entry at or after ``position``; ``len(self)`` when there is none."""
         return bisect_left(self._entries, position, key=lambda entry: entry.position)
 
-    def fetch_upper_bound_offset(self, position: int, size: int) -> OffsetPosition | None:
-        """The first entry at or after ``position + size``: its offset is above all that these bytes hold."""
-        number = self.number_for_position(position + size)
-        return self._entries[number] if number < len(self) else None
-
     def check_against(self, end_offset: int, segment_size: int) -> None:
         """Raises CorruptIndexError unless the index fits a segment that ends at ``end_offset`` with that many bytes."""
         if not len(self):

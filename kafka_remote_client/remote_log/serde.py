@@ -31,7 +31,6 @@ from collections.abc import Callable
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, TypeVar
-from uuid import UUID
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
@@ -126,7 +125,7 @@ def _read_epoch(reader: Reader) -> tuple[int, int]:
     return epoch, offset
 
 
-def _read_segment_body(reader: Reader, segment_id: UUID) -> RemoteLogSegmentMetadataSnapshot:
+def _read_segment_body(reader: Reader) -> dict[str, Any]:
     start, end = reader.int64(), reader.int64()
     broker_id, max_timestamp, event_timestamp = reader.int32(), reader.int64(), reader.int64()
     epochs = _read_epochs(reader)
@@ -142,28 +141,26 @@ def _read_segment_body(reader: Reader, segment_id: UUID) -> RemoteLogSegmentMeta
     empty = tags.get(_TXN_INDEX_EMPTY, b"\0")
     if len(empty) != 1:
         raise RemoteLogMetadataError(f"a metadata record has a TxnIndexEmpty of {len(empty)} bytes")
-    return RemoteLogSegmentMetadataSnapshot(
-        segment_id=segment_id,
-        start_offset=start,
-        end_offset=end,
-        broker_id=broker_id,
-        max_timestamp_ms=max_timestamp,
-        event_timestamp_ms=event_timestamp,
-        segment_leader_epochs=epochs,
-        segment_size_in_bytes=size,
-        custom_metadata=custom,
-        state=state,
-        txn_index_empty=empty != b"\0",
-    )
+    return {
+        "start_offset": start,
+        "end_offset": end,
+        "broker_id": broker_id,
+        "max_timestamp_ms": max_timestamp,
+        "event_timestamp_ms": event_timestamp,
+        "segment_leader_epochs": epochs,
+        "segment_size_in_bytes": size,
+        "custom_metadata": custom,
+        "state": state,
+        "txn_index_empty": empty != b"\0",
+    }
 
 
 def _read_segment(reader: Reader) -> RemoteLogSegmentMetadata:
-    segment_id = _read_sid(reader)
-    return _read_segment_body(reader, segment_id.id).in_partition(segment_id.topic_id_partition)
+    return RemoteLogSegmentMetadata(_read_sid(reader), **_read_segment_body(reader))
 
 
 def _read_snapshot(reader: Reader) -> RemoteLogSegmentMetadataSnapshot:
-    return _read_segment_body(reader, reader.uuid())
+    return RemoteLogSegmentMetadataSnapshot(reader.uuid(), **_read_segment_body(reader))
 
 
 def _read_update(reader: Reader) -> RemoteLogSegmentMetadataUpdate:

@@ -35,13 +35,4 @@ class TierAddress:
 
     def open(self, topic: str | None = None) -> TierReader:
         """Opens the tier; ``topic`` bounds listings to one name. Raises as ``open_tier``."""
-        return open_tier(
-            self.store_url,
-            layout=self.layout,
-            key_prefix=self.key_prefix,
-            encryption_keys=self.encryption_keys,
-            store_options=self.store_options,
-            topic=topic,
-            topic_id=self.topic_id,
-            config=self.config,
-        )
+        return open_tier(**attrs.asdict(self, recurse=False), topic=topic)

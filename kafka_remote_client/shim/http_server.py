@@ -14,11 +14,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import attrs
 
-__all__ = ["ConnectionListener", "HttpRequest", "MalformedRequestError", "cut", "read_request"]
+__all__ = ["ConnectionListener", "HttpRequest", "ListeningOrigin", "MalformedRequestError", "cut", "read_request"]
 
 _MAX_LINE = 16 * 1024
 _MAX_HEADERS = 64
@@ -201,3 +201,37 @@ class ConnectionListener:
             return  # the peer went away or was too slow: nothing is left to answer
         finally:
             used.close()
+
+
+class ListeningOrigin:
+    """What object origins share. ``_ended`` is set from :meth:`stop` on, so that no conversation waits any longer."""
+
+    def __init__(
+        self, handle: Callable[[socket.socket], None], host: str, port: int, ssl_context: ssl.SSLContext | None
+    ) -> None:
+        self._scheme = "http" if ssl_context is None else "https"
+        self._ended = threading.Event()
+        self._listener = ConnectionListener(handle, host=host, port=port, ssl_context=ssl_context, name="origin")
+
+    @property
+    def url(self) -> str:
+        """Scheme, host and port. Known once started."""
+        host, port = self._listener.address
+        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def start(self) -> None:
+        """Binds, to the port of the last time if there was one, and serves. Raises OSError when the address is taken."""
+        self._ended.clear()
+        self._listener.start()
+
+    def stop(self) -> None:
+        """Ends every connection and frees the port. May be called twice; start may follow."""
+        self._ended.set()
+        self._listener.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

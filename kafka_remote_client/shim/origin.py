@@ -27,7 +27,7 @@ from contextlib import closing
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 import attrs
 
@@ -41,7 +41,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
+from kafka_remote_client.shim.http_server import HttpRequest, ListeningOrigin, MalformedRequestError, read_request
 from kafka_remote_client.shim.origin_objects import ServedObject, served_objects
 from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, SigningKeys, UrlSigner
 
@@ -98,7 +98,7 @@ class OriginStatistics:
     statuses: dict[int, int] = attrs.field(factory=dict)
 
 
-class ObjectOrigin:
+class ObjectOrigin(ListeningOrigin):
     """An HTTP server over a directory or a RemoteObjectStore. ``port`` 0 takes a free one at the first start.
 
     ``secret`` signs (16 bytes or more). ``advertised_url`` is what clients reach, when that is not the address itself.
@@ -116,23 +116,20 @@ class ObjectOrigin:
         clock: Clock | None = None,
         faults: OriginFaults | None = None,
     ) -> None:
+        super().__init__(self._converse, host, port, ssl_context)
         self._objects = served_objects(objects)
         self._keys = SigningKeys(secret)
-        self._scheme = "http" if ssl_context is None else "https"
         self._advertised_url = advertised_url
         self._clock = clock or SystemClock()
         self._verifier = UrlSigner(self._keys, advertised_url or f"{self._scheme}://origin", self._clock)
         self.faults = faults or OriginFaults()
-        self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._statistics = OriginStatistics()
-        self._listener = ConnectionListener(self._converse, host=host, port=port, ssl_context=ssl_context, name="origin")
 
     @property
     def url(self) -> str:
         """Scheme, host and port that signed URLs begin with. Known once started."""
-        host, port = self._listener.address
-        return self._advertised_url or f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return self._advertised_url or super().url
 
     @property
     def signer(self) -> UrlSigner:
@@ -154,23 +151,6 @@ class ObjectOrigin:
                 self._statistics, connections=self._listener.connections, statuses=dict(self._statistics.statuses)
             )
 
-    def start(self) -> None:
-        """Binds and serves. Raises OSError when the address is taken."""
-        self._stopping.clear()
-        self._listener.start()
-
-    def stop(self) -> None:
-        """Cuts what is being served and frees the port. May be called twice; start may follow."""
-        self._stopping.set()
-        self._listener.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     def _converse(self, connection: socket.socket) -> None:
         with connection.makefile("rb") as reader:
             while not self._gone():
@@ -188,11 +168,11 @@ class ObjectOrigin:
     def _admit(self) -> bool:
         """Lets the delay pass; False when the request is not to be answered at all."""
         if self.faults.delay > 0:
-            self._clock.wait(self._stopping, self.faults.delay)
+            self._clock.wait(self._ended, self.faults.delay)
         return not self._gone()
 
     def _gone(self) -> bool:
-        return self.faults.down or self._stopping.is_set()
+        return self.faults.down or self._ended.is_set()
 
     def _answer(self, connection: socket.socket, request: HttpRequest) -> None:
         try:
@@ -204,7 +184,7 @@ class ObjectOrigin:
             self._refuse(connection, request, HTTPStatus.FORBIDDEN, *_REFUSALS[refusal])
             return
         store = self.faults.store
-        if store is not None and not store.admits(signed.range.size, self._stopping):
+        if store is not None and not store.admits(signed.range.size, self._ended):
             self._refuse(connection, request, HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Reduce your request rate")
             return
         try:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from uuid import UUID
 
 import attrs
 
-from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import GrantedRange, NotRemote, TopicIdPartition
+from kafka_remote_client.model import GrantedRange, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
@@ -22,7 +20,7 @@ from kafka_remote_client.shim.signing import ObjectSigner
 __all__ = ["ResolvingTier"]
 
 
-class ResolvingTier:
+class ResolvingTier(FollowedTier):
     """A LocationTier over a metadata store, and the objects of a layout with a signer of their URLs. Thread safe.
 
     ``url_ttl`` is in seconds. ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is
@@ -41,30 +39,20 @@ class ResolvingTier:
         executor: Executor | None = None,
         index_cache_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        self._store = store
+        resolver = RemoteSegmentResolver(objects, layout, index_cache_bytes=index_cache_bytes, executor=executor)
+        super().__init__(store, resolver, ready)
         self._objects = objects
         self._layout = layout
-        self._resolver = RemoteSegmentResolver(objects, layout, index_cache_bytes=index_cache_bytes, executor=executor)
-        self._tier = FollowedTier(store, self._resolver, ready)
         self._signer = signer
         self._url_ttl = url_ttl
-        self._by_id: dict[tuple[UUID, int], TopicIdPartition] = {}
-        self._lock = threading.Lock()
 
     @property
     def formats(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((ORIGINAL_FORMAT, self._layout.format_name)))
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
-        with self._lock:
-            tip = self._by_id.get((topic_id, partition))
-            if tip is None:
-                self._by_id = {(known.topic_id, known.partition): known for known in self._store.partitions()}
-                tip = self._by_id.get((topic_id, partition))
+        tip = self._store.find(topic_id, partition)
         return tip if tip is None or topic in ("", tip.topic) else None
-
-    def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        return self._tier.resolve(question)
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         return resolved.located(self._objects, self._layout)

@@ -22,11 +22,6 @@ class WriteProgress:
         self._mark = 0
         self._since: float | None = None
 
-    @property
-    def waiting_since(self) -> float | None:
-        """Since when the oldest bytes wait, as of the last :meth:`look`; ``None`` = none wait."""
-        return self._since
-
     def wrote(self, size: int) -> None:
         """So many bytes were given to the transport."""
         self._written += size
@@ -39,5 +34,5 @@ class WriteProgress:
             self._mark, self._since = self._written, now
 
     def waited(self, now: float) -> float:
-        """For how many seconds the oldest bytes have waited."""
+        """For how many seconds the oldest bytes have waited, as of the last :meth:`look`; 0 = none wait."""
         return 0.0 if self._since is None else now - self._since

@@ -26,14 +26,13 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Self
 from urllib.parse import quote, unquote
 
 import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, read_request
+from kafka_remote_client.shim.http_server import HttpRequest, ListeningOrigin, MalformedRequestError, read_request
 from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner
 from kafka_remote_client.testing.answers import Answer, Ending, error
 
@@ -76,7 +75,7 @@ class _Rule:
     times: int | None
 
 
-class ScriptedOrigin:
+class ScriptedOrigin(ListeningOrigin):
     """The server. ``objects`` may be changed while it runs. ``signature`` stands in the URLs that it gives out.
 
     Answers come from :meth:`script`, first in, first out, over all connections; then from the first :meth:`rule` that matches;
@@ -94,30 +93,22 @@ class ScriptedOrigin:
         secret: bytes | None = None,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__(self._converse, host, 0, ssl_context)
         self.objects: MutableMapping[str, bytes] = dict(objects or {})
         self.otherwise = otherwise or Answer()
         self.exchanges: list[Exchange] = []
         self._signature = signature
-        self._scheme = "http" if ssl_context is None else "https"
         self._script: deque[Answer] = deque()
         self._rules: list[_Rule] = []
         self._secret = secret
         self._clock = clock or SystemClock()
         self._checks = None if secret is None else UrlSigner(secret, f"{self._scheme}://origin", self._clock)
         self._changed = threading.Condition()
-        self._released = threading.Event()
         self._conversations = 0
-        self._listener = ConnectionListener(self._converse, host=host, ssl_context=ssl_context, name="scripted-origin")
 
     @property
     def port(self) -> int:
         return self._listener.address[1]
-
-    @property
-    def url(self) -> str:
-        """Scheme, host and port."""
-        host, port = self._listener.address
-        return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
     def authority(self) -> str:
@@ -167,12 +158,12 @@ class ScriptedOrigin:
 
     def release(self) -> None:
         """Ends every stall there is: their connections close."""
-        self._released.set()
+        self._ended.set()
 
     def reset(self) -> None:
         """Forgets script, rules and exchanges, ends every stall and every connection: as if just started."""
         with self._changed:
-            released, self._released = self._released, threading.Event()
+            released, self._ended = self._ended, threading.Event()
             released.set()
             self._script.clear()
             self._rules.clear()
@@ -193,23 +184,6 @@ class ScriptedOrigin:
     def cut_connections(self) -> None:
         """Ends every connection, in use or idle; the origin goes on."""
         self._listener.cut_connections()
-
-    def start(self) -> None:
-        """Serves, on the port of the last time if there was one."""
-        self._released.clear()
-        self._listener.start()
-
-    def stop(self) -> None:
-        """Ends every connection and frees the port. May be called twice."""
-        self._released.set()
-        self._listener.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _converse(self, connection: socket.socket) -> None:
         with self._changed:
@@ -247,7 +221,7 @@ class ScriptedOrigin:
 
     def _answer(self, connection: socket.socket, exchange: Exchange) -> bool:
         """Says it all; True when the connection can carry another request."""
-        answer, released = exchange.answer, self._released
+        answer, released = exchange.answer, self._ended
         if answer.silent:
             released.wait()
             return False

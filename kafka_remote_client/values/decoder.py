@@ -15,14 +15,12 @@ from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
 from kafka_remote_client.values.dead_letters import append_dead_letters
 from kafka_remote_client.values.isolating import Parse, Parsed, parse_each
 from kafka_remote_client.values.json_format import json_parser
-from kafka_remote_client.values.text_format import parse_text
 
 __all__ = ["FORMATS", "ValueDecoder"]
 
 FORMATS = ("json", "avro", "string")
 
 _Decode = Callable[[pa.Array], Parsed]
-_COLUMNS = ("key", "value")
 _RAISE, _COLUMN = "raise", "column"
 
 
@@ -61,7 +59,7 @@ class ValueDecoder:
 
     def _decoder(self, column: str, kind: str | None, schema: Any) -> _Decode:
         if kind == "string":
-            return _of(parse_text)
+            return _of(lambda texts: texts.cast(pa.string()))
         if kind == "json":
             return _of(json_parser(pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema))
         if kind != "avro":

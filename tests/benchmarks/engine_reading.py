@@ -25,12 +25,12 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.remote_reader import RemoteReader
-from kafka_remote_client.location.source import answer_each
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, LocationAnswer, NotRemote, PartitionOffsets
 from kafka_remote_client.registry import load_fetcher
 from tests.benchmarks.synthetic_tier import BATCH_BYTES, TOPIC, SyntheticTier, signer_of
+from tests.support.one_by_one import answer_each
 from tests.support.virtual_reading import FixedNumber, FixedSize
 
 __all__ = ["memory"]

@@ -10,18 +10,17 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
 
 from kafka_remote_client.testing import FixedLatency, StoreModel
+from tests.support.asked_process import ROOT, AskedProcess
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.live_store import text_of_model
 
 __all__ = ["ROOT", "OriginCounts", "ShimProcess", "cpu_seconds", "finish", "machine"]
 
-ROOT = Path(__file__).resolve().parents[2]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -33,7 +32,7 @@ class OriginCounts:
     bytes_sent: int
 
 
-class ShimProcess:
+class ShimProcess(AskedProcess):
     """The shim of tests/benchmarks/shim_process.py; ``settings`` are further ones of ShimConfig.
 
     ``store``: another one than the broker's directory; its URLs lead to ``store_host``, and its latency is not the shim's.
@@ -50,16 +49,11 @@ class ShimProcess:
     ) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.shim_process", broker.bootstrap_servers, store or broker.store_url]
         command += [json.dumps(settings)]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(environment or {})}, **pipes)
-        told = json.loads(self._line())
+        super().__init__(command, {**os.environ, **(environment or {})})
+        told = json.loads(self.line())
         self.bootstrap_servers: str = told["bootstrap"]
         self.origin_host: str = store_host or urlsplit(told["origin"]).netloc
         self._model = StoreModel()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def set_latency(self, milliseconds: int) -> None:
         self.behave_like(StoreModel(FixedLatency(milliseconds / 1000)))
@@ -70,20 +64,7 @@ class ShimProcess:
         self.counts()
 
     def counts(self) -> OriginCounts:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{text_of_model(self._model)}\n")
-        self._process.stdin.flush()
-        return OriginCounts(**json.loads(self._line()))
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=60)
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the shim ended")
-        return line
+        return OriginCounts(**json.loads(self.ask(text_of_model(self._model))))
 
 
 def cpu_seconds(*, session: int | None = None, process: int | None = None) -> float:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_b
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
-from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster, tiers
+from tests.support.embedded_topics import direct_settings, filled_cluster, tiers
 from tests.support.locations import ManualClock
 from tests.support.spark_worker import forget_tasks
 
@@ -32,11 +33,7 @@ def _nothing_is_kept() -> Iterator[None]:
     forget_tasks()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
-        fill_topic(running, "orders", COUNT, (0, 1))
-        yield running
+cluster = filled_cluster("orders", COUNT, (0, 1))
 
 
 def source_options(cluster: EmbeddedCluster, **more: str) -> dict[str, str]:
@@ -72,14 +69,24 @@ def read_all(options: SourceOptions) -> int:
         engines.close()
 
 
+@pytest.fixture
+def compare(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """What is told of a job with the settings that it gets, which has read everything; ``shown`` is the same as text."""
+
+    def compared(**settings: str) -> dict[str, Any]:
+        counters = str(tmp_path / "counters")
+        options = source_options(cluster, **settings, **{"remote.countersDirectory": counters})
+        assert read_all(parse_options(options)) == 2 * COUNT
+        asked = ("--options-file", options_file(tmp_path, options), "--compare", counters)
+        return {**json.loads(planned(capsys, *asked, "--output", "json")), "shown": planned(capsys, *asked)}
+
+    return compared
+
+
 def test_what_is_planned_is_what_is_counted_afterwards(
-    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    cluster: EmbeddedCluster, compare: Callable[..., dict[str, Any]]
 ) -> None:
-    counters = tmp_path / "counters"
-    options = source_options(cluster, **{"remote.splitBytes": "1", "remote.countersDirectory": str(counters)})
-    assert read_all(parse_options(options)) == 2 * COUNT
-    file = options_file(tmp_path, options)
-    told = json.loads(planned(capsys, "--options-file", file, "--output", "json", "--compare", str(counters)))
+    told = compare(**{"remote.splitBytes": "1"})
     before, after = told["figures"], told["counted"]
     assert told["segments_exact"]
     assert (before["splits"], before["records"]) == (after["splits"], after["records"])
@@ -92,19 +99,12 @@ def test_what_is_planned_is_what_is_counted_afterwards(
     assert [(part["partition"], part["tiered_end"]) for part in told["partitions"][:2]] == [
         (partition, tiers(cluster, "orders", partition).latest_tiered + 1) for partition in (0, 1)
     ]
-    shown = planned(capsys, "--options-file", file, "--compare", str(counters))
-    assert "come through the broker" in shown
-    assert "counted" in shown
+    assert "come through the broker" in told["shown"]
+    assert "counted" in told["shown"]
 
 
-def test_splits_inside_of_segments_are_planned_as_counted(
-    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    counters = tmp_path / "counters"
-    options = source_options(cluster, **{"minPartitions": "60", "remote.countersDirectory": str(counters)})
-    assert read_all(parse_options(options)) == 2 * COUNT
-    file = options_file(tmp_path, options)
-    told = json.loads(planned(capsys, "--options-file", file, "--output", "json", "--compare", str(counters)))
+def test_splits_inside_of_segments_are_planned_as_counted(compare: Callable[..., dict[str, Any]]) -> None:
+    told = compare(minPartitions="60")
     before, after = told["figures"], told["counted"]
     assert told["requests_exact"]
     assert (before["splits"], before["gets"], before["read_bytes"]) == (60, after["gets"], after["read_bytes"])

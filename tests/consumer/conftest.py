@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from tests.support.embedded_topics import COUNT, TOPIC, Row, fill_topic, plain_rows, small_cluster
+from tests.support.embedded_topics import COUNT, TOPIC, Row, filled_cluster, plain_rows
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Has ``COUNT`` records of ``TOPIC`` in each of two partitions. Tests ask for ``cluster``, which is this one."""
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=range(2))
-        yield made
+running = filled_cluster(TOPIC, COUNT, partitions=range(2))
+"""Has ``COUNT`` records of ``TOPIC`` in each of two partitions. Tests ask for ``cluster``, which is this one."""
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,11 +19,10 @@ from kafka_remote_client.errors import ConfigurationError
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     is_end,
     plain_rows,
     row,
-    small_cluster,
 )
 
 pytestmark = pytest.mark.embedded
@@ -33,11 +31,7 @@ TOPIC = "orders"
 COUNT = 200
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT)
 
 
 async def by_poll(consumer: aio.AIOConsumer) -> list[Message]:

@@ -17,10 +17,9 @@ from tests.support.embedded_topics import (
     by_consume,
     by_poll,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     plain_rows,
     plain_settings,
-    small_cluster,
     take,
     tiers,
 )
@@ -84,11 +83,7 @@ def test_what_is_refused_is_refused_as_librdkafka_does() -> None:
     assert (error.code(), error.str()) == (KafkaError._INVALID_ARG, "no")
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, 300)
-        yield made
+cluster = filled_cluster(TOPIC, 300)
 
 
 @pytest.mark.embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,12 +19,11 @@ from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_rows,
     plain_settings,
     row,
-    small_cluster,
     take,
 )
 from tests.support.waiting import wait_until
@@ -38,11 +37,7 @@ _A_WHILE_SECONDS = 0.2
 """In which a thread that is not held back gets somewhere."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT)
 
 
 def opened(cluster: EmbeddedCluster, kind: str, **more: object) -> confluent_kafka.Consumer:

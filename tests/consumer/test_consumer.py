@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.support.embedded_topics import (
     decide,
     direct_settings,
     fill_topic,
+    filled_cluster,
     from_store,
     plain_rows,
     records,
@@ -37,11 +37,7 @@ PUBLIC = sorted(name for name in dir(confluent_kafka.Consumer) if not name.start
 OFF: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, 200)
-        yield made
+cluster = filled_cluster(TOPIC, 200)
 
 
 class Counting(Consumer):

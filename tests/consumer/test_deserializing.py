@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
@@ -17,11 +16,10 @@ from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_settings,
     row,
-    small_cluster,
 )
 
 pytestmark = pytest.mark.embedded
@@ -29,11 +27,7 @@ pytestmark = pytest.mark.embedded
 TOPIC = "orders"
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, 200)
-        yield made
+cluster = filled_cluster(TOPIC, 200)
 
 
 def shouted(value: bytes | None, context: SerializationContext | None) -> str | None:

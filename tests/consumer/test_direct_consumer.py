@@ -32,6 +32,7 @@ from tests.support.embedded_topics import (
     direct_settings,
     fallbacks,
     fill_topic,
+    filled_cluster,
     from_broker,
     from_store,
     is_end,
@@ -52,11 +53,7 @@ Take = Callable[[confluent_kafka.Consumer], list[Message]]
 EACH_CALL = pytest.mark.parametrize("one", [by_poll, by_consume, by_arrow])
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=range(4))
-        yield made
+cluster = filled_cluster(TOPIC, COUNT, partitions=range(4))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from kafka_remote_client.consumer import dropped
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.fetch.engine import FetchEngine
-from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster, take
+from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, filled_cluster, take
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -27,11 +27,7 @@ pytestmark = pytest.mark.embedded
 TOPIC = "orders"
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, 200)
-        yield made
+cluster = filled_cluster(TOPIC, 200)
 
 
 @pytest.fixture

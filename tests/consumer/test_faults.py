@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -21,6 +21,7 @@ from tests.support.embedded_topics import (
     direct_settings,
     fallbacks,
     fill_topic,
+    filled_cluster,
     from_broker,
     from_store,
     plain_rows,
@@ -36,11 +37,7 @@ COUNT = 400
 TOPIC = "orders"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier"), max_grant_bytes=2_000) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+running = filled_cluster(TOPIC, COUNT, max_grant_bytes=2_000)
 
 
 @pytest.fixture(scope="module")

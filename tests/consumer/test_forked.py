@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import confluent_kafka
 import pytest
@@ -21,11 +21,10 @@ from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
     fallbacks,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_rows,
     plain_settings,
-    small_cluster,
     take,
 )
 
@@ -36,11 +35,7 @@ COUNT = 300
 PUBLIC = sorted({name for name in dir(Consumer) if not name.startswith("_")})
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT)
 
 
 class Counting(Consumer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from kafka_remote_client import Consumer
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from tests.support.embedded_topics import direct_settings, fill_topic, from_broker, small_cluster
+from tests.support.embedded_topics import direct_settings, filled_cluster, from_broker
 from tests.support.waiting import wait_until
 
 TOPIC = "orders"
@@ -25,12 +25,8 @@ PACE = 0.0002
 """Seconds that the application takes for a record, so that several exceptions come between records."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Everything is local, so that confluent_kafka's own call has all records in hand."""
-    with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=1 << 20) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT, segment_bytes=1 << 20)
+"""Everything is local, so that confluent_kafka's own call has all records in hand."""
 
 
 def fail(*_: object, **__: object) -> None:

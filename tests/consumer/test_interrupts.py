@@ -9,14 +9,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.consumer.interrupts import CASES
 from tests.support.artifacts import ROOT
-from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster
+from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, filled_cluster
 
 pytestmark = pytest.mark.embedded
 
@@ -54,11 +53,7 @@ print(0 < read < count, [message.offset() for message in got] == list(range(coun
 """
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier"), max_grant_bytes=2_000, range_bytes=2_000) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT, max_grant_bytes=2_000, range_bytes=2_000)
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,11 +21,10 @@ from tests.support.embedded_topics import (
     by_consume,
     by_poll,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     plain_rows,
     read_to_ends,
     rows_of,
-    small_cluster,
     take,
     tiers,
 )
@@ -91,11 +89,7 @@ def test_progress_leaves_out_paused_unknown_and_broker_partitions() -> None:
     assert ProgressReports(1.0).due(1.0, [paused, unknown, by_broker]) == []
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, "orders", 400)
-        yield made
+cluster = filled_cluster("orders", 400)
 
 
 class TestConsumer:

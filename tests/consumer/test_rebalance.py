@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -19,12 +18,11 @@ from tests.support.embedded_topics import (
     Row,
     by_consume,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_rows,
     read_to_ends,
     rows_of,
-    small_cluster,
     take,
 )
 
@@ -34,11 +32,7 @@ COUNT = 300
 TOPIC = "orders"
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=range(4))
-        yield made
+cluster = filled_cluster(TOPIC, COUNT, partitions=range(4))
 
 
 @pytest.fixture(scope="module")

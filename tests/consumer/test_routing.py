@@ -427,14 +427,20 @@ def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
     assert isinstance(rig.engine.answers, Mapping)
 
 
-def test_slower_store_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None:
+def left_for_the_broker(rig: Rig, pace: int) -> PartitionFlow:
+    """A partition whose store gave ``pace`` bytes a second, which is too slow: a trial of the broker begins."""
     flow = rig.adopted(20)
     for _ in range(4):
-        rig.engine.preference.landed(flow.key, segment(), 100, 1.0, in_flight=1, now=rig.clock.now)
+        rig.engine.preference.landed(flow.key, segment(), pace, 1.0, in_flight=1, now=rig.clock.now)
     assert rig.engine.preference.leaves(flow.key, rig.clock.now)
     flow.reader.items.append(ReadEnd(SLOWER_THAN_BROKER, 30, 4, offsets=BOUNDS))
     rig.flows.announce(flow)
     assert rig.routing.take(10) is None
+    return flow
+
+
+def test_slower_store_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None:
+    flow = left_for_the_broker(rig, 100)
     assert (flow.route, flow.next_offset, flow.failures) == (Route.BROKER, 30, 0)
     assert rig.fallbacks == {"slower-than-broker": 1}
     rig.engine.watched, looks = BOUNDS, []
@@ -448,13 +454,7 @@ def test_slower_store_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None
 
 
 def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> None:
-    flow = rig.adopted(20)
-    for _ in range(4):
-        rig.engine.preference.landed(flow.key, segment(), 10, 1.0, in_flight=1, now=rig.clock.now)
-    assert rig.engine.preference.leaves(flow.key, rig.clock.now)
-    flow.reader.items.append(ReadEnd(SLOWER_THAN_BROKER, 30, 4, offsets=BOUNDS))
-    rig.flows.announce(flow)
-    assert rig.routing.take(10) is None
+    flow = left_for_the_broker(rig, 10)
     rig.engine.watched, rig.inner_position = BOUNDS, 50
     for _ in range(11):
         rig.clock.now += 1.0

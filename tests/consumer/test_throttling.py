@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -19,10 +19,9 @@ from kafka_remote_client.wire import Buffer
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_settings,
-    small_cluster,
     take,
     tiers,
 )
@@ -36,11 +35,7 @@ HELD_BACK_MS = 20
 KINDS = ["confluent", "off", "on"]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT)
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,10 @@ from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     decide,
     direct_settings,
-    fill_topic,
+    filled_cluster,
     from_broker,
     from_store,
     is_end,
-    small_cluster,
 )
 
 pytestmark = pytest.mark.embedded
@@ -49,11 +48,7 @@ class NotedConsumer(Consumer, Noting):
     """An application's subclass; direct fetch comes before Consumer, and Noting after it."""
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+running = filled_cluster(TOPIC, COUNT)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -31,6 +30,7 @@ from tests.support.embedded_topics import (
     direct_settings,
     fallbacks,
     fill_topic,
+    filled_cluster,
     from_store,
     is_end,
     note_filled,
@@ -54,11 +54,7 @@ PARTITIONS = range(4)
 SMALL_RANGES = {"fetch_remote_range_bytes": 64 << 10, "fetch_remote_max_in_flight": 2}
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier"), max_grant_bytes=2_000) as made:
-        fill_topic(made, TOPIC, COUNT, partitions=PARTITIONS)
-        yield made
+running = filled_cluster(TOPIC, COUNT, partitions=PARTITIONS, max_grant_bytes=2_000)
 
 
 @pytest.fixture(scope="module")

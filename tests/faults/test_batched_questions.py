@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import attrs
 import pytest
@@ -19,11 +19,10 @@ from tests.support.embedded_topics import (
     Row,
     direct_settings,
     fallbacks,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_rows,
     read_to_ends,
-    small_cluster,
     tiers,
 )
 
@@ -36,11 +35,7 @@ HALF = range(0, PARTITIONS, 2)
 Answer = Callable[[fetch.PartitionData], fetch.PartitionData | None]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, TOPIC, COUNT, range(PARTITIONS))
-        yield made
+cluster = filled_cluster(TOPIC, COUNT, range(PARTITIONS))
 
 
 @pytest.fixture

@@ -27,11 +27,10 @@ from tests.support.embedded_topics import (
     Row,
     direct_settings,
     fallbacks,
-    fill_topic,
+    filled_cluster,
     from_store,
     plain_rows,
     read_to_ends,
-    small_cluster,
     take,
     tiers,
 )
@@ -45,11 +44,7 @@ COUNT = 400
 FLIPS = 80
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier"), max_grant_bytes=2_000) as made:
-        fill_topic(made, TOPIC, COUNT)
-        yield made
+cluster = filled_cluster(TOPIC, COUNT, max_grant_bytes=2_000)
 
 
 @pytest.fixture(scope="module")

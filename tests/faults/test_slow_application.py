@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -41,20 +40,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The most that was held at any time."""
-    most = [0]
+    most, force = [0], MemoryBudget.force
 
-    def counting(name: str) -> None:
-        method = getattr(MemoryBudget, name)
+    def counted(self: MemoryBudget, size: int) -> None:
+        force(self, size)
+        most[0] = max(most[0], self.held)
 
-        def counted(self: MemoryBudget, size: int) -> Any:
-            answer = method(self, size)
-            most[0] = max(most[0], self.held)
-            return answer
-
-        monkeypatch.setattr(MemoryBudget, name, counted)
-
-    counting("try_take")
-    counting("force")
+    monkeypatch.setattr(MemoryBudget, "force", counted)
     return most
 
 

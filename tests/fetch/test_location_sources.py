@@ -113,14 +113,14 @@ def test_look_ups_and_the_index_cache_are_as_configured(built: Built, source: st
     named: dict[str, object] = {"location__source": source}
     if source == "without brokers":
         named = {"location__source": "listing", "listing__broker": False}
-    made = built(**named, lookup__concurrency=3, index__cache__bytes=5 << 20)
+    made = built(**named, lookup__concurrency=3, index__cache__bytes=5 << 20, pending__timeout__ms=2500)
     assert isinstance(made, TierLocationSource | ListingLocationSource)
     if isinstance(made, ListingLocationSource):
         resolver = made.resolver
     else:
         assert isinstance(made._tier, ListedTier | MetadataTopicTier)
         resolver = made._tier._resolver
-    assert made._look_ups._workers._max_workers == 3
+    assert (made._look_ups._workers._max_workers, made._look_ups._timeout) == (3, 2.5)
     assert resolver.indexes.max_bytes == 5 << 20
 
 

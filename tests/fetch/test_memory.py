@@ -3,26 +3,28 @@ from kafka_remote_client.fetch.memory import BufferPool, Lease, MemoryBudget
 
 def test_takes_what_fits_and_refuses_the_rest() -> None:
     budget = MemoryBudget(100)
-    assert budget.try_take(60)
-    assert not budget.try_take(41)
-    assert budget.try_take(40)
+    budget.force(60)
+    assert not budget.fits(41)
+    assert budget.fits(40)
+    budget.force(40)
     budget.give_back(60)
     assert budget.held == 40
 
 
 def test_a_size_beyond_the_limit_fits_only_alone() -> None:
     budget = MemoryBudget(100)
-    assert budget.try_take(500)
-    assert not budget.try_take(1)
+    assert budget.fits(500)
+    budget.force(500)
+    assert not budget.fits(1)
     budget.give_back(500)
-    assert budget.try_take(1)
-    assert not budget.try_take(500)
+    budget.force(1)
+    assert not budget.fits(500)
 
 
 def test_what_is_decoded_is_counted_even_when_it_does_not_fit() -> None:
     budget = MemoryBudget(100)
     budget.force(150)
-    assert not budget.try_take(1)
+    assert not budget.fits(1)
 
 
 def test_a_lease_is_released_by_its_last_user() -> None:

@@ -14,7 +14,7 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.open_reader import open_reader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
-from tests.support.embedded_topics import direct_settings, fill_topic, small_cluster
+from tests.support.embedded_topics import direct_settings, filled_cluster
 from tests.support.reading import PATIENCE_SECONDS, PATIENT
 
 pytestmark = pytest.mark.embedded
@@ -22,11 +22,7 @@ pytestmark = pytest.mark.embedded
 COUNT = 300
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as made:
-        fill_topic(made, "orders", COUNT)
-        yield made
+cluster = filled_cluster("orders", COUNT)
 
 
 def settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:

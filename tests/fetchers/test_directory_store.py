@@ -17,6 +17,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.plugin import ObjectInfo
+from tests.support.bad_keys import BAD_KEYS
 
 
 @pytest.fixture
@@ -117,26 +118,9 @@ def test_raises_for_an_object_that_is_not_there(store, key):
         assert caught.value.key == key
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "",
-        "/",
-        "/etc/passwd",
-        "..",
-        "../secret",
-        "a/../../secret",
-        "a/b/../../../secret",
-        "a/./b/object",
-        "./top",
-        "a//b/object",
-        "top/",
-        "a/b/object\0.log",
-        "\0",
-    ],
-)
+@pytest.mark.parametrize("key", [*BAD_KEYS, "a/./b/object", "./top", "a//b/object", "top/", "a/b/object\0.log"])
 def test_refuses_a_key_that_is_no_path_below_the_root(store, key):
-    with pytest.raises(ForbiddenLocationError, match="object key must"):
+    with pytest.raises(ForbiddenLocationError, match=r"object key must|surrogates"):
         store.get(key)
 
 

@@ -230,20 +230,21 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(name, str(tmp_path / "none"))
 
 
-@pytest.fixture
-def misbehaving(environment: None) -> Iterator[Misbehaving]:
+def _misbehaving(timeout_ms: int) -> Iterator[Misbehaving]:
     with ScriptedOrigin() as origin:
-        made = Misbehaving(origin, 60_000)
+        made = Misbehaving(origin, timeout_ms)
         yield made
         made.fetcher.close()
+
+
+@pytest.fixture
+def misbehaving(environment: None) -> Iterator[Misbehaving]:
+    yield from _misbehaving(60_000)
 
 
 @pytest.fixture
 def impatient(environment: None) -> Iterator[Misbehaving]:
-    with ScriptedOrigin() as origin:
-        made = Misbehaving(origin, 300)
-        yield made
-        made.fetcher.close()
+    yield from _misbehaving(300)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
     SegmentNotFoundError,
 )
-from kafka_remote_client.testing import texts_of
+from tests.support.guarded_errors import check_guarded
 
 URL = "https://canary.example/key?X-Amz-Signature=canary"
 
@@ -50,14 +50,7 @@ def answered(status: int, code: str, message: str = "canary", **headers: str) ->
     ],
 )
 def test_each_has_its_kind_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
-    def fail() -> None:
-        raise raised
-
-    with pytest.raises(RemoteStorageError) as caught:
-        s3_guarded("store.example", fail)
-    assert type(caught.value) is kind
-    assert "store.example" in str(caught.value)
-    assert not [text for text in texts_of(caught.value) if "canary" in text]
+    check_guarded(s3_guarded, "store.example", raised, kind)
 
 
 def test_how_long_to_wait_is_told() -> None:

@@ -12,7 +12,7 @@ import cramjam
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, RemoteLogSegmentMetadata, TopicIdPartition
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex, chunk_count, decode_sizes, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex, chunk_count, decode_sizes
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.manifest import parse_manifest
@@ -24,6 +24,7 @@ from kafka_remote_client.remote_log.events import (
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.fuzz import independent
 from tests.fuzz.bounded import Target, bounded
+from tests.support.aiven import encode_sizes
 
 __all__ = ["TARGETS"]
 

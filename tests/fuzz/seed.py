@@ -16,7 +16,7 @@ from kafka_remote_client.model import AbortedTransaction, ByteRange, RemoteLogSe
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.events import (
@@ -28,6 +28,7 @@ from kafka_remote_client.remote_log.events import (
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.fuzz import corpus
 from tests.fuzz.wire_targets import GRANT
+from tests.support.aiven import encode_sizes
 from tests.support.batches import Rec, abort_marker, batch, compress, lz4_frame, record, xerial
 from tests.support.golden_metadata import golden_records
 from tests.support.locations import segment

@@ -28,14 +28,13 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, SegmentLocation
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable, KeyRing
-from kafka_remote_client.remote_log.aiven.chunk_index import encode_sizes
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import UrlSigner
-from tests.support.aiven import AivenWriter, key_ring
+from tests.support.aiven import AivenWriter, encode_sizes, key_ring
 from tests.support.questions import question
 from tests.support.reading import PATIENT_ENGINE
 from tests.support.shim_fakes import FakeAsk, client_request, tagged_fetch
@@ -155,7 +154,7 @@ class Shimmed:
 
     def __init__(self, laid: Laid, keys: KeyRing | None = None) -> None:
         metadata = RemoteLogMetadataStore()
-        metadata._caches[TIP] = laid.tier.cache
+        laid.tier.tell(metadata)
         signer = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
         layout = AivenLayout("p/", keys or key_ring())
         self.counters = Counters()

@@ -14,12 +14,10 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.server import Shim
 from tests.support.aiven import DATA_KEY
-from tests.support.aiven_tier import AivenTier
+from tests.support.aiven_tier import AivenTier, aiven_shim
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.reading import PATIENCE_SECONDS, Row, direct, plain, read_to_end, total
+from tests.support.reading import Row, direct, plain, read_to_end, total
 
 pytestmark = pytest.mark.broker
 
@@ -37,21 +35,10 @@ class Read:
 
 
 def read_through_shim(broker: KafkaBroker, topic: str, tier: AivenTier, **more: Any) -> Read:
-    config = ShimConfig(
-        bootstrap_servers=broker.bootstrap_servers,
-        store=tier.store_url,
-        layout="aiven",
-        key_prefix=tier.prefix,
-        encryption_keys=tier.encryption_keys,
-        metadata_topic=tier.metadata_topic,
-        **more,
-    )
-    with Shim(config) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
-        with Consumer(direct(shim, "read_committed")) as consumer:
-            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-            rows = read_to_end(consumer)
-            return Read(rows, consumer.metrics(), shim.metrics())
+    with aiven_shim(broker, tier, **more) as shim, Consumer(direct(shim, "read_committed")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        rows = read_to_end(consumer)
+        return Read(rows, consumer.metrics(), shim.metrics())
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
 from kafka_remote_client.spark.source.datasource import KafkaRemoteReader
-from tests.support.embedded_topics import fill_topic, small_cluster
+from tests.support.embedded_topics import fill_topic, filled_cluster
 from tests.support.micro_batches import Query
 from tests.support.ports import HOST, free_ports
 from tests.support.silent_peer import SilentPeer
@@ -27,11 +27,7 @@ COUNT = 400
 BATCHES = 20
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
-        fill_topic(running, "orders", COUNT, partitions=(0, 1))
-        yield running
+cluster = filled_cluster("orders", COUNT, partitions=(0, 1))
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,7 @@ def test_odd_records_are_those_of_spark_s_own_source(
 @contextmanager
 def by_urls(broker: KafkaBroker, tier: AivenTier, url: str, server: S3Server) -> Iterator[dict[str, str]]:
     """Options to read through a shim, by URLs of the store that it signs."""
-    with aiven_shim(broker, tier, url, server.options) as spark_shim:
+    with aiven_shim(broker, tier, url, store_options=server.options, allow_plaintext_data_keys=True) as spark_shim:
         yield {
             "kafka.bootstrap.servers": spark_shim.bootstrap_servers,
             "remote.storage.fetcher.allowed.hosts": server.authority,

@@ -104,7 +104,15 @@ def consumer_of(
             yield consumer
         return
     with (
-        aiven_shim(broker, tier, url, options, range_bytes=64 << 10, max_grant_bytes=64 << 10) as shim,
+        aiven_shim(
+            broker,
+            tier,
+            url,
+            store_options=options,
+            allow_plaintext_data_keys=True,
+            range_bytes=64 << 10,
+            max_grant_bytes=64 << 10,
+        ) as shim,
         Consumer(of_its_fetcher(settings(shim.bootstrap_servers, "read_committed", **way))) as consumer,
     ):
         yield consumer

@@ -106,7 +106,7 @@ def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell
         with Consumer(of_its_fetcher(settings(broker.bootstrap_servers, cell.isolation, **way))) as consumer:
             yield consumer
         return
-    with aiven_shim(broker, tier, stored.url, stored.options) as shim:
+    with aiven_shim(broker, tier, stored.url, store_options=stored.options, allow_plaintext_data_keys=True) as shim:
         if shim.origin_url is not None:
             way["remote.storage.fetcher.allowed.hosts"] = shim.origin_url.partition("//")[2]
         with Consumer(of_its_fetcher(settings(shim.bootstrap_servers, cell.isolation, **way))) as consumer:

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
-from tests.support.aiven_tier import AivenTier
+from tests.support.aiven_tier import AivenTier, aiven_shim
 from tests.support.certificates import Authority, Issued
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, by_consume, by_poll, direct, plain, read_to_end, settings, total
@@ -215,17 +215,7 @@ def test_keys_of_encrypted_segments_are_given_over_tls_only(
 ) -> None:
     topic, tier = transactional_topic.topic, aiven_tier("zstd-aes")
     listener = {"ssl_certificate": str(authority.issue().write(tmp_path / "shim.pem"))} if secure else {}
-    config = ShimConfig(
-        kafka_broker.bootstrap_servers,
-        store=tier.store_url,
-        layout="aiven",
-        key_prefix=tier.prefix,
-        encryption_keys=tier.encryption_keys,
-        metadata_topic=tier.metadata_topic,
-        **listener,
-    )
-    with Shim(config) as shim:
-        assert shim.wait_ready(PATIENCE_SECONDS)
+    with aiven_shim(kafka_broker, tier, **listener) as shim:
         with Consumer(direct(shim, "read_committed", **(tls(authority) if secure else {}))) as consumer:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
             rows = read_to_end(consumer, by_consume)

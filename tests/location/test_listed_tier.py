@@ -13,6 +13,7 @@ import pytest
 from kafka_remote_client.errors import NoSegmentsError, RemoteStorageUnavailableError
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.model import IsolationLevel, NotRemote
+from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from tests.support.locations import ManualClock
 from tests.support.questions import tier_question
@@ -99,6 +100,15 @@ def test_until_it_is_read_a_partition_is_not_ready() -> None:
     wait_until(lambda: setup.next_offset(3) == 20, "the listing")
     assert len(setup.listed) == 1
     setup.tier.close()
+
+
+def test_no_listing_is_waited_for_where_only_what_is_kept_is_given(setup: Setup) -> None:
+    with kept_only(), pytest.raises(NotKeptError):
+        setup.resolve(3)
+    assert setup.listed == []
+    assert setup.next_offset(3) == 20
+    with kept_only():
+        assert setup.next_offset(3) == 20
 
 
 def test_a_listing_that_fails_is_an_error_once_and_is_tried_again(setup: Setup) -> None:

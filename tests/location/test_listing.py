@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from uuid import UUID
 
 import attrs
@@ -13,6 +14,7 @@ from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import (
     AbortedTransaction,
     IsolationLevel,
+    LocationPending,
     NotRemote,
     PartitionOffsets,
     RemoteLogSegmentId,
@@ -24,6 +26,7 @@ from kafka_remote_client.remote_log.layout import ObjectKind
 from tests.support.golden_metadata import golden_offsets, golden_store, live_partitions
 from tests.support.questions import question
 from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch, metadata
+from tests.support.waiting import wait_until
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 DEADLINE = Deadline(SystemClock(), 60)
@@ -125,6 +128,31 @@ def test_nothing_is_listed_before_it_is_needed_and_then_one_topic_only(tier):
     assert "orders" in listed[0]
     assert source.listing.partitions() == [TIP]
     assert source.cache_statistics() == source.resolver.cache_statistics()
+
+
+def test_what_was_read_never_waits_behind_a_listing_or_a_read(tier):
+    tier.add([batch(n * 10, 10) for n in range(4)], number=1, indexed=[1, 2, 3])
+    list_store, get = tier.store.list, tier.store.get_range
+    go, hanging = threading.Event(), []
+
+    def hangs(where):
+        hanging.append(where)
+        assert go.wait(60)
+
+    source = ListingLocationSource(tier.store, LAYOUT, lookup_concurrency=2)
+    assert locate(source, 3, max_bytes=1).next_offset == 10
+    tier.store.list = lambda prefix: hangs(prefix) or list_store(prefix)
+    tier.store.get_range = lambda *where: hangs(where) or get(*where)
+    unlisted = question("payments", 0, 3)
+    unread = question("orders", 7, 25, max_bytes=1)
+    unbegun = question("refunds", 0, 3)
+    cold = source.locate([unlisted, unread, unbegun], DEADLINE)
+    assert set(cold.values()) == {LocationPending()}
+    wait_until(lambda: len(hanging) == 2, "both reads")
+    assert locate(source, 3, max_bytes=1).next_offset == 10
+    assert locate(source, 0, partition=8) == NotRemote("unknown-partition")
+    go.set()
+    source.close()
 
 
 def test_a_missing_segment_that_may_hold_a_marker_is_never_read_over(tier):

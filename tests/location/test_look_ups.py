@@ -1,4 +1,4 @@
-"""Questions side by side: who takes long keeps nobody waiting, and nothing is looked up twice."""
+"""Questions side by side: a slow look-up delays no other, and nothing is looked up twice."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from kafka_remote_client.errors import LocationError
 from kafka_remote_client.location.look_ups import LookUps
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationPending, NotRemote
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from tests.support.locations import ManualClock
 from tests.support.questions import question
 from tests.support.waiting import wait_until
 
-FAST, SLOW = question("t", 0, 5), question("t", 1, 5)
+FAST, SLOW, ALSO_SLOW = (question("t", partition, 5) for partition in range(3))
 
 
 class Answers:
-    """Answers at once, but for SLOW, which waits until ``go`` is set. ``error`` is raised from both."""
+    """Answers FAST at once, as what is kept; reads the others, which lasts until ``go`` is set. All raise ``error``."""
 
-    def __init__(self, clock: ManualClock | SystemClock) -> None:
+    def __init__(self, clock: ManualClock | SystemClock, **options: int) -> None:
         self.clock = clock
         self.go = threading.Event()
         self.asked: list[LocationQuestion] = []
         self.error: Exception | None = None
-        self.look_ups = LookUps(self._answer, clock)
+        self.look_ups = LookUps(self._answer, clock, **options)
 
     def _answer(self, asked: LocationQuestion, deadline: Deadline) -> NotRemote:
         assert deadline.remaining() > 0
+        if asked != FAST:
+            about_to_read()
         self.asked.append(asked)
-        if asked == SLOW:
+        if asked != FAST:
             assert self.go.wait(60)
         if self.error is not None:
             raise self.error
@@ -69,6 +72,30 @@ def test_a_look_up_that_goes_on_is_joined(answers: Answers) -> None:
     answers.ended()
     assert isinstance(answers.locate(SLOW)[0], NotRemote)
     assert answers.asked == [SLOW]
+
+
+def test_what_is_kept_never_queues_behind_reads() -> None:
+    made = Answers(SystemClock(), concurrency=1)
+    assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
+    assert isinstance(made.locate(FAST)[0], NotRemote)
+    assert made.asked == [SLOW, FAST]
+    made.go.set()
+    made.look_ups.close()
+
+
+def test_after_its_deadline_a_look_up_is_refused_and_not_begun() -> None:
+    made = Answers(ManualClock(), concurrency=1, timeout=7)
+    assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
+    made.clock.now += 6.5
+    assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
+    made.clock.now += 1
+    assert made.locate(SLOW, ALSO_SLOW) == [NotRemote("location-pending")] * 2
+    assert made.asked == [SLOW]  # its thread cannot be ended, so the question joins it
+    also_slow = made.look_ups._going[ALSO_SLOW].future
+    made.go.set()
+    wait_until(also_slow.done, "the other look-up")
+    assert made.asked == [SLOW]
+    made.look_ups.close()
 
 
 def test_an_answer_is_given_once(answers: Answers) -> None:
@@ -109,12 +136,32 @@ def test_after_close_nothing_is_asked(answers: Answers) -> None:
 
 
 def test_a_look_up_that_close_overtook_is_an_error() -> None:
-    made = Answers(SystemClock())
-    made.look_ups = LookUps(made._answer, made.clock, concurrency=1)
-    other = question("t", 2, 5)
-    assert made.locate(SLOW, other) == [LocationPending()] * 2
-    waiting = made.look_ups._going[other]
+    made = Answers(SystemClock(), concurrency=1)
+    assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
+    waiting = made.look_ups._going[ALSO_SLOW]
     made.look_ups.close()
     assert isinstance(waiting.answer, LocationError)
     assert waiting.ended_before(0.0)
     made.go.set()
+
+
+def test_nothing_is_read_for_a_look_up_that_close_overtook() -> None:
+    made = Answers(SystemClock())
+    began, closed = threading.Event(), threading.Event()
+
+    def answer(_asked: LocationQuestion, _deadline: Deadline) -> NotRemote:
+        began.set()
+        assert closed.wait(60)
+        about_to_read()
+        return NotRemote("read")
+
+    made.look_ups = LookUps(answer, made.clock)
+    asking = threading.Thread(target=made.look_ups.locate, args=([SLOW], Deadline(made.clock, 60)))
+    asking.start()
+    assert began.wait(60)
+    under_way = made.look_ups._going[SLOW]
+    made.look_ups.close()
+    closed.set()
+    asking.join()
+    wait_until(under_way.future.done, "the look-up")
+    assert isinstance(under_way.answer, LocationError)

@@ -9,6 +9,7 @@ import pytest
 from kafka_remote_client.location import metadata_topic
 from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
 from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
+from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from tests.support.locations import ManualClock
@@ -19,7 +20,7 @@ from tests.support.tier import LAYOUT, TIP, Tier, batch
 class FakeFollower:
     def __init__(self, config: Any, store: RemoteLogMetadataStore, *, topic: str, clock: Any) -> None:
         self.config, self.store, self.topic, self.clock = config, store, topic, clock
-        self.ready = False
+        self.is_ready = False
         self.waited: list[float] = []
         self.calls: list[str] = []
 
@@ -29,9 +30,12 @@ class FakeFollower:
     def close(self) -> None:
         self.calls.append("close")
 
+    def ready(self, _tip: TopicIdPartition) -> bool:
+        return self.is_ready
+
     def wait_ready(self, _tip: TopicIdPartition, seconds: float) -> bool:
         self.waited.append(seconds)
-        return self.ready
+        return self.is_ready
 
 
 class Setup:
@@ -61,7 +65,7 @@ def test_follows_from_the_beginning_and_ends_with_the_tier(setup: Setup) -> None
 
 
 def test_what_is_followed_is_resolved(setup: Setup) -> None:
-    setup.follower.ready = True
+    setup.follower.is_ready = True
     setup.follower.store._caches[TIP] = setup.objects.cache
     found = setup.resolve()
     assert isinstance(found, ResolvedSegment)
@@ -76,6 +80,18 @@ def test_questions_wait_in_the_beginning_only(setup: Setup) -> None:
     setup.clock.now += 4
     setup.resolve()
     assert setup.follower.waited == [5, 1, 0]
+
+
+def test_no_metadata_is_waited_for_where_only_what_is_kept_is_given(setup: Setup) -> None:
+    with kept_only(), pytest.raises(NotKeptError):
+        setup.resolve()
+    setup.follower.is_ready = True
+    with kept_only():
+        assert setup.resolve() == NotRemote("nothing-tiered")
+    setup.follower.is_ready = False
+    setup.clock.now += 5
+    with kept_only():
+        assert setup.resolve() == NotRemote("metadata-not-ready")
 
 
 def test_the_connection_is_the_consumers_and_nothing_else() -> None:

@@ -30,6 +30,7 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchPartition, PartitionData
+from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from tests.support.fake_broker import TOPIC_ID, FakeBroker
 from tests.support.questions import question, tier_question
@@ -49,8 +50,11 @@ class FakeTier:
         self.answer: ResolvedSegment | NotRemote | Exception = resolved()
         self.asked: list[LocationQuestion] = []
         self.closed = 0
+        self.reads = False
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
+        if self.reads:
+            about_to_read()
         self.asked.append(question)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -143,6 +147,13 @@ def test_the_probes_are_the_shims_and_ask_for_no_records(setup: Setup) -> None:
         assert (version, request.topics[0].topic_id, request.tags) == (18, TOPIC_ID, {})
         assert (request.max_wait_ms, request.min_bytes, request.session_epoch) == (0, 0, -1)
         assert request.topics[0].partitions[0].current_leader_epoch == 4
+
+
+def test_what_has_to_be_read_is_looked_up_in_another_thread(setup: Setup) -> None:
+    setup.tier.reads = True
+    assert isinstance(setup.locate(), SegmentLocation)
+    assert len(setup.tier.asked) == 1
+    assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 120, 160]
 
 
 def test_the_lineage_is_confirmed_once_per_leader_epoch(setup: Setup) -> None:

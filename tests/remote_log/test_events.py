@@ -19,10 +19,6 @@ SNAPSHOT = RemoteLogSegmentMetadataSnapshot(
 )
 
 
-def test_a_snapshot_becomes_metadata_once_its_partition_is_known():
-    assert SNAPSHOT.in_partition(TIP) == SEGMENT
-
-
 def test_the_transaction_index_is_there_unless_an_event_says_so():
     values = {one.name: getattr(SNAPSHOT, one.name) for one in attrs.fields(type(SNAPSHOT)) if one.name != "txn_index_empty"}
     assert not RemoteLogSegmentMetadataSnapshot(**values).txn_index_empty

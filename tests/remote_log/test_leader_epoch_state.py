@@ -19,26 +19,18 @@ def state():
 
 
 def finish(state, segment_id, start, end):
-    state.copy_started(segment_id)
     state.copy_finished(start, segment_id, end)
 
 
 def test_is_empty_at_first(state):
-    assert (state.referenced(), state.unreferenced(), state.highest_offset) == ([], frozenset(), UNKNOWN_OFFSET)
+    assert (state.referenced(), state.highest_offset) == ([], UNKNOWN_OFFSET)
     assert state.floor(10) is None
     assert state.ceiling(0) is None
-
-
-def test_a_started_copy_is_not_referenced(state):
-    state.copy_started(A)
-    assert state.referenced() == []
-    assert state.unreferenced() == {A}
 
 
 def test_a_finished_copy_is_referenced_and_raises_the_highest_offset(state):
     finish(state, A, 10, 100)
     assert state.referenced() == [(10, A)]
-    assert state.unreferenced() == frozenset()
     assert state.highest_offset == 100
 
 
@@ -55,7 +47,6 @@ def test_a_longer_segment_finished_later_evicts_what_it_covers(state):
     finish(state, A, 10, 90)
     finish(state, B, 5, 100)
     assert state.referenced() == [(5, B)]
-    assert state.unreferenced() == {A}
     assert state.floor(95) == B
 
 
@@ -65,21 +56,18 @@ def test_a_longer_segment_evicts_several(state):
     finish(state, C, 31, 40)
     finish(state, D, 15, 40)
     assert state.referenced() == [(10, A), (15, D)]
-    assert state.unreferenced() == {B, C}
 
 
 def test_a_segment_with_the_same_start_and_a_higher_end_wins(state):
     finish(state, A, 10, 100)
     finish(state, B, 10, 150)
     assert state.referenced() == [(10, B)]
-    assert state.unreferenced() == {A}
 
 
 def test_an_exact_twin_finished_later_wins(state):
     finish(state, A, 10, 100)
     finish(state, B, 10, 100)
     assert state.referenced() == [(10, B)]
-    assert state.unreferenced() == {A}
 
 
 def test_a_shorter_segment_finished_later_shadows_without_evicting(state):
@@ -96,13 +84,10 @@ def test_a_shorter_segment_with_the_same_start_overwrites_the_key(state):
     assert state.highest_offset == 100
 
 
-def test_a_delete_unreferences_at_once_and_forgets_at_the_end(state):
+def test_a_delete_unreferences_at_once_and_leaves_the_highest_offset(state):
     finish(state, A, 10, 100)
     state.delete_started(10, A)
-    assert (state.referenced(), state.unreferenced()) == ([], {A})
-    state.delete_finished(A)
-    assert state.unreferenced() == frozenset()
-    assert state.highest_offset == 100
+    assert (state.referenced(), state.highest_offset) == ([], 100)
 
 
 def test_a_delete_leaves_the_segment_that_took_the_place(state):

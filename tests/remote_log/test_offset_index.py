@@ -26,7 +26,6 @@ def test_an_empty_index_gives_the_start_of_the_segment():
     empty = OffsetIndex(b"", BASE)
     assert empty.lookup(92) == OffsetPosition(BASE, 0)
     assert empty.last_entry() == OffsetPosition(BASE, 0)
-    assert empty.fetch_upper_bound_offset(0, 5) is None
     assert (len(empty), list(empty), empty.number_for_offset(99), empty.number_for_position(0)) == (0, [], -1, 0)
     empty.check_against(BASE, 1)
 
@@ -47,11 +46,9 @@ def test_lookup_gives_the_greatest_entry_at_or_below(index):
     assert index.lookup(0) == OffsetPosition(BASE, 0)
 
 
-def test_upper_bound_is_the_first_entry_at_or_after_the_end_of_the_bytes(index):
-    assert index.fetch_upper_bound_offset(0, 100) == OffsetPosition(49, 100)
-    assert index.fetch_upper_bound_offset(0, 101) == OffsetPosition(54, 200)
-    assert index.fetch_upper_bound_offset(100, 4900) == OffsetPosition(75, 5000)
-    assert index.fetch_upper_bound_offset(100, 4901) is None
+def test_a_position_has_the_first_entry_at_or_after_it(index):
+    numbers = {100: 0, 101: 1, 5000: 3, 5001: 4}
+    assert {position: index.number_for_position(position) for position in numbers} == numbers
 
 
 def test_entries_can_be_reached_by_number(index):

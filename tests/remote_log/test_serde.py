@@ -79,10 +79,12 @@ def test_reads_a_partition_delete_as_kafka_wrote_it():
 
 
 def test_reads_a_snapshot_as_kafka_wrote_it():
-    event = serde.deserialize(SNAPSHOT_BYTES)
-    assert isinstance(event, RemoteLogSegmentMetadataSnapshot)
-    assert event.in_partition(TIP) == RemoteLogSegmentMetadata(
-        SID, event_timestamp_ms=1_700_000_002_000, custom_metadata=b"s3", **BODY
+    assert serde.deserialize(SNAPSHOT_BYTES) == RemoteLogSegmentMetadataSnapshot(
+        SID.id,
+        event_timestamp_ms=1_700_000_002_000,
+        custom_metadata=b"s3",
+        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+        **BODY,
     )
 
 

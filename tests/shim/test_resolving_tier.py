@@ -9,8 +9,9 @@ import pytest
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.location_metadata import LocationMetadata
-from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote
+from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote, RemoteLogSegmentId, TopicIdPartition
 from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable
+from kafka_remote_client.remote_log.events import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
 from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.remote_log.layout import located_as_they_are
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -19,7 +20,8 @@ from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import SignedRequest, UrlSigner
 from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
 from tests.support.questions import tier_question
-from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch
+from tests.support.steps import steps_of
+from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch, metadata
 
 SIGNER = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
 QUESTION = tier_question(TIP, 12, end_offset=100)
@@ -32,9 +34,8 @@ class Made:
         self.ready = True
         self.store = RemoteLogMetadataStore()
         tier = Tier()
-        self.objects = tier.store
-        self.segment = tier.add([batch(0, 10), batch(10, 10)], number=1, indexed=(1,))
-        self.cache = tier.cache
+        self.objects = tier
+        tier.add([batch(0, 10), batch(10, 10)], number=1, indexed=(1,))
         self.tier = ResolvingTier(
             self.store,
             tier.store,
@@ -55,19 +56,43 @@ def made() -> Made:
 
 def test_finds_a_partition_as_soon_as_it_is_known(made: Made) -> None:
     assert made.tier.find("", TIP.topic_id, TIP.partition) is None
-    made.store._caches[TIP] = made.cache
+    made.objects.tell(made.store)
     assert made.tier.find("", TIP.topic_id, TIP.partition) == TIP
     assert made.tier.find(TIP.topic, TIP.topic_id, TIP.partition) == TIP
 
 
+def test_finding_takes_as_many_steps_in_1000_partitions_as_in_one(made: Made) -> None:
+    def find(topic_id: UUID) -> TopicIdPartition | None:
+        return made.tier.find("", topic_id, TIP.partition)
+
+    made.objects.tell(made.store)
+    steps = {}
+    for partitions in (1, 1000):
+        for number in range(1, partitions):
+            other = attrs.evolve(TIP, partition=TIP.partition + number)
+            made.store.apply(attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(other, UUID(int=1))))
+        assert len(made.store.partitions()) == partitions
+        steps[partitions] = [steps_of(lambda asked=asked: find(asked)) for asked in (TIP.topic_id, UUID(int=1))]
+    assert steps[1000] == steps[1]
+
+
+def test_a_deleted_partition_is_not_found(made: Made) -> None:
+    made.objects.tell(made.store)
+    made.store.apply(RemotePartitionDeleteMetadata(TIP, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED, 0, 1))
+    assert made.tier.find(TIP.topic, TIP.topic_id, TIP.partition) is None
+    made.objects.tell(made.store)
+    made.store.clear()
+    assert made.tier.find(TIP.topic, TIP.topic_id, TIP.partition) is None
+
+
 def test_a_name_must_belong_to_the_id(made: Made) -> None:
-    made.store._caches[TIP] = made.cache
+    made.objects.tell(made.store)
     assert made.tier.find("another", TIP.topic_id, TIP.partition) is None
     assert made.tier.find(TIP.topic, UUID(int=1), TIP.partition) is None
 
 
 def test_resolves_below_the_end_that_it_is_given(made: Made) -> None:
-    made.store._caches[TIP] = made.cache
+    made.objects.tell(made.store)
     whole, half = made.resolve(3), made.resolve(3, end=10)
     assert isinstance(whole, ResolvedSegment)
     assert isinstance(half, ResolvedSegment)
@@ -77,17 +102,17 @@ def test_resolves_below_the_end_that_it_is_given(made: Made) -> None:
 
 def test_nothing_is_resolved_before_all_is_known(made: Made) -> None:
     assert made.resolve(3) == NotRemote("nothing-tiered")
-    made.store._caches[TIP] = made.cache
+    made.objects.tell(made.store)
     made.ready = False
     assert made.resolve(3) == NotRemote("metadata-not-ready")
 
 
 def test_what_was_read_once_is_resolved_without_a_read(made: Made) -> None:
-    made.store._caches[TIP] = made.cache
+    made.objects.tell(made.store)
     with kept_only(), pytest.raises(NotKeptError):
         made.resolve(3)
     found = made.resolve(3)
-    made.objects.objects.clear()
+    made.objects.store.objects.clear()
     with kept_only():
         assert made.resolve(3) == found
         assert isinstance(found, ResolvedSegment)
@@ -122,9 +147,9 @@ def test_whole_chunks_are_signed_and_their_table_goes_along(encrypted: bool) -> 
     segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
     store = MemoryStore()
     store.objects = AivenWriter("p/", 100, compressed=True, encrypted=encrypted).objects(tier.store, segment)
-    metadata = RemoteLogMetadataStore()
-    metadata._caches[TIP] = tier.cache
-    made = ResolvingTier(metadata, store, AivenLayout("p/", key_ring()), SIGNER, url_ttl=60, ready=lambda _tip: True)
+    known = RemoteLogMetadataStore()
+    tier.tell(known)
+    made = ResolvingTier(known, store, AivenLayout("p/", key_ring()), SIGNER, url_ttl=60, ready=lambda _tip: True)
     assert made.formats == ("ApacheKafkaV1", "AivenTieredStorageV1")
     uncommitted = IsolationLevel.READ_UNCOMMITTED
     found = made.resolve(attrs.evolve(QUESTION, isolation_level=uncommitted, max_bytes=600, range_bytes=250))

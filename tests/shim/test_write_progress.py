@@ -9,7 +9,6 @@ def test_nothing_waits_while_all_is_taken() -> None:
     progress = WriteProgress()
     progress.wrote(100)
     progress.look(0, 1.0)
-    assert progress.waiting_since is None
     assert progress.waited(50.0) == 0.0
 
 
@@ -29,8 +28,8 @@ def test_time_begins_anew_when_all_that_waited_is_taken() -> None:
     progress.look(100, 1.0)
     progress.wrote(50)
     progress.look(51, 5.0)
-    assert progress.waiting_since == 1.0
+    assert progress.waited(5.0) == 4.0
     progress.look(50, 7.0)
-    assert progress.waiting_since == 7.0
+    assert progress.waited(7.5) == 0.5
     progress.look(0, 8.0)
     assert progress.waited(9.0) == 0.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,7 +14,6 @@ import cramjam
 from kafka_remote_client.errors import ObjectNotFoundError
 from kafka_remote_client.model import RemoteLogSegmentMetadata, uuid_to_text
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.remote_log.aiven.chunk_index import encode_sizes
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
 from kafka_remote_client.remote_log.layout import ObjectKind
 from tests.support.golden import golden_aiven
@@ -54,6 +54,18 @@ def encrypt(data: bytes, *, data_key: bytes = DATA_KEY, aad: bytes = AAD, iv: by
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return iv + AESGCM(data_key).encrypt(iv, data, aad)
+
+
+def encode_sizes(sizes: Sequence[int]) -> str:
+    """The text of ``transformedChunks`` for at least one stored size."""
+    *others, last = sizes
+    payload = struct.pack(">ii", len(sizes), last)
+    if others:
+        base = min(others)
+        width = max(1, -(-(max(others) - base).bit_length() // 8))
+        values = b"".join((value - base).to_bytes(width, "big") for value in others)
+        payload = struct.pack(">iiB", len(sizes), base, width) + values + struct.pack(">i", last)
+    return base64.b64encode(bytes(cramjam.zstd.compress(payload))).decode("ascii")
 
 
 @attrs.frozen

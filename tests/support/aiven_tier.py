@@ -99,19 +99,14 @@ class AivenTier:
 
 
 @contextmanager
-def aiven_shim(broker: KafkaBroker, tier: AivenTier, store: str, options: Mapping[str, object], **more: Any) -> Iterator[Shim]:
-    """A shim before ``broker`` that knows ``tier``, whose objects are in the store of that URL and with those options.
-
-    ``more``: further arguments of ShimConfig.
-    """
+def aiven_shim(broker: KafkaBroker, tier: AivenTier, store: str | None = None, **more: Any) -> Iterator[Shim]:
+    """A shim before ``broker`` that knows ``tier``, whose objects are in ``store``. ``more``: others of ShimConfig."""
     config = ShimConfig(
-        bootstrap_servers=broker.bootstrap_servers,
-        store=store,
-        store_options=options,
+        broker.bootstrap_servers,
+        store=store or tier.store_url,
         layout="aiven",
         key_prefix=tier.prefix,
         encryption_keys=tier.encryption_keys,
-        allow_plaintext_data_keys=True,
         metadata_topic=tier.metadata_topic,
         **more,
     )

@@ -18,30 +18,27 @@ import fcntl
 import itertools
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Self
 
+from tests.support.asked_process import AskedProcess
 from tests.support.ports import HOST
 
 __all__ = ["DelayingProxy"]
 
-_ROOT = Path(__file__).resolve().parents[2]
 _REQUEST_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
 
 
-class DelayingProxy:
+class DelayingProxy(AskedProcess):
     """The proxy in front of ``target``, "host:port", until :meth:`stop`. It also ends with this process."""
 
     def __init__(self, target: str) -> None:
-        command = [sys.executable, "-m", __name__, target]
-        self._process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.authority = f"{HOST}:{int(self._line())}"
+        super().__init__([sys.executable, "-m", __name__, target])
+        self.authority = f"{HOST}:{int(self.line())}"
         self._latency = 0
 
     def __enter__(self) -> Self:
@@ -50,10 +47,6 @@ class DelayingProxy:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def set_latency(self, milliseconds: int) -> None:
         """What each request waits from now on."""
         self._latency = milliseconds
@@ -61,20 +54,7 @@ class DelayingProxy:
 
     def requests(self) -> int:
         """How many requests came so far."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{self._latency}\n")
-        self._process.stdin.flush()
-        return int(self._line())
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=60)
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the proxy ended")
-        return line
+        return int(self.ask(str(self._latency)))
 
 
 class _Relay:

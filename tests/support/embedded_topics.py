@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import confluent_kafka
+import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kafka_remote_client import Consumer
@@ -34,6 +35,7 @@ __all__ = [
     "direct_settings",
     "fallbacks",
     "fill_topic",
+    "filled_cluster",
     "from_broker",
     "from_store",
     "is_end",
@@ -81,6 +83,18 @@ def fill_topic(cluster: EmbeddedCluster, topic: str, count: int = 400, partition
             cluster.produce(topic, made[start : start + _BATCH], partition=partition)
     cluster.archive()
     return topic
+
+
+def filled_cluster(topic: str, count: int, partitions: Iterable[int] = (0,), **options: Any) -> Any:
+    """A fixture of a module: a :func:`small_cluster` with these ``options`` and a topic that :func:`fill_topic` wrote."""
+
+    @pytest.fixture(scope="module")
+    def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+        with small_cluster(tmp_path_factory.mktemp("tier"), **options) as made:
+            fill_topic(made, topic, count, partitions)
+            yield made
+
+    return cluster
 
 
 def note_filled(history: History, topic: str, count: int, partitions: Iterable[int] = (0,)) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import http.client
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
+from http.server import BaseHTTPRequestHandler
 
 from tests.support.ports import HOST, free_ports
+from tests.support.served_http import ServedHttp
 from tests.support.waiting import wait_until
 
 __all__ = ["HeldOrigin"]
@@ -20,7 +19,7 @@ __all__ = ["HeldOrigin"]
 _PATIENCE_SECONDS = 300.0
 
 
-class HeldOrigin:
+class HeldOrigin(ServedHttp):
     """Listens at ``url`` (for a shim's ``origin_public_url``) and passes on to ``listen`` (its ``origin_listen``).
 
     Without ``listen`` it chooses a free port. Requests keep their Host header, so that signatures stay right.
@@ -36,20 +35,11 @@ class HeldOrigin:
         self._lock = threading.Lock()
         self._passing = threading.Event()
         self._passing.set()
-        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.url = f"http://{HOST}:{self._server.server_port}"
+        super().__init__(self._handler())
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.let_go()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__()
 
     def hold(self, limit: int | None = None, *, after: int = 0) -> None:
         """Holds all requests after the next ``after`` ones. With ``limit`` it holds that many and passes on the rest."""

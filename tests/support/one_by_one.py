@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_remote_client.location.source import answer_each
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer
 
-__all__ = ["OneByOne"]
+__all__ = ["OneByOne", "answer_each"]
+
+
+def answer_each(
+    questions: Iterable[LocationQuestion], answer: Callable[[LocationQuestion], LocationAnswer]
+) -> dict[LocationQuestion, LocationAnswer]:
+    """What ``answer`` returns for each, one after the other; a DirectFetchError that it raises is the answer."""
+    answers: dict[LocationQuestion, LocationAnswer] = {}
+    for question in questions:
+        try:
+            answers[question] = answer(question)
+        except DirectFetchError as error:
+            answers[question] = error
+    return answers
 
 
 class OneByOne:

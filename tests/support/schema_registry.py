@@ -18,13 +18,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import NAMESPACE_OID, uuid5
 
-from tests.support.ports import HOST
+from tests.support.served_http import ServedHttp
 
 __all__ = ["SchemaRegistry"]
 
@@ -39,7 +38,7 @@ class _RefusedError(Exception):
         self.code = code
 
 
-class SchemaRegistry:
+class SchemaRegistry(ServedHttp):
     """Serves at ``url`` while it is a context.
 
     ``requests``: method and path, without the query, of each request that came, in that order. ``forbidden``: while it is true
@@ -54,18 +53,7 @@ class SchemaRegistry:
         self._schemas: dict[int, _Json] = {}
         self._versions: dict[str, list[int]] = {}
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.url = f"http://{HOST}:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(self._handler())
 
     def _answer(self, method: str, target: str, body: _Json) -> Any:
         path = urlsplit(target).path

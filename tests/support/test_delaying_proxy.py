@@ -6,13 +6,12 @@ import http.client
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from tests.support.delaying_proxy import DelayingProxy
-from tests.support.ports import HOST
+from tests.support.served_http import ServedHttp
 
 BODY = bytes(range(256)) * 20_000
 LATENCY_MS = 50
@@ -34,16 +33,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[DelayingProxy]:
-    server = ThreadingHTTPServer((HOST, 0), _Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        with DelayingProxy(f"{HOST}:{server.server_port}") as made:
-            yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with ServedHttp(_Handler) as server, DelayingProxy(server.authority) as made:
+        yield made
 
 
 def get(connection: http.client.HTTPConnection, path: str) -> tuple[bytes, str | None, float]:

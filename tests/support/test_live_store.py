@@ -9,9 +9,10 @@ import pytest
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import RemoteStorageThrottledError, RemoteStorageUnavailableError
+from kafka_remote_client.errors import RemoteStorageThrottledError
 from kafka_remote_client.plugin import VersionedObjectStore
 from kafka_remote_client.testing import FixedLatency, LognormalLatency, StoreModel
+from tests.support.closing import check_closing_refuses
 from tests.support.live_store import LiveStoreModel, ModelledStore, model_of_text, modelled, text_of_model
 
 
@@ -57,18 +58,7 @@ def test_a_throttled_request_is_refused(directory: DirectoryStore) -> None:
 
 def test_closing_ends_a_lost_request(directory: DirectoryStore) -> None:
     store = ModelledStore(directory, LiveStoreModel(StoreModel(FixedLatency(0.0), lost_share=1.0)))
-    outcome: list[str] = []
-
-    def ask() -> None:
-        with pytest.raises(RemoteStorageUnavailableError):
-            store.size("object")
-        outcome.append("refused")
-
-    reader = threading.Thread(target=ask)
-    reader.start()
-    store.close()
-    reader.join(10)
-    assert outcome == ["refused"]
+    check_closing_refuses(lambda: store.size("object"), store.close)
 
 
 MODELS = [

@@ -22,6 +22,7 @@ from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 
 TIP = TopicIdPartition(UUID(int=0x00112233445566778899AABBCCDDEEFF), "orders", 7)
 LAYOUT = LocalTieredStorageLayout()
@@ -212,6 +213,12 @@ class Tier:
         if aborted:
             self.put(segment, ObjectKind.TRANSACTION_INDEX, txn_entries(*aborted))
         return finish(self.cache, segment)
+
+    def tell(self, store: RemoteLogMetadataStore) -> None:
+        """Gives ``store`` the events of all segments."""
+        for segment in self.cache.list_all_remote_log_segments():
+            store.apply(attrs.evolve(segment, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED))
+            store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
 
     def put(self, segment: RemoteLogSegmentMetadata, kind: ObjectKind, data: bytes) -> None:
         self.store.objects[LAYOUT.object_key(segment, kind)] = data

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import threading
 
-import pytest
 from kafka_remote_fetchers.memory import MemoryFetcher
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.testing import SlowFetcher, read_all, segment_metadata
+from tests.support.closing import check_closing_refuses
 
 METADATA = segment_metadata(LocationMetadata(object_key="key").encode())
 
@@ -31,15 +30,4 @@ def test_waits_before_each_fetch() -> None:
 
 def test_closing_ends_the_wait() -> None:
     fetcher = SlowFetcher(MemoryFetcher({"key": b"bytes"}), 60.0)
-    outcome: list[str] = []
-
-    def fetch() -> None:
-        with pytest.raises(RemoteStorageUnavailableError):
-            fetcher.fetch_log_segment(METADATA, 0, -1)
-        outcome.append("refused")
-
-    reader = threading.Thread(target=fetch)
-    reader.start()
-    fetcher.close()
-    reader.join(10)
-    assert outcome == ["refused"]
+    check_closing_refuses(lambda: fetcher.fetch_log_segment(METADATA, 0, -1), fetcher.close)

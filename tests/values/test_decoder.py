@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_remote_client.errors import Action, ConfigurationError, UnreadableRecordError, UnsupportedFormatError
 from kafka_remote_client.values import ValueDecoder
@@ -27,6 +29,23 @@ def test_keys_and_values_get_types_and_all_else_stays() -> None:
     assert found.drop_columns(["key", "value"]).equals(records.drop_columns(["key", "value"]))
     assert (found["key"].to_pylist(), found["value"].to_pylist()) == (["a"], [{"n": 1}])
     assert ValueDecoder().decode(records).equals(records)
+
+
+def text_of(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=4), st.text(max_size=4).map(str.encode)), max_size=20))
+def test_bytes_become_the_text_that_python_decodes(values: list[bytes | None]) -> None:
+    table = pa.table({"value": pa.array(values, pa.binary())})
+    found = ValueDecoder(value_format="string", on_error="column").decode(table)
+    assert found.schema.field("value").type == pa.string()
+    assert found["value"].to_pylist() == list(map(text_of, values))
+    failed = [value is not None and text_of(value) is None for value in values]
+    assert [error is not None for error in found["value_error"].to_pylist()] == failed
 
 
 def test_chunks_batches_and_empty_tables_are_decoded() -> None:

@@ -45,6 +45,14 @@ def log_of(count: int, records: int = 2, codec: int = 0) -> list[bytes]:
     ]
 
 
+def damaged(batches: Sequence[bytes], *numbers: int, byte: int = 70, flip: int = 1) -> bytes:
+    """The log with bits flipped in one byte of each of these batches, by default in its records."""
+    at, data = positions(batches), bytearray(b"".join(batches))
+    for number in numbers:
+        data[at[number] + byte] ^= flip
+    return bytes(data)
+
+
 def positions(batches: Sequence[bytes]) -> list[int]:
     return [sum(map(len, batches[:number])) for number in range(len(batches))]
 
@@ -137,9 +145,8 @@ def test_every_truncation_is_told() -> None:
 def test_a_wrong_size_without_an_index_loses_what_follows() -> None:
     batches = log_of(5)
     at = positions(batches)
-    data = bytearray(b"".join(batches))
-    data[at[2] + 11] ^= 0x20
-    walked, end, heard = walk(bytes(data))
+    data = damaged(batches, 2, byte=11, flip=0x20)
+    walked, end, heard = walk(data)
     assert [problem.kind for problem in walked.problems] == [FindingKind.BATCH_DAMAGED]
     assert heard.losses == [(at[2], len(data), 104, MAX_OFFSET)]
     assert (end.next_offset, end.batches) == (104, 2)
@@ -148,9 +155,8 @@ def test_a_wrong_size_without_an_index_loses_what_follows() -> None:
 def test_a_negative_size_field_says_nothing_about_the_size() -> None:
     batches = log_of(5)
     at = positions(batches)
-    data = bytearray(b"".join(batches))
-    data[at[2] + 8] ^= 0x80
-    walked, _, heard = walk(bytes(data))
+    data = damaged(batches, 2, byte=8, flip=0x80)
+    walked, _, heard = walk(data)
     assert [(problem.kind, problem.size) for problem in walked.problems] == [(FindingKind.BATCH_DAMAGED, None)]
     assert heard.losses == [(at[2], len(data), 104, MAX_OFFSET)]
 
@@ -158,25 +164,16 @@ def test_a_negative_size_field_says_nothing_about_the_size() -> None:
 def test_damaged_neighbours_are_one_problem_and_two_apart_are_two() -> None:
     batches = log_of(9)
     at = positions(batches)
-
-    def damaged(*numbers: int) -> bytes:
-        data = bytearray(b"".join(batches))
-        for number in numbers:
-            data[at[number] + 70] ^= 1
-        return bytes(data)
-
-    assert len(walk(damaged(2, 3), resync=at)[0].problems) == 1
-    assert len(walk(damaged(2, 4), resync=at)[0].problems) == 2
+    assert len(walk(damaged(batches, 2, 3), resync=at)[0].problems) == 1
+    assert len(walk(damaged(batches, 2, 4), resync=at)[0].problems) == 2
 
 
 def test_a_log_of_nothing_but_damage_is_given_up() -> None:
     count = 2 * MAX_PROBLEMS + 20
     batches = log_of(count)
     at = positions(batches)
-    data = bytearray(b"".join(batches))
-    for number in range(0, count, 2):
-        data[at[number] + 70] ^= 1
-    walked, end, heard = walk(bytes(data), resync=at)
+    data = damaged(batches, *range(0, count, 2))
+    walked, end, heard = walk(data, resync=at)
     assert len(walked.problems) == MAX_PROBLEMS
     assert heard.losses[-1][1:] == (len(data), end.next_offset, MAX_OFFSET)
 

@@ -34,14 +34,13 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 import attrs
-import cramjam
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.records.compression import ZSTD, ByteArena, decompress_into
 from kafka_remote_client.records.faults import BatchFault
 
-__all__ = ["AES_OVERHEAD", "MAX_SIZE", "Chunk", "ChunkEncoding", "ChunkIndex", "aligned", "decode_sizes", "encode_sizes"]
+__all__ = ["AES_OVERHEAD", "MAX_SIZE", "Chunk", "ChunkEncoding", "ChunkIndex", "aligned", "decode_sizes"]
 
 AES_OVERHEAD = 28
 """Bytes that encryption adds to a chunk: 12 of IV before it, 16 of tag behind it."""
@@ -201,18 +200,6 @@ def aligned(ranges: Sequence[ByteRange], chunks: ChunkIndex) -> tuple[ByteRange,
         if bound > bounds[-1]:
             bounds.append(bound)
     return tuple(ByteRange(start, stop) for start, stop in pairwise(bounds))
-
-
-def encode_sizes(sizes: Sequence[int]) -> str:
-    """The text of ``transformedChunks`` for at least one stored size."""
-    *others, last = sizes
-    payload = _COUNT.pack(len(sizes)) + _LAST.pack(last)
-    if others:
-        base = min(others)
-        width = max(1, -(-(max(others) - base).bit_length() // 8))
-        values = b"".join((value - base).to_bytes(width, "big") for value in others)
-        payload = _HEAD.pack(len(sizes), base, width) + values + _LAST.pack(last)
-    return base64.b64encode(bytes(cramjam.zstd.compress(payload))).decode("ascii")
 
 
 def decode_sizes(text: str, count: int) -> list[int]:

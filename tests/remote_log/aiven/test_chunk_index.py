@@ -19,8 +19,8 @@ from kafka_remote_client.remote_log.aiven.chunk_index import (
     aligned,
     chunk_count,
     decode_sizes,
-    encode_sizes,
 )
+from tests.support.aiven import encode_sizes
 
 PLAIN, ZSTD, AES, BOTH = (
     ChunkEncoding(),

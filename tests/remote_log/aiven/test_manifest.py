@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import EpochEntry, uuid_to_text
-from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, encode_sizes
+from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding
 from kafka_remote_client.remote_log.aiven.manifest import MAX_MANIFEST_BYTES, IndexSlice, parse_manifest
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.support.aiven import encode_sizes
 from tests.support.golden import AIVEN_MODES, golden_aiven, read_jsonl
 
 INDEXES = {

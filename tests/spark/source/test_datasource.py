@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from kafka_remote_client.spark.source import datasource, pyspark_api
 from kafka_remote_client.spark.source.datasource import NAME, FilteringReader, KafkaRemoteDataSource, KafkaRemoteReader
 from kafka_remote_client.spark.source.pyspark_api import InputPartition
 from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader
-from tests.support.embedded_topics import fill_topic, records, small_cluster, tiers
+from tests.support.embedded_topics import fill_topic, filled_cluster, records, small_cluster, tiers
 from tests.support.spark_cluster import A0, A1, FakeCluster
 
 BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
@@ -81,11 +80,7 @@ def test_spark_asks_once_without_a_split_where_there_is_nothing_to_read() -> Non
     assert list(KafkaRemoteReader(BASE).read(InputPartition(None))) == []
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with small_cluster(tmp_path_factory.mktemp("tier")) as running:
-        fill_topic(running, "filled", 400, partitions=(0, 1))
-        yield running
+cluster = filled_cluster("filled", 400, partitions=(0, 1))
 
 
 def options(cluster: EmbeddedCluster, **more: str) -> dict[str, str]:
