@@ -120,9 +120,12 @@ class BrokerLocationSource(BoundsByLeaders):
         version: int,
         deadline: Deadline,
     ) -> Mapping[Key, LocationAnswer]:
-        """The answers to one Fetch, whose time begins with its turn on the connection. Raises LocationError."""
+        """The answers to one Fetch, whose time begins with its turn on the connection. Raises LocationError.
+
+        The batches in front of it may take all of their time, so the wait for the turn has no end of its own.
+        """
         seconds = deadline.remaining()
-        with session.connection.turn(deadline):
+        with session.connection.turn():
             return self._exchanged(asked, session, led, version, Deadline(self._clock, seconds))
 
     def _exchanged(

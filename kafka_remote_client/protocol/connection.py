@@ -121,12 +121,13 @@ class BrokerConnection:
                 raise
 
     @contextlib.contextmanager
-    def turn(self, deadline: Deadline) -> Iterator[None]:
+    def turn(self, deadline: Deadline | None = None) -> Iterator[None]:
         """Other threads' exchanges wait meanwhile. A caller whose own deadline begins with its turn enters this first.
 
-        Raises LocationError when ``deadline`` ends while other exchanges still have their turn.
+        Without a ``deadline`` it waits as long as others have their turn; each of their exchanges has a deadline. Raises
+        LocationError when ``deadline`` ends before that.
         """
-        if not self._turn.acquire(timeout=deadline.remaining()):
+        if not self._turn.acquire(timeout=-1 if deadline is None else deadline.remaining()):
             raise LocationError(f"{self._host}:{self._port} timed out waiting for a free connection")
         try:
             yield
