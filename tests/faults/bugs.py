@@ -1,7 +1,7 @@
-"""Bugs that the checker has to catch: each a wrong function in the product's place, a scenario, and what must tell it.
+"""Bugs that the checker must catch. Each has a wrong function for the product's, a scenario, and what must catch it.
 
-``caught_by`` are invariants (I1 to I12) and checks of the scenario itself (``only-…``); each of them must speak, and no other
-invariant may. A bug whose place is not there any more, or that never ran, is a failure of its own.
+``caught_by`` are invariants (I1 to I12) and checks of the scenario (``only-…``). Each of them must fail, and no other
+invariant may fail. A bug whose function no longer exists, or that never ran, is also a failure.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def _names(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen
 class Bug:
-    """``patience``: seconds after which the scenario gives up; only for bugs that show themselves by nothing coming.
+    """``patience``: seconds after which the scenario gives up; only for bugs that stop all delivery.
 
-    ``also``: invariants that may speak too, as it happens.
+    ``also``: invariants that may fail too, depending on timing.
     """
 
     name: str
@@ -89,12 +89,12 @@ def _built_in_python(
     builder: type[columns.ColumnBuilder] = columns.ColumnBuilder,
     filter_class: type[AbortedTransactionFilter] = AbortedTransactionFilter,
 ) -> Make:
-    """A wrong ColumnBuilder or filter. Both are in Python, because inside of the kernel nothing can be replaced."""
+    """A wrong ColumnBuilder or filter. Both are in Python, because a test cannot replace parts of the kernel."""
     filters: dict[int, tuple[Any, AbortedTransactionFilter]] = {}
 
     def build(*args: Any, aborted: Any, **options: Any) -> columns.ColumnBuilder:
         if aborted is not None:
-            # The filter is one for all blocks of a grant; the right one is kept, so that its id stays its own.
+            # All blocks of a grant share one filter. The dict keeps the right one, so that no other object gets its id.
             aborted = filters.setdefault(id(aborted), (aborted, filter_class(aborted.entries)))[1]
         return builder(*args, aborted=aborted, **options)
 
@@ -131,12 +131,12 @@ class _EndsTransactionsFirst(AbortedTransactionFilter):
 
 
 def _shifted(**shifts: int) -> Make:
-    """A constructor whose arguments are off by some."""
+    """A constructor whose arguments are shifted."""
     return lambda made: lambda *args, **kwargs: made(*args, **kwargs | {name: kwargs[name] + by for name, by in shifts.items()})
 
 
 def _messages(**wrong: Callable[[Message], Any]) -> Make:
-    """Messages with some fields made otherwise."""
+    """Messages with some fields changed."""
     names = ("topic", "partition", "offset", "key", "value", "headers", "error", "timestamp", "latency", "leader_epoch")
 
     def remade(message: Message) -> Message:
@@ -255,7 +255,7 @@ def _detaches_but_keeps_the_block(detach: Any) -> Callable[..., Any]:
 
 
 def _keeps_reading(name: str) -> Make:
-    """What the application asked for is asked of librdkafka alone."""
+    """Calls librdkafka only."""
     return lambda _: getattr(confluent_kafka.Consumer, name)
 
 

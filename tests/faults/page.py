@@ -73,7 +73,7 @@ def _tests(module: ast.Module) -> Iterator[_Function]:
 
 
 def _is_mark(node: ast.expr, name: str) -> bool:
-    """Whether it is ``pytest.mark.name``, called or not."""
+    """Returns whether the node is ``pytest.mark.name``, called or not."""
     marked_with = node.func if isinstance(node, ast.Call) else node
     return (
         isinstance(marked_with, ast.Attribute)
@@ -84,7 +84,7 @@ def _is_mark(node: ast.expr, name: str) -> bool:
 
 
 def _does_nothing(test: _Function) -> bool:
-    """Whether the body has neither a call nor an assertion."""
+    """Returns whether the body has neither a call nor an assertion."""
     return not any(isinstance(node, ast.Call | ast.Assert) for line in test.body for node in ast.walk(line))
 
 
