@@ -1,4 +1,4 @@
-"""Where a tier lies and how it is opened, as one value: what a scan needs beside itself, in this process or in another one."""
+"""The address of a tier and how to open it, as one value, for a scan in this process or in another one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TierAddress:
     config: RemoteFetchConfig | None = None
 
     def open(self, topic: str | None = None) -> TierReader:
-        """Opens the tier; ``topic`` bounds listings to one name. Raises as ``open_tier``."""
+        """Opens the tier; ``topic`` limits listings to one name. Raises as ``open_tier``."""
         return open_tier(
             self.store_url,
             layout=self.layout,

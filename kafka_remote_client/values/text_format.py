@@ -8,5 +8,5 @@ __all__ = ["parse_text"]
 
 
 def parse_text(column: pa.Array) -> pa.Array:
-    """Strings. Raises ValueError where one is not UTF-8."""
+    """Returns strings. Raises ValueError if one is not UTF-8."""
     return column.cast(pa.string())
