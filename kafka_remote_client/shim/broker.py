@@ -1,4 +1,4 @@
-"""What a shim may do to a client's requests besides passing them on.
+"""What a shim may do with a client's requests besides forwarding them.
 
 A :class:`BrokerStrategy` says which requests it wants to see whole, which of these it answers itself, and with what. It asks
 the broker on the client's own connection, under the client's own principal and client id, and so never knows more than the
