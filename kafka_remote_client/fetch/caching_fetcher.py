@@ -1,8 +1,8 @@
-"""Keeps what a fetcher read on this host's disk, for all consumers of one user.
+"""Keeps ranges that a fetcher read on this host's disk, for all consumers of one user.
 
-It stands directly on a plain fetcher and below ChunkedFetcher, so it sees positions of the object and bytes as the store has
-them: what is encrypted there stays encrypted on disk, and no URL, header or data key is ever written. It does not see what the
-engine thinks of the bytes; the engine says so with :meth:`CachingFetcher.discard`.
+It wraps a plain fetcher and is below ChunkedFetcher, so it sees positions of the object and bytes as the store has
+them: encrypted bytes stay encrypted on disk, and no URL, header or data key is ever written. It does not see the
+engine's checks of the bytes; the engine reports damage with :meth:`CachingFetcher.discard`.
 
 ::
 
@@ -10,8 +10,8 @@ engine thinks of the bytes; the engine says so with :meth:`CachingFetcher.discar
     what happens      │ from disk, verified  │ wait for it, at most half the │ from the store, and on disk as it passes
                       │ block by block       │ read time-out; then the store │
 
-A location is still asked for each range before any of this, so a client without READ gets nothing from the cache either.
-Trouble with the disk costs the cache and never a fetch.
+The client still requests a location for each range first, so a client without READ gets nothing from the cache.
+A disk error disables the cache and never fails a fetch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TO_THE_END = -1
 def with_cache(
     fetcher: RemoteStorageFetcher, config: RemoteFetchConfig, clock: Clock, metrics: FetchMetrics
 ) -> RemoteStorageFetcher:
-    """The fetcher over the cache that the settings name, or the fetcher itself where they name none.
+    """Returns the fetcher with the cache of the settings, or the fetcher itself if they name none.
 
     Raises ConfigurationError for a directory that may not be used.
     """
@@ -99,7 +99,7 @@ class CachingFetcher:
             raise
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
-        """Forgets bytes that turned out to be wrong, so that they are read from the store next time."""
+        """Drops wrong bytes, so that the next read is from the store."""
         location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
         identity = identity_of(remote_log_segment_metadata, location)
         with suppress(OSError):
@@ -110,9 +110,9 @@ class CachingFetcher:
         self._inner.close()
 
     def _find_or_claim(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | Claim | None:
-        """The entries, or the right to write one; ``None`` when another one takes too long over it.
+        """Returns the entries, or the right to write one; ``None`` if another writer takes too long.
 
-        Also ``None`` while this fetcher itself writes the entry: the same range is requested once more, because it is late.
+        Also ``None`` while this fetcher writes the entry, because then the same range is requested again for being late.
         """
         deadline = Deadline(self._clock, self._patience)
         while True:
@@ -124,7 +124,7 @@ class CachingFetcher:
 
 
 class _KeptStream:
-    """What comes from the store, written down as it passes. ``ended`` is called when no more will be written."""
+    """A stream from the store that also writes its bytes to the entry. ``ended`` is called after the last write."""
 
     def __init__(self, stream: ReadableStream, claim: Claim, size: int, ended: Callable[[], None]) -> None:
         self._stream = stream
@@ -161,7 +161,7 @@ class _KeptStream:
 
 
 class _CachedStream:
-    """What is on disk, block by block. From the first damaged block on the store takes over."""
+    """A stream of the bytes on disk, block by block. From the first damaged block on it reads the store."""
 
     def __init__(
         self, cache: DiskCache, entries: list[OpenEntry], wanted: ByteRange, fetch: Callable[[], ReadableStream]
@@ -202,7 +202,7 @@ class _CachedStream:
             self._instead.close()
 
     def _next_block(self, target: memoryview) -> int:
-        """Reads a block: into ``target`` if all of it is read and fits, then returns its size; else as the rest."""
+        """Reads a block into ``target`` if it is read completely and fits, and returns its size; otherwise as the rest."""
         entry = next(one for one in self._entries if one.wanted.start <= self._at < one.wanted.end)
         whole = entry.header.range
         number = (self._at - whole.start) // BLOCK_BYTES
@@ -218,7 +218,7 @@ class _CachedStream:
         return 0
 
     def _fall_back(self) -> None:
-        """Deletes what is damaged and skips, in a fetch of the whole range, what was delivered: its URL opens nothing else."""
+        """Deletes the damaged entry, fetches the whole range, because its URL opens only that, and skips delivered bytes."""
         for entry in self._entries:
             if entry.wanted.start <= self._at < entry.wanted.end:
                 self._cache.delete(entry.path)

@@ -1,4 +1,4 @@
-"""Asks in the background where the tiers of a partition begin and end, for callers that must not wait.
+"""Requests the bounds of a partition's tiers in the background, for callers that must not wait.
 
 One daemon thread, started by the first question. An answer is returned once: the next question asks again.
 """
@@ -34,7 +34,7 @@ class OffsetsWatch:
         self._closed = False
 
     def offsets(self, topic: str, partition: int) -> PartitionOffsets | DirectFetchError | None:
-        """The answer to an earlier question or why there is none, or ``None`` after having asked."""
+        """Returns the answer to an earlier question, or its error; otherwise asks the question and returns ``None``."""
         answer = self.answer((topic, partition))
         if answer is None:
             self.ask([(topic, partition)])
@@ -53,12 +53,12 @@ class OffsetsWatch:
             self._changed.notify()
 
     def answer(self, key: tuple[str, int]) -> PartitionOffsets | DirectFetchError | None:
-        """The answer to an earlier question, or why there is none; ``None`` while it is under way."""
+        """Returns the answer to an earlier question, or its error; ``None`` while it runs."""
         with self._changed:
             return self._answers.pop(key, None)
 
     def close(self, timeout: float) -> None:
-        """Ends the thread; a question under way may outlive ``timeout`` seconds as a daemon."""
+        """Ends the thread; a running question may continue for up to ``timeout`` seconds as a daemon."""
         with self._changed:
             self._closed = True
             self._changed.notify()
