@@ -1,14 +1,14 @@
-"""Answers questions in parallel for a source that reads the store itself: a slow one is pending and delays no other.
+"""Answers questions in parallel for a source that reads the store: a slow one is pending and delays no other.
 
 ::
 
     asked                      | becomes
-    a question that is new     | a look-up in a thread of its own, up to ``concurrency`` at once
-    one whose look-up goes on  | the same look-up: nothing is read twice
+    a new question             | a look-up in a separate thread, up to ``concurrency`` at once
+    one with a running look-up | the same look-up: nothing is read twice
     answered within 0.1 s      | the answer
-    not answered by then       | LocationPending; the look-up goes on
+    not answered by then       | LocationPending; the look-up continues
 
-An answer that is not asked for again within a few seconds is dropped: its end of the log is old by then.
+An answer that nobody requests within a few seconds is dropped, because its end of the log is old by then.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LookUps:
         return answers
 
     def close(self) -> None:
-        """Starts nothing more. Look-ups that go on end by themselves. May be called twice."""
+        """Starts no more look-ups; running ones finish. May be called twice."""
         with self._lock:
             self._closed = True
         self._workers.shutdown(wait=False, cancel_futures=True)
@@ -72,7 +72,7 @@ class LookUps:
         return self._going[question]
 
     def _look_up(self, question: LocationQuestion, seconds: float) -> tuple[LocationAnswer, float]:
-        """The answer, and when it came."""
+        """The answer, and its time."""
         try:
             answer: LocationAnswer = self._answer(question, Deadline(self._clock, seconds))
         except DirectFetchError as error:
@@ -80,26 +80,26 @@ class LookUps:
         return answer, self._clock.monotonic()
 
     def _forget(self) -> None:
-        """Drops what was answered long ago."""
+        """Drops old answers."""
         now = self._clock.monotonic()
         self._going = {question: one for question, one in self._going.items() if not one.ended_before(now - _KEPT_SECONDS)}
 
 
 class _LookUp:
-    """One look-up, under way or over."""
+    """One look-up, running or finished."""
 
     def __init__(self, future: Future[tuple[LocationAnswer, float]]) -> None:
         self.future = future
 
     @property
     def answer(self) -> LocationAnswer:
-        """Raises what is no DirectFetchError, which is a defect."""
+        """Raises an exception other than DirectFetchError, which is a defect."""
         if self.future.cancelled():
             return LocationError("the location source is closed")
         return self.future.result()[0] if self.future.done() else LocationPending()
 
     def ended_before(self, moment: float) -> bool:
-        """Whether it is over since ``moment`` at least."""
+        """Whether it finished at or before ``moment``."""
         future = self.future
         if not future.done():
             return False
