@@ -278,7 +278,7 @@ class SegmentLocation:
 
 @attrs.frozen
 class LocationPending:
-    """No answer yet: the look-up goes on, and the same question is to be asked again. Neither an error nor a refusal."""
+    """No answer yet: the look-up is not finished, and the caller must ask again. Neither an error nor a refusal."""
 
 
 @attrs.frozen

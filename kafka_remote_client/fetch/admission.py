@@ -4,9 +4,9 @@
 request                                is rejected while                                               as
 =====================================  ==============================================================  ======================
 a location                             the breaker of the last used host is open                       ``breaker-open``
-a range                                the breaker of its host is open; a store opens it by asking     ``breaker-open``
-                                       to be left alone for longer than 2 s (Retry-After)
-a range, where the owner goes on by    the broker is the faster one (fetch/preference.py)              ``slower-than-broker``
+a range                                the breaker of its host is open; a Retry-After of more than 2 s ``breaker-open``
+                                       opens it too
+a range, if the owner can continue at  the broker is the faster one (fetch/preference.py)              ``slower-than-broker``
 the broker
 =====================================  ==============================================================  ======================
 """

@@ -123,7 +123,7 @@ class Flights:
         while self._watched and self._watched[0][0] <= now:
             _, _, task = heapq.heappop(self._watched)
             flight = self._flights.get(task)
-            if flight is not None and flight.race[-1:] == [task]:  # the last one of a race that goes on
+            if flight is not None and flight.race[-1:] == [task]:  # the last one of a running race
                 self._late[task] = None
         return list(self._late)
 

@@ -116,7 +116,7 @@ class Scheduler:
     def next_command(self, now: float) -> Work | None:
         """Returns one command for one idle worker; ``None`` if everything must wait.
 
-        Raises ReadDefectError; the next call goes on with the other reads.
+        Raises ReadDefectError; the next call continues with the other reads.
         """
         self._give_up_overdue(now)
         self._queue.wake(now)

@@ -55,7 +55,7 @@ class BrokerStrategy(Protocol):
         """Whether a collected request (``body``: all behind its length field) goes to :meth:`answer`."""
 
     async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:
-        """The body of the answer; ``None`` = the broker answers, and the request goes on unchanged.
+        """The body of the answer; ``None`` = the broker answers, and the request is forwarded unchanged.
 
         Raises ProtocolError when the request does not parse, which ends the connection.
         """

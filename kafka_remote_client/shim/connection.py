@@ -284,7 +284,7 @@ class ClientConnection(asyncio.Protocol):
             self._client.resume_reading()
 
     async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
-        """Replaces the client's transport by one that speaks TLS. Its first bytes may come before this goes on."""
+        """Replaces the client's transport by one with TLS. Its first bytes may arrive before this continues."""
         self._client = None  # no one is notified of the end of a connection whose handshake has not ended
         try:
             secured = await asyncio.get_running_loop().start_tls(

@@ -440,7 +440,7 @@ def _within(granted: PartitionData, data: PartitionData) -> PartitionData:
 
 
 def _pending(data: PartitionData) -> PartitionData:
-    """The answer while the look-up goes on, with the broker's numbers."""
+    """The answer while the look-up runs, with the broker's numbers."""
     return attrs.evolve(data, records=b"", tags=DIALECT.pending_tags())
 
 

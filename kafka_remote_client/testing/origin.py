@@ -191,7 +191,7 @@ class ScriptedOrigin:
             return self._changed.wait_for(enough, timeout)
 
     def cut_connections(self) -> None:
-        """Ends every connection, in use or idle; the origin goes on."""
+        """Ends every connection, in use or idle; the origin keeps running."""
         self._listener.cut_connections()
 
     def start(self) -> None:
