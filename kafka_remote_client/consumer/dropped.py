@@ -74,7 +74,7 @@ class _Closer:
             engine = dropped.get()
             try:
                 engine.close()
-            except Exception:  # noqa: BLE001 - a defect; the next engine is to be closed all the same
+            except Exception:  # noqa: BLE001 - a defect; the next engine must still be closed
                 _log.exception("closing the engine of a dropped consumer failed")
             del engine
 

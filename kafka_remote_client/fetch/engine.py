@@ -197,7 +197,7 @@ class FetchEngine:
             self._ready.notify_all()
         try:
             self._fetcher.close()
-        except Exception:  # noqa: BLE001 - a plugin may raise anything, and the rest is to be closed all the same
+        except Exception:  # noqa: BLE001 - a plugin may raise anything, and the rest must still be closed
             _log.exception("closing the fetcher failed")
         self._source.close()
         deadline = Deadline(self._clock, timeout)
@@ -364,7 +364,7 @@ class FetchEngine:
         for read, event in zip(reads_of(command), events, strict=True):
             try:
                 event()
-            except Exception as defect:  # noqa: BLE001 - the other events are to be told all the same
+            except Exception as defect:  # noqa: BLE001 - the other events must still be reported
                 self._broken([read], None if isinstance(command, LocationBatch) else command, defect)
         self._tell_owners()
 
@@ -378,7 +378,7 @@ class FetchEngine:
             for failed in list(self._scheduler.reads) if reads is None else reads:
                 try:
                     self._scheduler.broke(failed, defect)
-                except Exception:  # noqa: BLE001 - the others are to end all the same
+                except Exception:  # noqa: BLE001 - the others must still end
                     _log.exception("ending the read of %s failed; restart the consumer to read it again", failed.name)
             self._tell_owners()
             self._wake_worker()

@@ -301,7 +301,7 @@ class PartitionRead:
         to_issue = last.to_issue
         return to_issue < len(last.ranges) and to_issue <= budget.most_in_flight
 
-    # -- what came of it -------------------------------------------------------------------------------------------------
+    # -- results of commands -----------------------------------------------------------------------------------------------
 
     def postponed(self, until: float) -> None:
         """No location request before ``until``."""

@@ -8,7 +8,7 @@
     answered within 0.1 s      | the answer
     not answered by then       | LocationPending; the look-up continues
 
-An answer that nobody requests within a few seconds is dropped, because its end of the log is old by then.
+An answer without a second request within a few seconds is dropped, because its end of the log is old by then.
 """
 
 from __future__ import annotations

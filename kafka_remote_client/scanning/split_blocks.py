@@ -46,7 +46,7 @@ def split_blocks(
             elif item.next_offset < split.end:
                 raise TierUnavailableError(
                     f"cannot read {split.topic_partition} at offset {item.next_offset} from the tier: "
-                    f"{item.error or item.reason}; no broker is asked instead"
+                    f"{item.error or item.reason}; this read has no broker to fall back to"
                 ).with_context(
                     topic=split.topic_partition.topic, partition=split.topic_partition.partition, offset=item.next_offset
                 ) from item.error

@@ -24,7 +24,7 @@ class Granted:
     """A grant in the audit log.
 
     ``principal`` is the subject of the client's certificate, "" = it showed none. ``client_id`` is what the client calls
-    itself, which nobody checks; ``client`` its address and port. Offsets go from the asked one to ``next_offset``, exclusive.
+    itself, which is not verified; ``client`` its address and port. Offsets go from the asked one to ``next_offset``, exclusive.
     """
 
     principal: str

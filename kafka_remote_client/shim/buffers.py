@@ -42,7 +42,7 @@ class BufferBudget:
         return self.held > self.limit
 
     def holds(self, holder: Holder, size: int) -> None:
-        """``holder`` holds so many bytes now."""
+        """Sets the bytes that ``holder`` holds now."""
         self.held += size - holder.held
         holder.held = size
 

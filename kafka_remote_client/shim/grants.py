@@ -2,7 +2,7 @@
 
 ::
 
-    step | what                                                  | asked of
+    step | what                                                  | from
     1    | no session, a format that we may have                 | the request
     2    | error, divergence, log start, high watermark, LSO     | the broker: the same Fetch, 0 bytes, no wait, no tags
     3    | segment, its format, ranges, aborted transactions     | the tier (a worker thread)

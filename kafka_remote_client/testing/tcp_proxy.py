@@ -128,7 +128,7 @@ class TcpFaultProxy:
         self._set(_Fault(direction, pace=(size, seconds)))
 
     def cut_after(self, count: int, direction: Direction = Direction.DOWN, *, reset: bool = False) -> None:
-        """Each connection ends once so many bytes of a direction have passed, counted from its beginning."""
+        """Each connection ends after that many bytes of a direction, counted from its beginning."""
         arguments.whole(count, "count", 0)
         self._set(_Fault(direction, cut_at=count, reset=reset))
 

@@ -8,7 +8,7 @@
     segment bytes | of these segments, as Kafka wrote them | the same, of those opened
     gets          | ranges of segments                     | ranges asked for, retries and hedges included
     read bytes    | of segments, as Kafka wrote them       | received from the store
-    records       | offsets, so at most so many            | from the store and through the broker
+    records       | offsets, an upper bound                | from the store and through the broker
     dollars       | gets and read bytes at a price         | the same
     seconds       | from assumptions                       | as it was measured, if it was
 

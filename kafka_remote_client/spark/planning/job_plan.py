@@ -125,7 +125,7 @@ def estimate_job(
 ) -> JobPlan:
     """``splits`` lie in ``ranges``, in their order, as ``plan_splits`` makes them. One range for each partition.
 
-    ``asked``: what was asked of each split, if that was done.
+    ``asked``: the known requests of each split, if there are any.
     """
     prices = prices or Prices()
     by_partition: dict[TopicPartition, list[_Part]] = {}

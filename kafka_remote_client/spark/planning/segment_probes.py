@@ -155,7 +155,7 @@ class _Prober:
     ends: Mapping[TopicPartition, int]
 
     def fill(self, known: Mapping[TopicPartition, set[SegmentSpan]], split_bytes: int, budget: int, partitions: int) -> None:
-        """Adds to the first segment of each partition what ``budget`` questions tell, shared by so many partitions."""
+        """Adds to the first segment of each partition the results of ``budget`` questions, shared by ``partitions``."""
         asked: set[tuple[TopicPartition, int]] = set()
         for number in range(1 + ROUNDS):
             # Later rounds know more, so half of what is left is kept for them.

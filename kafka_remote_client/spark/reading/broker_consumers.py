@@ -79,7 +79,7 @@ class BrokerConsumers:
             self._give_back(kept, home)
 
     def close(self) -> None:
-        """Closes what is idle. Consumers can be lent after it all the same."""
+        """Closes idle consumers. Consumers can still be lent afterwards."""
         with self._lock:
             closing = self._removed(lambda _: True)
         _close(closing)
