@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +94,30 @@ def test_no_text_of_the_code_is_a_riddle() -> None:
 def test_no_comment_or_docstring_of_the_product_is_a_riddle() -> None:
     lines = ((path, line) for path in source_modules() for line in (ROOT / path).read_text(encoding="utf-8").splitlines())
     assert [f"{path}: {line.strip()}" for path, line in lines if _RIDDLE.search(line)] == []
+
+
+def _prose(source: str) -> Iterator[str]:
+    """The lines of comments and of string statements, which docstrings are."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from node.value.value.splitlines()
+
+
+def test_prose_has_comments_and_docstrings_but_no_other_strings() -> None:
+    assert list(_prose('"""One.\n\nTwo."""\nx = "three"  # four\n')) == ["# four", "One.", "", "Two."]
+
+
+@pytest.mark.parametrize("folder", ["faults", "support"])
+def test_no_comment_or_docstring_of_the_checkers_is_a_riddle(folder: str) -> None:
+    lines = (
+        (path, line)
+        for path in sorted((ROOT / "tests" / folder).rglob("*.py"))
+        for line in _prose(path.read_text(encoding="utf-8"))
+    )
+    assert [f"{path.relative_to(ROOT)}: {line.strip()}" for path, line in lines if _RIDDLE.search(line)] == []
 
 
 @pytest.mark.parametrize("document", documents(), ids=str)

@@ -50,7 +50,7 @@ class Issued:
 
 
 class Authority:
-    """Issues certificates that are trusted by whoever trusts it."""
+    """A certificate authority."""
 
     def __init__(self, name: str = "Test authority") -> None:
         key = ec.generate_private_key(ec.SECP256R1())

@@ -191,7 +191,7 @@ def take(consumer: confluent_kafka.Consumer, count: int, one: Take = by_consume)
 def read_to_ends(
     consumer: confluent_kafka.Consumer, one: Take = by_consume, partitions: int = 1
 ) -> dict[tuple[str, int], list[Row]]:
-    """All records by partition, until so many partitions have said that they are at their end."""
+    """Returns all records by partition, until ``partitions`` of them have reported their end."""
     rows: dict[tuple[str, int], list[Row]] = {}
     ended: set[tuple[str, int]] = set()
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)

@@ -1,6 +1,6 @@
 """A real Kafka broker with tiered storage: one KRaft node from Maven artifacts, LocalTieredStorage, loopback ports.
 
-A :class:`KafkaBroker` is a handle on a directory. Whoever has the directory can use, restart and stop the broker, so the
+A :class:`KafkaBroker` is a handle on a directory. Any process with the directory can use, restart and stop the broker, so the
 workers of one test run share one: the first starts it, all others attach.
 
 Fast for tests (retention and tiering run every 500 ms) and with room for all reads of the tier that wait (past a hundred it
@@ -44,7 +44,7 @@ _QUIET = {"log_level": 0, "socket.timeout.ms": 60_000, "reconnect.backoff.max.ms
 _INDEX_CACHE_BYTES = 1 << 30
 _INDEX_CACHE_SETTING = "remote.log.index.file.cache.total.size.bytes"
 _PATIENCE_SECONDS = 180.0
-"""For what a machine with nothing else to do has done in a few seconds."""
+"""A time-out for work that takes an idle machine a few seconds."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -93,7 +93,7 @@ rlmm.config.remote.log.metadata.initialization.retry.interval.ms=300
 
 @attrs.frozen
 class TierOffsets:
-    """Where a partition's tiers begin and end, by the broker's own word. ``latest_tiered`` is inclusive, -1 = nothing."""
+    """The bounds of a partition's tiers, from the broker. ``latest_tiered`` is inclusive, -1 = nothing."""
 
     log_start: int
     earliest_local: int
@@ -269,7 +269,7 @@ class KafkaBroker:
         self.stop(patience=0.0 if kill else 5.0)
         self.start()
         self._wait_for_leaders()
-        # Each leader reads __remote_log_metadata anew before it knows its tier again.
+        # Each leader reads __remote_log_metadata again before it knows its tier.
         for topic, partition in self._tiered_partitions():
             known = f"the tier of {topic}-{partition} to be known again"
             wait_until(lambda t=topic, p=partition: self._knows_its_tier(t, p), known, seconds=_PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""Three real Kafka brokers with one tier, for the faults that need somebody to take over: elections, truncation, kills.
+"""Three real Kafka brokers with one tier, for faults that need a failover: elections, truncation, kills.
 
 Each node is a :class:`~tests.support.kafka_broker.KafkaBroker` with a directory of its own; all of them write to one
 LocalTieredStorage. The last node is the controller as well: elections go on as long as it lives, and it is left alone by tests
@@ -205,7 +205,7 @@ class KafkaCluster:
             future.result(_PATIENCE_SECONDS)
 
     def leader(self, name: str) -> int:
-        """The node that leads partition 0; -1 while none does or nobody says."""
+        """Returns the leader of partition 0; -1 if there is none or it is not known."""
         try:
             topic = self.admin.list_topics(name, timeout=5).topics[name]
         except KafkaException:

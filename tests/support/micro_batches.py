@@ -54,7 +54,7 @@ class Query:
         return (KafkaRemoteStreamReader if self._limit is None else LimitedStreamReader)(self.options)
 
     def restart(self) -> None:
-        """Ends the query and begins it anew from its checkpoint."""
+        """Ends the query and restarts it from its checkpoint."""
         self.stop()
         self._reader = self._made()
         if self.checkpoint:

@@ -20,7 +20,7 @@ _COUNTER = CACHE / "next-port"
 
 
 def free_ports(count: int) -> list[int]:
-    """That many free ports in a row, given to nobody else for thousands of calls."""
+    """Returns that many consecutive free ports, which no other call gets for thousands of calls."""
     with file_lock(_COUNTER.with_suffix(".lock")):
         first = int(_COUNTER.read_text()) if _COUNTER.is_file() else random.randrange(_FIRST, _LAST)
         while True:

@@ -53,7 +53,7 @@ def _groups_below(leader: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether it exists and has not ended. One that nobody waited for has ended, whatever is left of it.
+    """Whether the process exists and has not ended. A zombie has ended.
 
     Its state says so (proc_pid_stat(5)); its command line does not, which is empty while it turns into another program.
     """

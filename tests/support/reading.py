@@ -110,7 +110,7 @@ def settings_of(kind: str, brokers: KafkaBroker | KafkaCluster, shim: Shim, **mo
 
 
 def row(message: Message) -> Row:
-    """All that a consumer tells of a record."""
+    """All fields of a record."""
     return (
         message.offset(),
         message.timestamp(),

@@ -1,7 +1,7 @@
 """Wraps any consumer with confluent_kafka's methods and writes down what happens to it. See ``tests.support.history``.
 
 The wrapper changes nothing of what the consumer does, with one exception: where a partition starts at its committed offset,
-that offset is asked for first, because nobody could otherwise say where reading had to begin. Callbacks get the wrapper, so
+that offset is requested first, because otherwise the required start is unknown. Callbacks get the wrapper, so
 that what they call is recorded too. Commits are seen by ``on_commit`` and by the answers of synchronous ones; fallbacks by the
 log line that the consumer writes for each.
 """

@@ -33,7 +33,7 @@ class RoundStore:
         self.expect(sizes)
 
     def expect(self, sizes: Sequence[int]) -> None:
-        """Begins anew."""
+        """Starts again."""
         with self._changed:
             self._sizes = list(sizes)
             self._rounds: list[list[str]] = [[]]

@@ -104,7 +104,7 @@ class _Writer:
         assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
 
     def begin(self, name: str) -> int:
-        """Begins a transaction; the offset at which its first record will lie, as nobody else writes until then."""
+        """Begins a transaction. Returns the offset of its first record, because no other producer writes until then."""
         self.producer(name).begin_transaction()
         return self.end()
 
@@ -150,7 +150,7 @@ class _Writer:
 def write_transactional_topic(broker: KafkaBroker, topic: str) -> TransactionalTopic:
     """Creates ``topic`` with one partition and writes it as the module says; takes about fifteen seconds.
 
-    Restarts the broker once: nobody else may be using it meanwhile.
+    Restarts the broker once, so no other test may use it meanwhile.
     """
     broker.create_topic(topic, segment_bytes=20_000)
     writer = _Writer(broker, topic)
@@ -205,7 +205,7 @@ def write_transactional_topic(broker: KafkaBroker, topic: str) -> TransactionalT
 
 
 def write_wide_topic(broker: KafkaBroker, topic: str) -> None:
-    """Creates ``topic`` with segments of many ranges: large batches that shrink little, by turns in lz4 and as they are."""
+    """Creates ``topic`` with segments of many ranges: large batches that shrink little, in lz4 and uncompressed."""
     broker.create_topic(topic, segment_bytes=400_000)
     content = random.Random(7)
     for codec in ("none", "lz4") * 3:

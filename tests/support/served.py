@@ -138,7 +138,7 @@ def store_log(exchanges: Iterable[Exchange], logs: Mapping[str, bytes]) -> tuple
             continue
         asked = exchange.request.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0]
         for key in logs:
-            if exchange.key.endswith(key):  # 200: the whole object, or the range all the same
+            if exchange.key.endswith(key):  # 200: the whole object, or still the range
                 starts = {int(asked)} if exchange.status == 206 else {0, int(asked)}
                 sent.setdefault(key, []).extend((start, start + exchange.sent) for start in starts)
     return tuple(

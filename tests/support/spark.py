@@ -6,7 +6,8 @@
     .cache/spark/connector-<digest>/     Spark's Kafka source, by Maven
 
 PySpark is not installed into the environment of the tests, because two versions are needed: a driver is a process of the same
-Python that finds one of them first on its path. It lives as long as its standard input, so it goes with whoever started it.
+Python that finds one of them first on its path. It lives as long as its standard input, so it ends with the process that
+started it.
 
 ``python -m tests.support.spark`` fetches all of it.
 """

@@ -113,7 +113,7 @@ def stored(spark: SparkSession, directory: str) -> Any:
 
 
 def noop(spark: SparkSession, source: str, options: Options) -> Any:
-    """Reads all of it for nothing; the seconds that took, planning included."""
+    """Reads all records and discards them. Returns the seconds, including planning."""
     started = time.perf_counter()
     _frame(spark, source, options).write.format("noop").mode("overwrite").save()
     return time.perf_counter() - started
@@ -202,7 +202,7 @@ def _job(name: str) -> Callable[..., Any]:
 
 
 def _listen(requests: queue.SimpleQueue[str], busy: threading.Event) -> None:
-    """Hands requests on. When they end while a job runs, nobody waits for its answer any more: all ends at once."""
+    """Forwards requests. If they end while a job runs, no caller waits for its answer: everything ends at once."""
     for line in sys.stdin:
         requests.put(line)
     if busy.is_set():
