@@ -62,7 +62,7 @@ class LocalMember:
 
 
 class ProcessMember:
-    """The same in a process of its own, whose history is in a journal."""
+    """The same in a separate process, whose history is in a journal."""
 
     def __init__(self, name: str, kind: str, config: Mapping[str, Any], topic: str, journal: Path) -> None:
         self.name = name

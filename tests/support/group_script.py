@@ -1,6 +1,6 @@
 """One script for a group: members join, leave, are stopped, wake up as ghosts, are killed; partitions move each time.
 
-The same script runs with any kind of member in any protocol, so that a direct group can be held against a plain one.
+The same script runs with any kind of member in any protocol, to compare a direct group with a plain one.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _Group:
             return set(shares) == {fair}
 
         try:
-            # Not so fast that nothing is left to read, however long the group takes.
+            # Slow enough that records are left to read, however long the group takes.
             wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25)
         except TimeoutError as error:
             error.add_note(f"they have {shares}")
@@ -179,7 +179,8 @@ class _Group:
     def finish(self, oracle: Oracle) -> None:
         """Reads until some member has got and committed every record.
 
-        Not left to the end of members: the broker may refuse what one commits as it leaves a group that is being rebalanced.
+        Members must commit before they leave, because the broker may reject the commit of a member that leaves during a
+        rebalance.
         """
         left = set(undelivered(self.history_of_all(), oracle))
         seen = len(self.history)

@@ -67,7 +67,7 @@ class S3Server(StoreServer):
 
     @property
     def options(self) -> dict[str, object]:
-        """What a store of this server is built with, besides credentials."""
+        """The options of a store of this server, without credentials."""
         return {"s3.endpoint.url": self.endpoint, "s3.region": self.region, "s3.path.style": True, "allow.http": True}
 
     @property
@@ -104,14 +104,14 @@ class S3Server(StoreServer):
         return session.client("s3", endpoint_url=self.endpoint, config=config)
 
     def new_bucket(self, objects: Iterable[tuple[str, bytes]] = ()) -> str:
-        """A bucket of its own with these objects in it; its name."""
+        """Creates a new bucket with these objects. Returns its name."""
         name = self.new_name()
         self.client.create_bucket(Bucket=name)
         self.put(name, objects)
         return name
 
     def put(self, bucket: str, objects: Iterable[tuple[str, bytes]]) -> None:
-        """Stores objects, over those of the same names."""
+        """Stores objects, and overwrites existing ones."""
         client = self.client
         with ThreadPoolExecutor(_PUTTERS) as threads:
             list(threads.map(lambda item: client.put_object(Bucket=bucket, Key=item[0], Body=item[1]), objects))
