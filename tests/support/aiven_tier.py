@@ -88,7 +88,7 @@ class AivenTier:
                 yield path.relative_to(self.directory).as_posix(), path.read_bytes()
 
     def save(self, path: Path) -> None:
-        """Writes itself as JSON."""
+        """Writes this value as JSON."""
         path.write_text(json.dumps({**attrs.asdict(self), "directory": str(self.directory)}))
 
     @classmethod

@@ -13,7 +13,7 @@ __all__ = ["OneByOne"]
 
 
 class OneByOne:
-    """Half of a LocationSource. The other half is ``answer``: what it returns or raises is the answer to one question."""
+    """Half of a LocationSource. The other half is ``answer``: its result or error is the answer to one question."""
 
     answer: Any
 

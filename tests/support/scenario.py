@@ -29,7 +29,7 @@ _CODECS = {"plain": "none", "rdk-none": "none", "rdk-lz4": "lz4", "rdk-zstd": "z
 
 @attrs.frozen
 class TransactionalTopic:
-    """What was written. ``transactions`` are (transactional id, first offset or -1, "commit" | "abort" | "open") in order.
+    """The written records. ``transactions`` are (transactional id, first offset or -1, "commit" | "abort" | "open") in order.
 
     ``local_abort`` is the offset of the abort marker that is not tiered, ``local_abort_first`` the first offset of its
     transaction, which is. ``leader_epochs`` are the epochs that wrote the partition.
@@ -47,7 +47,7 @@ class TransactionalTopic:
     transactions: tuple[tuple[str, int, str], ...]
 
     def save(self, path: Path) -> None:
-        """Writes itself as JSON."""
+        """Writes this value as JSON."""
         path.write_text(json.dumps(attrs.asdict(self)))
 
     @classmethod
@@ -113,7 +113,7 @@ class _Writer:
         self.transactions.append((f"{self.topic}-{name}", first, "commit" if commit else "abort"))
 
     def transaction(self, name: str, count: int, *, commit: bool, inside: Callable[[], None] = lambda: None) -> None:
-        """One transaction of twice ``count`` records with whatever ``inside`` writes between its halves."""
+        """One transaction of twice ``count`` records with the records of ``inside`` between its halves."""
         first = self.begin(name)
         self.records(name, count)
         inside()
@@ -219,7 +219,7 @@ def write_wide_topic(broker: KafkaBroker, topic: str) -> None:
             }
         )
         for number in range(200):
-            value = content.randbytes(1500) + bytes(500)  # what does not shrink at all is sent as it is
+            value = content.randbytes(1500) + bytes(500)  # the producer sends incompressible batches uncompressed
             producer.produce(topic, value, b"%s %d" % (codec.encode(), number), 0, timestamp=_FIRST_TIMESTAMP + number)
         assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic)
