@@ -64,7 +64,7 @@ def dump(
                 say(f"{tip.topic}-{tip.partition}: {remark}")
         intervals = {tip: interval for tip in partitions if (interval := _interval(tier, tip, request, say)) is not None}
         if not intervals:
-            raise ConfigurationError(f"no offsets of {request.topic} in the tier lie {request.interval}")
+            raise ConfigurationError(f"the tier has no offsets of {request.topic} {request.interval}")
         for tip, (start, stop) in intervals.items():
             yield from _dump_partition(tier, tip, start, stop, request, say)
 

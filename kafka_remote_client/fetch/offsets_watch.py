@@ -78,6 +78,6 @@ class OffsetsWatch:
                 for key in asked:
                     answer = answers[key]
                     if isinstance(answer, DirectFetchError):
-                        _log.debug("cannot find where the tiers of %s-%d begin and end: %s", *key, answer.cause)
+                        _log.debug("cannot get the bounds of the tiers of %s-%d: %s", *key, answer.cause)
                     self._asked.pop(key, None)
                     self._answers[key] = answer

@@ -42,7 +42,7 @@ def avro_parser(schema: str, references: Iterable[str] = (), *, compiled: bool =
         made = avro_type(json.loads(schema), map(json.loads, references))
         parsed = fastavro.parse_schema(made.schema)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-        raise UnsupportedFormatError(f"this is no Avro schema: {error}") from error
+        raise UnsupportedFormatError(f"not a valid Avro schema: {error}") from error
     if compiled and pyruhvro is not None and made.wide is not None:
         return _compiled(made)
     return _by_value(made, parsed)
@@ -60,7 +60,7 @@ def _compiled(made: AvroType) -> Parse:
         except BaseException as error:
             if type(error).__name__ != "PanicException":  # a panic, which no module exports and which is not an Exception
                 raise
-            raise ValueError(f"the Avro decoder gave up: {error}") from None
+            raise ValueError(f"the Avro decoder failed: {error}") from None
         values = batch[_FIELD]
         values.validate(full=True)  # pyruhvro does not check UTF-8
         return values.cast(made.physical).cast(made.arrow)

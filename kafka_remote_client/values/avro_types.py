@@ -97,7 +97,7 @@ class _Names:
         if isinstance(schema, str):
             return self._named_or_primitive(schema, namespace)
         if not isinstance(schema, Mapping) or "type" not in schema:
-            raise ValueError(f"no Avro type: {schema!r}")
+            raise ValueError(f"unknown Avro type: {schema!r}")
         kind = schema["type"]
         if kind in ("record", "error", "enum", "fixed"):
             return self._declaration(schema, namespace)

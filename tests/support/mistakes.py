@@ -40,7 +40,7 @@ REFUSED: Mapping[str, str] = {
         "remote.storage.fetcher.allowed.hosts?"
     ),
     "a setting is misspelled": "unknown setting: fetch.remote.retires; did you mean fetch.remote.retries?",
-    "a number is out of bounds": "fetch.remote.retries must lie between 0 and 10",
+    "a number is out of bounds": "fetch.remote.retries must be between 0 and 10",
     "a number is a word": "fetch.remote.retries must be an integer",
     "a switch is neither true nor false": "fetch.remote.allow.offset.gaps must be true or false",
     "a class path is not permitted": "remote.storage.fetcher.class.path needs fetch.remote.allow.class.path=true",
