@@ -15,7 +15,7 @@ ORACLE = Oracle({KEY: RECORDS})
 
 
 class Group:
-    """Two members of which each reads the partition once."""
+    """Two members that each read the partition once."""
 
     def __init__(self) -> None:
         self.history = History()
