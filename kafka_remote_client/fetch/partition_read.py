@@ -247,7 +247,7 @@ class PartitionRead:
         return None
 
     def with_fresh_url(self, command: Fetch, now: float) -> Locate | Fetch | None:
-        """Returns the command before a range that has memory: a location if its URL is old; ``None`` = wait."""
+        """Returns ``command``, for which there is memory, or a location request if its URL is old; ``None`` = wait."""
         grant = command.grant
         if not grant.needs_refresh(now):
             return command

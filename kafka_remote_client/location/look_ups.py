@@ -99,7 +99,7 @@ class _LookUp:
         return self.future.result()[0] if self.future.done() else LocationPending()
 
     def ended_before(self, moment: float) -> bool:
-        """Whether it finished at or before ``moment``."""
+        """Whether it failed, or finished before ``moment``."""
         future = self.future
         if not future.done():
             return False
