@@ -2,7 +2,7 @@
 
     python examples/tier_report.py --store s3://bucket/tier --topic orders --since 2026-01-01
 
-No broker is asked. The records go to DuckDB as a stream, so a topic of any size fits in memory. One line of JSON is printed for
+It needs no broker. The records go to DuckDB as a stream, so a topic of any size fits in memory. One line of JSON is printed for
 each hour and partition.
 """
 

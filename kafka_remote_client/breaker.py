@@ -46,7 +46,7 @@ class StoreHealth:
         self.state = BreakerState.CLOSED
 
     def allows(self, now: float) -> bool:
-        """Whether a range may be asked of this store. In HALF_OPEN exactly one caller gets True."""
+        """Whether a range may be requested from this store. In HALF_OPEN exactly one caller gets True."""
         if self.state is not BreakerState.CLOSED and now >= self._next_try:
             # Also where one was let through that never reported back (its reader was stopped): another one may try.
             self.state = BreakerState.HALF_OPEN

@@ -1,4 +1,4 @@
-"""Why a partition goes on by the broker: one value, carried from where direct fetch ended to the code that counts or logs it.
+"""A fallback: why a partition continues at the broker, as one value for the code that counts or logs it.
 
 ::
 
@@ -67,7 +67,7 @@ class Fallback:
 
     @property
     def place(self) -> str:
-        """Where the broker goes on, in words."""
+        """Where the broker continues, in words."""
         return _LOGICAL.get(self.offset, f"at offset {self.offset}")
 
     @property

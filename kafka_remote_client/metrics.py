@@ -181,7 +181,7 @@ class FetchMetrics:
             self._totals["remote-fetch-segment-bytes-total"] += size
 
     def over_read(self, size: int) -> None:
-        """Counts bytes that were received for nothing."""
+        """Counts wasted bytes."""
         self.add("remote-fetch-over-read-bytes-total", size)
 
     def fallback(self, reason: str) -> None:

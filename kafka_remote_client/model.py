@@ -278,7 +278,7 @@ class SegmentLocation:
 
 @attrs.frozen
 class LocationPending:
-    """No answer yet: the look-up goes on, and the same question is to be asked again. Neither an error nor a refusal."""
+    """No answer yet: the look-up is not finished, and the caller must ask again. Neither an error nor a refusal."""
 
 
 @attrs.frozen
@@ -286,7 +286,7 @@ class NotRemote:
     """No grant: the broker serves this offset. ``reason`` is a short name that metrics count by.
 
     ``out_of_range`` = the offset is outside the log, which only the broker may tell the application. ``error`` is set where the
-    reason is a mistake that somebody has to correct; its text says which. It does not count for equality.
+    reason is a mistake that the user must correct; its text says which. It does not count for equality.
     """
 
     reason: str
@@ -296,4 +296,4 @@ class NotRemote:
 
 
 LocationAnswer = SegmentLocation | NotRemote | LocationPending | DirectFetchError
-"""What comes of a question for a location."""
+"""The answer to a question for a location."""

@@ -2,7 +2,7 @@
 
 A key is walked segment by segment, each opened relative to the directory before it and never through a symbolic link
 (``openat`` with ``O_NOFOLLOW``), so that nothing between check and use can lead elsewhere. Only regular files open: a FIFO
-would block its reader for ever, a device is not an object.
+would block its reader forever, a device is not an object.
 
 The root is opened again for each file. It may be a link itself, it may come and go with its mount.
 """

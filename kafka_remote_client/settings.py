@@ -85,7 +85,7 @@ class Setting:
         if self.type is int and not (
             (self.minimum is None or parsed >= self.minimum) and (self.maximum is None or parsed <= self.maximum)
         ):
-            raise ConfigurationError(f"{self.name} must lie between {self.minimum} and {self.maximum}")
+            raise ConfigurationError(f"{self.name} must be between {self.minimum} and {self.maximum}")
         if self.choices and parsed not in self.choices:
             raise ConfigurationError(f"{self.name} must be one of: {', '.join(self.choices)}")
         return parsed

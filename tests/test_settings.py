@@ -73,7 +73,7 @@ def test_values_are_bounded_as_the_page_says() -> None:
             least, most = map(int, bounds.split(" to "))
             assert (setting.parse(least), setting.parse(str(most))) == (least, most)
             for beyond in (least - 1, most + 1):
-                with pytest.raises(ConfigurationError, match=f"{setting.name} must lie between {least} and {most}"):
+                with pytest.raises(ConfigurationError, match=f"{setting.name} must be between {least} and {most}"):
                     setting.parse(beyond)
 
 

@@ -33,7 +33,7 @@ class BodyDeadline(Deadline):
         self._move()
 
     def waits(self) -> None:
-        """Somebody waits for bytes from now on."""
+        """A reader waits for bytes from now on."""
         now = self._clock.monotonic()
         self._begun += now - self._idle_since
         self._idle_since = now

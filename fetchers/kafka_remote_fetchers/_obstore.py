@@ -70,7 +70,7 @@ class ConnectedStore:
 def connected_store(
     url: str, options: Mapping[str, object], *, connect_seconds: float, total_seconds: float, idle: int = 16
 ) -> ConnectedStore:
-    """The store of a URL; nothing is asked of it yet. ``total_seconds``: of one request, its body included.
+    """Returns the store of a URL without sending a request. ``total_seconds``: of one request, its body included.
 
     Raises ConfigurationError for a URL or an option that cannot be.
     """

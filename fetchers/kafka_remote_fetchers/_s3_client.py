@@ -243,7 +243,7 @@ class _RoleProvider:
 
 
 def _keep_signatures_out_of_logs() -> None:
-    """At DEBUG botocore logs what it signs and with what. It does so only where somebody asks botocore itself for it."""
+    """At DEBUG botocore logs what it signs and with what. It does so only if botocore's own logger is set to it."""
     for name in ("botocore", "boto3"):
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:

@@ -1,4 +1,4 @@
-"""Reads ranges through URLs that somebody else has signed: no SDK and no credentials on this side.
+"""Reads ranges through URLs that another party has signed: no SDK and no credentials on this side.
 
 The URL comes with each range (:class:`LocationMetadata`), from the broker or the shim. It is followed only if it lies on the
 user's allow-list, and exactly: https unless http is allowed, no redirect, no proxy, no cookie, no credential of our own.

@@ -69,7 +69,7 @@ Output = Annotated[OutputFormat, typer.Option("--output", help="text, or json: o
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
 OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
 _LONGEST = 1e9
-"""Seconds or milliseconds, which keeps infinity out."""
+"""Seconds or milliseconds, without infinity."""
 
 
 class Isolation(StrEnum):
@@ -322,7 +322,7 @@ def _verify(
 
 
 def _signals() -> SimpleQueue[int]:
-    """Gets SIGINT, SIGTERM and SIGHUP from now on; an earlier one would end the process without a word.
+    """Handles SIGINT, SIGTERM and SIGHUP from now on; an earlier one ends the process without a message.
 
     A second signal to stop ends it, too.
     """

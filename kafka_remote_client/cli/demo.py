@@ -1,8 +1,8 @@
 """``kafka-remote demo``: the whole system on this machine, and a table that says whether it worked.
 
-An embedded cluster takes records, old segments go to the tier and leave the broker, and an ordinary consumer group with direct
-fetch reads everything from the beginning. It worked if each partition's digest equals the producer's, and, where a fault was
-asked for, if the fault made the consumer fall back.
+An embedded cluster gets records, old segments move to the tier and leave the broker, and an ordinary consumer group with direct
+fetch reads everything from the beginning. The demo passes if each partition's digest equals the producer's and, if a fault was
+requested, if the fault made the consumer fall back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LARGEST_SEGMENT = 1 << 20
 
 
 class Fault(StrEnum):
-    """``--fault``: what happens to the store when half of the records are read."""
+    """``--fault``: the fault of the store when half of the records are read."""
 
     STORE_DOWN = "store-down"
     SLOW_STORE = "slow-store"
@@ -44,7 +44,7 @@ class Fault(StrEnum):
 
 @attrs.define
 class TierTotals:
-    """What one tier delivered. ``bytes`` of keys and values; ``seconds`` of the calls that delivered it."""
+    """The records of one tier. ``bytes`` of keys and values; ``seconds`` of the calls that delivered them."""
 
     records: int = 0
     bytes: float = 0.0
@@ -57,7 +57,7 @@ class TierTotals:
 
 @attrs.frozen
 class DemoResult:
-    """What was written, what was read, and how."""
+    """The written and the read records, and their tiers."""
 
     data: DemoData
     read: Mapping[int, PartitionDigest]
@@ -67,7 +67,7 @@ class DemoResult:
 
     @property
     def equal(self) -> bool:
-        """Whether every partition was read as it was written."""
+        """Whether the read records of every partition equal the written ones."""
         return dict(self.read) == dict(self.data.partitions)
 
     @property
@@ -77,7 +77,7 @@ class DemoResult:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Why the demo did not work, each in one sentence; empty where it did."""
+        """Returns why the demo failed, each reason in one sentence; empty if it passed."""
         found = []
         if not self.equal:
             written = self.data.partitions
@@ -93,7 +93,7 @@ class DemoResult:
 
     @property
     def worked(self) -> bool:
-        """Equal, read from the store, and the fault that was asked for really struck."""
+        """Whether the records are equal, the store delivered some, and the requested fault had an effect."""
         return not self.failures
 
 
@@ -140,13 +140,13 @@ def _consumer_config(cluster: EmbeddedCluster, fault: Fault | None) -> dict[str,
         "fetch.remote.enabled": True,
         "remote.storage.fetcher.class": "presigned",
         "remote.storage.fetcher.allowed.hosts": cluster.origin_url.partition("//")[2],
-        # The demo's store speaks plain HTTP on this machine; both have to be said out loud.
+        # The demo's store uses plain HTTP on this machine; both need an explicit setting.
         "remote.storage.fetcher.allow.http": True,
         "remote.storage.fetcher.allow.private.addresses": True,
-        # Small enough that a store which fails half way still has something to fail with.
+        # Small enough that a store that fails half way still has records left to deliver.
         "fetch.remote.range.bytes": 1 << 20,
         "fetch.remote.buffer.memory": 16 << 20,
-        # All parts share this machine: what makes the consumer fall back is the fault, and not how busy the machine is.
+        # All parts share this machine: only the fault must make the consumer fall back, not the load of the machine.
         "fetch.remote.location.timeout.ms": _BUSY_MACHINE_MS,
         "fetch.remote.read.timeout.ms": _BUSY_MACHINE_MS,
         "fetch.remote.min.bytes.per.second": 0,
@@ -158,7 +158,7 @@ def _consumer_config(cluster: EmbeddedCluster, fault: Fault | None) -> dict[str,
 
 
 class _Reading:
-    """The reading half: counts by tier, and lets the fault strike half way."""
+    """The reading half: counts by tier, and injects the fault half way."""
 
     def __init__(
         self, cluster: EmbeddedCluster, data: DemoData, consumer: DirectConsumer, fault: Fault | None, clock: Clock
@@ -173,7 +173,7 @@ class _Reading:
         self._done = 0
 
     def run(self, tell: Callable[[int, Mapping[str, TierTotals]], None]) -> None:
-        """Reads until all records came, or none for a minute."""
+        """Reads until all records have arrived, or none for a minute."""
         patience = Deadline(self._clock, _PATIENCE_SECONDS)
         while self._done < self._data.records and not patience.expired():
             before = self._clock.monotonic()

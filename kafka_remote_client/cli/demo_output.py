@@ -1,4 +1,4 @@
-"""What ``kafka-remote demo`` shows: a line that moves while it runs, and the table at its end."""
+"""The output of ``kafka-remote demo``: a progress line, and the table at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DemoProgress", "show_demo"]
 
 
 class DemoProgress:
-    """Two bars on standard error: writing, then reading. Without a terminal a line every tenth of the way."""
+    """Two bars on standard error: writing, then reading. Without a terminal it prints a line for each tenth."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -41,7 +41,7 @@ class DemoProgress:
         self._line("write", done, "")
 
     def read(self, done: int, tiers: Mapping[str, TierTotals]) -> None:
-        """``done`` records were read, so many from each tier."""
+        """``done`` records were read, with the number from each tier."""
         more = ", ".join(f"{name} {totals.records}" for name, totals in tiers.items())
         self._bars.start_task(self._read)
         self._bars.update(self._read, completed=done, more=more)

@@ -1,4 +1,4 @@
-"""``kafka-remote dump``: the records of a topic as the tier holds them, without any broker, in offset order."""
+"""``kafka-remote dump``: the records of a topic in the tier, without a broker, in offset order."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def dump(
     """Lines of JSON, one per record. ``say`` gets remarks for people, such as where committed records end.
 
     Raises ConfigurationError when the store has no such topic or partition, or several of that name, and for an interval in
-    which no partition can have a record; otherwise what kept a record from being read. There is no other source to ask here, so
-    nothing is left out silently.
+    which no partition can have a record; otherwise the error that stopped the read. There is no other source here, so
+    an error is never skipped silently.
     """
     if request.start is not None and request.end is not None and request.start >= request.end:
         raise ConfigurationError(f"the interval is empty: --start {request.start} is not below --end {request.end}")
@@ -64,7 +64,7 @@ def dump(
                 say(f"{tip.topic}-{tip.partition}: {remark}")
         intervals = {tip: interval for tip in partitions if (interval := _interval(tier, tip, request, say)) is not None}
         if not intervals:
-            raise ConfigurationError(f"no offsets of {request.topic} in the tier lie {request.interval}")
+            raise ConfigurationError(f"the tier has no offsets of {request.topic} {request.interval}")
         for tip, (start, stop) in intervals.items():
             yield from _dump_partition(tier, tip, start, stop, request, say)
 
@@ -72,7 +72,7 @@ def dump(
 def _interval(
     tier: TierReader, tip: TopicIdPartition, request: DumpRequest, say: Callable[[str], None]
 ) -> tuple[int, int] | None:
-    """The offsets to read, the end exclusive; ``None`` where the partition has none of them. Says what is cut off."""
+    """Returns the offsets to read, end exclusive; ``None`` if the partition has none of them. Reports what is cut off."""
     name, offsets = f"{tip.topic}-{tip.partition}", tier.bounds(tip.topic, tip.partition)
     first, end = offsets.log_start, offsets.latest_tiered + 1
     start = first if request.start is None else max(first, request.start)

@@ -7,7 +7,7 @@
     KEY=env:NAME     a secret, read from an environment variable
     @FILE            settings from a file, secrets included: lines KEY=VALUE; blank lines and # lines are left out
 
-``@FILE`` and ``env:NAME`` as values mean this for secrets alone. Any other setting is taken as it is written.
+``@FILE`` and ``env:NAME`` as values have this meaning only for secrets. Any other setting has its literal value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Log lines of a process that runs for long, on standard error: with time and level, as text or as JSON.
+"""Log lines of a long-running process on standard error: with time and level, as text or as JSON.
 
 ::
 
@@ -22,7 +22,7 @@ _FIELDS = "audit_"
 
 
 class LogFormat(StrEnum):
-    """How a line looks."""
+    """The format of a line."""
 
     TEXT = "text"
     JSON = "json"
@@ -45,7 +45,7 @@ class _Json(logging.Formatter):
 
 
 def write_logs(stream: TextIO, form: LogFormat, level: int = logging.INFO) -> logging.Handler:
-    """Writes the log lines of this package from ``level`` on to ``stream``; the handler, which the caller may take away."""
+    """Writes this package's log lines from ``level`` on to ``stream``. Returns the handler, which the caller may remove."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Json() if form is LogFormat.JSON else _Text())
     logger = logging.getLogger("kafka_remote_client")

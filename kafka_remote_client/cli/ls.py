@@ -1,4 +1,4 @@
-"""``kafka-remote ls``: what the tier holds: topics, partitions, segments."""
+"""``kafka-remote ls``: the topics, partitions and segments of the tier."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["SegmentLine", "found_segments", "list_segments"]
 
 @attrs.frozen
 class SegmentLine:
-    """One segment. ``end_offset`` is inclusive and, like ``leader_epochs``, ``None`` where the objects do not tell.
+    """One segment. ``end_offset`` is inclusive and, like ``leader_epochs``, ``None`` if the objects do not have it.
 
-    ``bytes`` is the segment's size as Kafka wrote it, where that can be known; ``stored_bytes`` that of its log object.
+    ``bytes`` is the segment's original size, if known; ``stored_bytes`` is that of its log object.
 
     ``state`` is "live" (a reader of the partition gets it), "shadowed" (another segment holds its offsets in the lineage) or
-    "incomplete: …" with the reason. A listing knows no more: deleted ones are not there.
+    "incomplete: …" with the reason. A listing does not have deleted segments.
     """
 
     topic: str
@@ -47,7 +47,7 @@ def list_segments(source: ListingLocationSource, topics: Sequence[str], partitio
 def found_segments(
     store: RemoteObjectStore, source: ListingLocationSource, topics: Sequence[str], partition: int | None
 ) -> list[SegmentLine]:
-    """:func:`list_segments`. Raises ConfigurationError where there is none, with what the store holds instead."""
+    """:func:`list_segments`. Raises ConfigurationError if there is none, with what the store has instead."""
     lines = list(list_segments(source, topics, partition))
     if not lines:
         of = f" of topic {', '.join(topics)}" if topics else ""

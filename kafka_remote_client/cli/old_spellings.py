@@ -10,7 +10,7 @@ __all__ = ["output_of", "topics_of"]
 
 
 def topics_of(topics: Sequence[str] | None, option: str | None, say: Callable[[str], None]) -> tuple[str, ...]:
-    """The topics that a verb names; ``option`` is the value of the former ``--topic``, with commas between several."""
+    """Returns a verb's topics; ``option`` is the value of the former ``--topic``, with commas between several."""
     given = tuple(topics or ())
     if option is None:
         return given

@@ -1,4 +1,4 @@
-"""How verbs show what they found: JSON lines for programs, tables for people. Progress and remarks go to standard error."""
+"""The output of verbs: JSON lines for programs, tables for people. Progress and remarks go to standard error."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
             "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
             line.state,
         )
-    # A pipe has no width of its own: lines must not be folded for it.
+    # A pipe has no width: do not fold lines for it.
     Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False).print(table)

@@ -1,4 +1,4 @@
-"""``kafka-remote plan``: what a job of ``format("kafka-remote")`` will take, and beside it what it took."""
+"""``kafka-remote plan``: the predicted cost of a job of ``format("kafka-remote")``, beside the measured one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["plan_options", "show_plan"]
 
 
 def plan_options(pairs: Sequence[str], file: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
-    """The source's options: of a JSON file, over these ``KEY=VALUE`` pairs, over these those with an argument of their own.
+    """Returns the source's options: a JSON file, overridden by ``KEY=VALUE`` pairs, overridden by separate arguments.
 
-    Raises ConfigurationError for a file that holds no JSON object, and for a pair that is none.
+    Raises ConfigurationError for a file without a JSON object, and for an invalid pair.
     """
     given = {name: value for name, value in named.items() if value is not None}
     return {**_from_file(file), **parse_settings(list(pairs), "--option"), **given}
@@ -41,7 +41,7 @@ def _from_file(file: str | None) -> dict[str, str]:
 
 
 def show_plan(plan: JobPlan, compare: str | None, output: OutputFormat) -> None:
-    """The plan, and beside it the figures of the counters at the path ``compare``. Raises ConfigurationError for those."""
+    """Returns the plan, and the figures of the counters at the path ``compare``. Raises ConfigurationError for those."""
     job = None if compare is None else load_counters(compare)
     counted = None if job is None else plan.counted(job.counters, splits=job.splits, seconds=job.seconds)
     if output is OutputFormat.JSON:

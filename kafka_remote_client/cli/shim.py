@@ -26,9 +26,9 @@ _UNITS = {"s": "seconds", "bytes": "bytes"}
 
 
 def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool]) -> Mapping[str, int]:
-    """Runs a shim until ``reloads`` returns False, then drains it; its counters. While that is True, settings are read again.
+    """Runs a shim until ``reloads`` returns False, then drains it. Returns its counters. True reads the settings again.
 
-    Raises ConfigurationError for the first settings, and OSError. Later ones that are wrong are told, and change nothing.
+    Raises ConfigurationError for the first settings, and OSError. Later invalid settings are reported and change nothing.
     """
     config = read()
     with _logs(config), Shim(config) as shim:
@@ -63,9 +63,9 @@ def _reload(shim: Shim, read: Callable[[], ShimConfig], say: Callable[[str], Non
 
 
 def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command one option more for each declared setting, taken by keyword: typer reads the signature.
+    """Adds an option to a command for each declared setting, as a keyword argument: typer reads the signature.
 
-    An option that is not given is None, so that other sources can tell the value.
+    An option that is not given is None, so that other sources can supply the value.
     """
     own = [one for one in signature(command, eval_str=True).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
     parameters = own + [_parameter(setting) for setting in SHIM_SETTINGS.values()]
@@ -74,7 +74,7 @@ def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def effective_settings(config: ShimConfig) -> Iterator[str]:
-    """The settings as lines of a configuration file. Secrets are hidden; what is not set is left out."""
+    """Returns the settings as lines of a configuration file. Secrets are hidden; unset settings are left out."""
     for name, setting in SHIM_SETTINGS.items():
         value = getattr(config, name)
         if setting.secret and value is not None:

@@ -35,7 +35,7 @@ def open_listing(
 
 
 def parse_encryption_keys(pairs: Sequence[str]) -> dict[str, str]:
-    """``KEYID=PRIVATE_KEY_FILE`` arguments. Raises ConfigurationError for one that is not so, and for an id given twice."""
+    """Parses ``KEYID=PRIVATE_KEY_FILE``. Raises ConfigurationError for an invalid argument, and for a repeated id."""
     return encryption_key_files(pairs, "--encryption-key")
 
 

@@ -1,4 +1,4 @@
-"""``kafka-remote verify``: looks at a whole tier and lists what is wrong with it. Reads only."""
+"""``kafka-remote verify``: checks a whole tier and lists its faults. Read-only."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from kafka_remote_client.verify.verifier import NothingToVerifyError, Summary, T
 __all__ = ["COULD_NOT_LOOK", "VerifyCommand", "verify"]
 
 COULD_NOT_LOOK = 2
-"""The exit status where nothing could be looked at, or, without any finding, not everything."""
+"""The exit status if nothing could be checked, or if not everything could and there are no findings."""
 
 
 @attrs.frozen
 class VerifyCommand:
-    """What the command line says. The metadata topic is read where ``bootstrap_servers`` are given; settings may be secrets."""
+    """The arguments. The metadata topic is read if ``bootstrap_servers`` is given; settings may be secrets."""
 
     store: str
     request: VerifyRequest
@@ -50,7 +50,7 @@ class VerifyCommand:
 
 
 def verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
-    """Prints findings and a summary; the exit status. ``say`` gets remarks for people."""
+    """Prints findings and a summary. Returns the exit status. ``say`` gets remarks for people."""
     try:
         return _verify(command, say)
     except DirectFetchError as error:
@@ -82,14 +82,14 @@ def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
 
 
 def _prefixes(inspector: LayoutInspector, topics: tuple[str, ...]) -> list[str]:
-    """What to list: all, or the directories of the topics, none twice."""
+    """Returns the prefixes to list: everything, or the directories of the topics, without duplicates."""
     wanted = sorted({inspector.layout.prefix_of(topic) for topic in topics}) or [inspector.prefix]
     return [one for one in wanted if not any(one != other and one.startswith(other) for other in wanted)]
 
 
 @contextmanager
 def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
-    """The metadata topic, read to its end; from then on it is followed."""
+    """Returns the metadata topic, read to its end, and follows it from then on."""
     if command.bootstrap_servers is None:
         yield None
         return
@@ -115,7 +115,7 @@ def _print_json(found: Iterator[Finding | Unchecked]) -> None:
 
 def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
     findings = [item for item in found if isinstance(item, Finding)]
-    # A pipe has no width of its own: lines must not be folded for it.
+    # A pipe has no width: do not fold lines for it.
     console = Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False, highlight=False, markup=False)
     for kind in FindingKind:
         if of_kind := [finding for finding in findings if finding.kind is kind]:

@@ -1,3 +1,3 @@
-"""The face for applications: remote and broker merged per partition behind confluent_kafka.Consumer."""
+"""The API for applications: merges store and broker per partition behind confluent_kafka.Consumer."""
 
 __all__: list[str] = []

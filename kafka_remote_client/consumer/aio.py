@@ -1,7 +1,7 @@
 """The asyncio classes: confluent_kafka's own, around the Consumer of this package.
 
-Upstream's constructors build it in place of the stock consumer (upstream_constructor.py). Where they cannot, the stock consumer
-it is, and direct fetch stays off.
+Upstream's constructors create it instead of the stock consumer (upstream_constructor.py). If they cannot, they create the
+stock consumer, and direct fetch stays off.
 
 References: confluent_kafka.aio.
 """
@@ -42,7 +42,7 @@ _V = TypeVar("_V")
 
 
 class _Off:
-    """What Consumer has beside confluent_kafka's methods, of one with direct fetch off."""
+    """The methods of Consumer beyond confluent_kafka's, for a consumer with direct fetch off."""
 
     _metrics = FetchMetrics(SystemClock())
     metrics, tier, set_remote_fetch = Consumer.metrics, Consumer.tier, Consumer.set_remote_fetch
@@ -104,7 +104,7 @@ class AIOConsumer(_Metered, aio.AIOConsumer):
             super().__init__(_stock_settings(consumer_conf), max_workers, executor)
             return
         told = consumer_conf.get(_PROGRESS)
-        if callable(told):  # as upstream does with callbacks that it knows
+        if callable(told):  # as upstream does with its own callbacks
             consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), told)}  # noqa: SLF001 - upstream's own way to call a coroutine
         _begin(self, consumer_conf, max_workers, executor)
         if isinstance(self._consumer, DirectConsumer):

@@ -1,4 +1,4 @@
-"""Checks arguments as confluent_kafka does, for calls that need a look at them before they are passed on."""
+"""Checks arguments as confluent_kafka does, for calls that need them before the inner call."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _TAIL_BASE = -2000
 
 
 def both(first: str, second: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Two arguments that may come in their order or by their names."""
+    """Two arguments, by position or by name."""
     return kwargs.get(first, args[0] if args else None), kwargs.get(second, args[1] if len(args) > 1 else None)
 
 
 def are_partitions(partitions: object) -> bool:
-    """Whether it is what calls take partitions in: a list, and nothing else in it."""
+    """Whether the value is a list that has only partitions."""
     return isinstance(partitions, list) and all(isinstance(tp, TopicPartition) for tp in partitions)
 
 
 def may_be_assigned(partitions: list[TopicPartition]) -> bool:
-    """Whether librdkafka takes the list: no partition twice, each with a place to start at (``rd_kafka_assignment_add``).
+    """Whether librdkafka accepts the list: no partition twice, each with a valid offset (``rd_kafka_assignment_add``).
 
-    A list that it refuses must not be worked on before: to ask about a topic makes librdkafka know it, which other calls tell.
+    A rejected list must have no effect: a request about a topic would make it known to librdkafka, which other calls show.
     """
     keys = {(tp.topic, tp.partition) for tp in partitions}
     return len(keys) == len(partitions) and all(
@@ -45,20 +45,20 @@ def may_be_assigned(partitions: list[TopicPartition]) -> bool:
 
 
 def is_stored(start: TopicPartition) -> bool:
-    """Whether a partition is to begin at its committed offset."""
+    """Whether a partition begins at its committed offset."""
     return start.offset in (OFFSET_INVALID, OFFSET_STORED)
 
 
 def number(given: Any) -> int:
-    """A whole number. Raises TypeError for anything else, a float and a text too."""
+    """Returns a whole number. Raises TypeError for anything else, including a float or a text."""
     return index(given)
 
 
 def seconds(given: Any) -> float:
-    """A real number. Raises TypeError for anything else, a text too (which ``float`` would read)."""
+    """Returns a real number. Raises TypeError for anything else, including a text (which ``float`` would accept)."""
     return ldexp(given, 0)
 
 
 def invalid(text: str) -> KafkaException:
-    """What librdkafka says of an argument that it refuses."""
+    """librdkafka's error for an invalid argument."""
     return KafkaException(KafkaError(KafkaError._INVALID_ARG, text))

@@ -1,11 +1,11 @@
-"""``consume_arrow``: what a consumer delivers as a ``pyarrow.Table``.
+"""``consume_arrow``: the delivered records as a ``pyarrow.Table``.
 
 With direct fetch on, records from the store come as runs (message_run.py), and their columns are copied once. Records of the
-broker path come as messages, and each costs what it costs to read it. With direct fetch off, all are messages of
+broker path come as messages, and each has the cost of reading a message. With direct fetch off, all are messages of
 confluent_kafka's own ``consume``.
 
-Errors are raised as ConsumeError, as ``DeserializingConsumer.poll`` raises them, and cost no record. confluent_kafka counts all
-messages of a batch as delivered. So with direct fetch off all records of a batch are given first, and :class:`PlainBatches`
+Errors are raised as ConsumeError, as by ``DeserializingConsumer.poll``, and lose no record. confluent_kafka counts all
+messages of a batch as delivered. So with direct fetch off all records of a batch are returned first, and :class:`PlainBatches`
 keeps its errors for the calls that follow.
 """
 
@@ -38,13 +38,13 @@ def table_of(pieces: Sequence[Piece]) -> pa.Table:
 
 
 class PlainBatches:
-    """Batches of confluent_kafka's own consumer, and the errors in them that are not raised yet."""
+    """Batches of confluent_kafka's consumer, and their errors that are not raised yet."""
 
     def __init__(self) -> None:
         self._errors: list[Message] = []
 
     def consume(self, consumer: confluent_kafka.Consumer, max_records: int, timeout: float) -> pa.Table:
-        """As ``Consumer.consume_arrow``. What ``consume`` raises goes through."""
+        """As ``Consumer.consume_arrow``. Errors that ``consume`` raises pass through."""
         messages = [] if self._errors else confluent_kafka.Consumer.consume(consumer, max_records, timeout)
         records = [message for message in messages if message.error() is None]
         self._errors += [message for message in messages if message.error() is not None]

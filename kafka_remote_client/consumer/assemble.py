@@ -1,4 +1,4 @@
-"""What a consumer's configuration says about librdkafka's own behaviour."""
+"""The settings of a consumer that control librdkafka's behaviour."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _READ_UNCOMMITTED = frozenset({"read_uncommitted"})
 
 @attrs.frozen
 class InnerBehaviour:
-    """The settings of librdkafka that direct fetch has to act on, with librdkafka's defaults.
+    """The settings of librdkafka that direct fetch must implement, with librdkafka's defaults.
 
-    ``stores_offsets``: ``enable.auto.offset.store``, ``None`` for a value that librdkafka will refuse. ``incremental``: whether
+    ``stores_offsets``: ``enable.auto.offset.store``, ``None`` for a value that librdkafka will reject. ``incremental``: whether
     rebalances come as increments. ``announces_ends``: ``enable.partition.eof``. ``commits``: ``enable.auto.commit``.
     """
 

@@ -1,7 +1,7 @@
-"""Which partitions are assigned, and where: assignments, rebalances, seeks, pauses and resumes, told to both tiers.
+"""The assigned partitions and their positions: applies assignments, rebalances, seeks, pauses and resumes to both tiers.
 
-Each call settles and seals what was handed out of partitions whose place may be lost (deliveries.py). Then it tells the inner
-consumer, which refuses what confluent_kafka refuses. Then the flows follow (partition_flow.py), and their routes are chosen
+Each call settles and seals the delivered records of partitions whose position may be lost (deliveries.py). Then it calls the
+inner consumer, which rejects invalid arguments. Then it updates the flows (partition_flow.py), and chooses their routes
 (routing.py). While a partition is read directly the inner consumer's partition
 is paused and only keeps the group, commits and callbacks going.
 """
@@ -35,7 +35,7 @@ RebalanceCallback = Callable[[confluent_kafka.Consumer, list[TopicPartition]], N
 
 @attrs.define(eq=False, slots=False)
 class Assignment:
-    """See the module. Methods of confluent_kafka's names do what those do. Only calls inside the gate use it.
+    """See the module. Methods with confluent_kafka's names do the same as those. Only calls inside the gate use it.
 
     ``incremental``: whether rebalances come as increments.
     """
@@ -54,7 +54,7 @@ class Assignment:
     # -- rebalances --------------------------------------------------------------------------------------------------------
 
     def assigning(self, callback: RebalanceCallback | None) -> RebalanceCallback:
-        """What librdkafka calls in place of the application's ``on_assign``."""
+        """Returns the callback that replaces the application's ``on_assign``."""
         return self._deliveries.held.wrapped(partial(self._on_assign, callback))
 
     def _on_assign(
@@ -69,7 +69,7 @@ class Assignment:
                 (self.incremental_assign if self._incremental else self.assign)(partitions)
 
     def revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
-        """What librdkafka calls in place of the application's ``on_revoke``, or ``on_lost``."""
+        """Returns the callback that replaces the application's ``on_revoke``, or ``on_lost``."""
         return self._deliveries.held.wrapped(partial(self._on_revoke, callback, lost))
 
     def _on_revoke(
@@ -79,7 +79,7 @@ class Assignment:
         consumer: confluent_kafka.Consumer,
         partitions: list[TopicPartition],
     ) -> None:
-        # What was not handed out never will be. The flows stay until the callback is done, for it may ask for positions.
+        # Gathered records are dropped. The flows stay until the callback returns, because it may ask for positions.
         revoked = self._flows.of(partitions)
         self._deliveries.seal(revoked)
         for flow in revoked:
@@ -107,7 +107,7 @@ class Assignment:
             flows = self._resolve(partitions)
             self._routing.assign(self._inner.assign, flows)
         except KafkaException:
-            # rd_kafka_cgrp_assign() gives the old assignment up before it looks at the new one.
+            # rd_kafka_cgrp_assign() gives up the old assignment before it checks the new one.
             assigned = {(tp.topic, tp.partition) for tp in self._inner.assignment()}
             self.forget(flow.key for flow in self._flows if flow.key not in assigned)
             raise
@@ -138,19 +138,19 @@ class Assignment:
         self.forget(flow.key for flow in self._flows)
 
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
-        """Flows with the offsets given. Never waits: unknown starts are asked for once they are assigned."""
+        """Returns flows with the given offsets. Never waits: unknown starts are looked up after the assignment."""
         flows = [
             PartitionFlow(given.topic, given.partition, given.offset, epoch_of(given.leader_epoch), self._tiers)
             for given in partitions
         ]
         for flow in flows:
             if flow.next_offset == OFFSET_INVALID:
-                flow.assigned_at = OFFSET_STORED  # as librdkafka's says it
+                flow.assigned_at = OFFSET_STORED  # librdkafka's error text
             before = self._flows.get(*flow.key)
             if before is not None:
                 flow.offsets = before.bounds
         self._commits.begin_again(partitions, in_group=self.in_group)
-        if not self._deliveries.closing:  # else no question is answered, nor is anything delivered
+        if not self._deliveries.closing:  # otherwise no answer arrives and no record is delivered
             self._make_known([] if self._deliveries.serves_callbacks else flows)
             self._routing.begin(flows, assigned=True)
         return flows
@@ -161,12 +161,12 @@ class Assignment:
             self._routing.adopt(flow)
 
     def _make_known(self, flows: list[PartitionFlow]) -> None:
-        """Has librdkafka look for leaders while the tiers are asked: for those of a new topic it may look a second later.
+        """Makes librdkafka look for leaders during the look-up of the tiers. For a new topic it may otherwise wait a second.
 
         Not where a start has an epoch: librdkafka compares it with the log's only if it hears of the topic by the assignment.
         Nor in a callback: list_topics() there makes confluent_kafka abort the process at the next callback of the same call.
         """
-        self._inner.assignment()  # raises where the consumer is closed, as the call does that this is a part of
+        self._inner.assignment()  # raises if the consumer is closed, as the application's call does
         for topic in {flow.topic for flow in flows} - {flow.topic for flow in flows if flow.leader_epoch != UNKNOWN_EPOCH}:
             with suppress(KafkaException):
                 self._inner.list_topics(topic, timeout=0)
@@ -194,15 +194,15 @@ class Assignment:
         if flow is None:
             self._inner.seek(partition)
             return
-        if partition.offset == OFFSET_STORED:  # librdkafka refuses it and drops what it has fetched, which then never comes
+        if partition.offset == OFFSET_STORED:  # librdkafka rejects it, but drops the fetched records
             raise invalid(f"Failed to seek to offset {OFFSET_STORED}: Local: Invalid argument or configuration")
         self._deliveries.settle()
         target = PartitionFlow(partition.topic, partition.partition, partition.offset, epoch_of(partition.leader_epoch))
         target.offsets, target.unknown_until = flow.bounds, flow.unknown_until
         self._routing.begin([target], assigned=False)
         self._deliveries.seal([flow])
-        # A logical offset is looked up. A resume or another seek meanwhile makes librdkafka look it up once more, half a second
-        # later, wherever the partition is by then: the records from there to the logical place would never come.
+        # librdkafka looks up a logical offset. A resume or another seek during that makes it look up again, half a second
+        # later, wherever the partition is then: the records from there to the logical offset would never be delivered.
         looked_up = target.next_offset < 0 and not target.held and not flow.paused
         (self._inner.resume if looked_up else self._inner.pause)([partition])
         try:

@@ -1,9 +1,9 @@
 """Admits callers to a consumer: one caller at a time, as confluent_kafka's own gate has it since 2.16.
 
-A second thread's call waits until the first one returns; a callback's calls belong to the call that it was called from.
+A second thread's call waits until the first one returns. Calls in a callback belong to the call that runs the callback.
 Upstream's asyncio classes run a callback's calls in other threads of their pool, and name the caller in a context variable.
 
-close() does not wait for a call that waits for records: it says so first, and such a call ends with what it has.
+close() does not wait for a call that waits for records: it sets a flag first, and such a call returns with its records.
 
 References: ``Handle_gate_enter`` in confluent_kafka's Consumer.c; ``ReentryContext`` in confluent_kafka.aio.
 """
@@ -23,7 +23,7 @@ _R = TypeVar("_R")
 
 
 class Gate(Protocol):
-    """What a consumer enters with each call: a ``threading.RLock``, or a :class:`CallGate`."""
+    """The lock that a consumer takes for each call: a ``threading.RLock``, or a :class:`CallGate`."""
 
     def __enter__(self) -> object: ...
 
@@ -33,7 +33,7 @@ class Gate(Protocol):
 
 
 class Gated(Protocol):
-    """What has a gate."""
+    """An object with a gate."""
 
     _gate: Gate
 
@@ -53,7 +53,7 @@ def gated(method: Callable[Concatenate[_G, _P], _R]) -> Callable[Concatenate[_G,
 
 
 class CallGate:
-    """A re-entrant lock whose owner is whoever ``caller`` says, a thread where it says 0. Its entries nest."""
+    """A re-entrant lock whose owner is the result of ``caller``, or the thread if that is 0. Its entries nest."""
 
     def __init__(self, caller: Callable[[], int]) -> None:
         self._caller = caller

@@ -4,9 +4,9 @@ Why: with direct fetch off, all methods must be confluent_kafka's. Only the cons
 off, because an application's subclass may take any arguments. A consumer cannot be a wrapper around another one either:
 applications check ``isinstance``, subclass it, and hand it to confluent_kafka's own classes.
 
-What is assumed: an object may change to a subclass that adds methods and no slots. That is tried at import, on an object of
-confluent_kafka's class (:data:`WORKS`). Where it fails, or where the environment has ``KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0``,
-direct fetch stays off, and the log says so.
+Assumption: an object can change to a subclass that adds methods but no slots. The import tries that on an object of
+confluent_kafka's class (:data:`WORKS`). If it fails, or if the environment has ``KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0``,
+direct fetch stays off, and a log line says so.
 
 References: Python's data model, "__class__ assignment" (``object_set_class`` in typeobject.c).
 """
@@ -32,15 +32,15 @@ _classes: WeakKeyDictionary[type[Any], type[Any]] = WeakKeyDictionary()
 
 
 def become(one: Any, cls: type[_T]) -> _T:
-    """Makes ``one`` an object of ``cls``, which has to be a subclass of its class without slots of its own. Gives it back."""
+    """Makes ``one`` an object of ``cls``, a subclass of its class without new slots. Returns it."""
     one.__class__ = cls
     return one  # type: ignore[no-any-return] # its class was changed a line before
 
 
 def completed(cls: type[Any], plain: type[Any], direct: type[Any]) -> type[Any]:
-    """``cls``, ``plain`` or a subclass of it, with ``direct`` between its own methods and those of ``plain``.
+    """Returns ``cls``, which is ``plain`` or a subclass of it, with ``direct`` between its own methods and those of ``plain``.
 
-    The same class each time. An application's subclass so reaches the methods of ``direct`` by ``super()``.
+    It is the same class each time. So an application's subclass reaches the methods of ``direct`` with ``super()``.
     """
     if issubclass(cls, direct):
         return cls
@@ -53,7 +53,7 @@ def completed(cls: type[Any], plain: type[Any], direct: type[Any]) -> type[Any]:
 
 
 def _works() -> bool:
-    """Tries it, on an object that confluent_kafka's constructor has not seen."""
+    """Tries it, on an object without a call of confluent_kafka's constructor."""
 
     class Before(confluent_kafka.Consumer):
         """As the constructor finds it."""
@@ -72,7 +72,7 @@ WORKS = _works()
 
 
 def allowed(remote: RemoteFetchConfig) -> bool:
-    """Whether a consumer's class may be chosen. Where it may not and direct fetch is to be on, the log says so."""
+    """Whether a consumer's class can change. If it cannot and direct fetch is on in the settings, a log line says so."""
     works = WORKS and switched_on("KAFKA_REMOTE_CLIENT_CLASS_CHOICE")
     if remote.enabled and not works:
         _log.warning(

@@ -1,10 +1,10 @@
-"""What is committed: where partitions begin by it, and what of the stored offsets may be.
+"""Committed offsets: where partitions begin, and which stored offsets may be committed.
 
-librdkafka commits a stored offset only past the one that it knows to be committed, which it began at or committed last. Not
-so as it gives a partition up: then it commits what is stored, wherever that is. Where a partition begins at what is
-committed, this class asks for that offset, and the inner consumer gets a number. So this class keeps what it would know. An
-offset that it would not commit is *withheld*: in its place "nothing is stored" is stored, and it comes back when another
-commit was made, or when the partition is given up.
+librdkafka commits a stored offset only past the committed one that it knows, where it began or which it committed last. When it
+gives up a partition, it commits any stored offset. If a partition begins at its committed offset,
+this class requests that offset, and the inner consumer gets a number. So this class keeps the known committed offset. An
+offset that librdkafka would not commit is *withheld*: "nothing is stored" is stored instead. It is stored again when another
+commit was made, or when the consumer gives up the partition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _FIRST_SECONDS = 0.02
 _LONGEST_SECONDS = 1.0
 _UNASKED_SECONDS = 0.25
-"""How long a coordinator is waited for: at first, at most, and at most longer than the application gave."""
+"""How long to wait for a coordinator: at first, at most, and at most beyond the application's time-out."""
 
 _SILENT = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._WAIT_COORD, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
@@ -58,9 +58,9 @@ class CommittedOffsets:
     # -- where partitions begin --------------------------------------------------------------------------------------------
 
     def begin_again(self, partitions: Iterable[TopicPartition], *, in_group: bool = False) -> None:
-        """Partitions are assigned: those that begin where they are committed are asked for soon, by :meth:`starts`.
+        """Partitions are assigned. :meth:`starts` soon requests the committed offsets of those that begin there.
 
-        What is stored of those that are taken again librdkafka would commit as it gives them up, and wait for. A member of a
+        librdkafka would commit the stored offsets of partitions that are assigned again, and wait for that. A member of a
         group commits at a rebalance.
         """
         stored = list(filter(is_stored, partitions))
@@ -72,10 +72,10 @@ class CommittedOffsets:
         self._ask_at = 0.0
 
     def starts(self, partitions: list[TopicPartition], seconds: float) -> dict[_Key, TopicPartition | None]:
-        """What is committed; -1001 where nothing is, ``None`` where the coordinator refuses to tell. Empty while it is silent.
+        """Returns committed offsets; -1001 = none, ``None`` = the coordinator rejected the request. Empty without an answer.
 
-        A call of the inner consumer's keeps its others waiting, in any thread. So it is asked by those that deliver: briefly at
-        first, then longer, within about the ``seconds`` that the application gave, and with pauses as long.
+        A call of the inner consumer blocks its other calls, in any thread. So delivering calls make this request: briefly at
+        first, then longer, within about the application's ``seconds``, and with pauses of the same length.
         """
         now = self._clock.monotonic()
         if now < self._ask_at:
@@ -83,7 +83,7 @@ class CommittedOffsets:
         patience = min(self._pause, max(seconds, _UNASKED_SECONDS))
         try:
             answered = self._inner.committed(partitions, timeout=patience)
-            if self._uncommitted:  # the coordinator answers, so it takes a commit at once
+            if self._uncommitted:  # the coordinator answers, so it accepts a commit at once
                 uncommitted, self._uncommitted = self._uncommitted, []
                 with suppress(KafkaException):
                     self._inner.commit(offsets=uncommitted, asynchronous=False)
@@ -101,13 +101,13 @@ class CommittedOffsets:
         return found
 
     def ask_at_once(self, seconds: float) -> None:
-        """The next :meth:`starts` asks whatever was answered before, and waits for up to so long, one second at most."""
+        """The next :meth:`starts` makes a request even after an earlier answer, and waits for up to that long, at most 1 s."""
         self._ask_at, self._pause = 0.0, min(seconds, _LONGEST_SECONDS)
 
     def _begin(self, key: _Key, start: TopicPartition) -> None:
-        """A partition begins where it is committed. Somebody else may have committed less than the inner consumer knows of.
+        """A partition begins at its committed offset. Another client may have committed a lower one than is known here.
 
-        It would then commit nothing up to there, so it gets the one signal that it follows: the same offset once more.
+        It would then commit nothing up to that, so it gets the only signal that it follows: a commit of the same offset.
         """
         if self._told.get(key, -1) > start.offset:
             with suppress(KafkaException):
@@ -116,7 +116,7 @@ class CommittedOffsets:
         self._floors[key] = start
 
     def adopt(self, flow: PartitionFlow) -> None:
-        """A partition is assigned again; librdkafka still knows what was committed of it."""
+        """A partition is assigned again; librdkafka still knows its committed offset."""
         floor = self._floors.get(flow.key)
         if floor is not None:
             flow.floor, flow.floor_epoch = floor.offset, epoch_of(floor.leader_epoch)
@@ -124,13 +124,13 @@ class CommittedOffsets:
     # -- while they are read -----------------------------------------------------------------------------------------------
 
     def store_last(self, message: Message) -> None:
-        """A record was handed out, and its offset is stored by itself."""
+        """A record was delivered, and its offset is stored automatically."""
         flow = self._flows.get(*key_of(message))
         if flow is not None:
             self._inner.store_offsets(offsets=[flow.stores(_after(message))])
 
     def store_passed(self, flows: Iterable[PartitionFlow]) -> None:
-        """Positions moved past markers, and offsets are stored by themselves."""
+        """Positions moved past markers, and offsets are stored automatically."""
         with suppress(KafkaException):  # all were lost meanwhile, and lost partitions store nothing
             self._inner.store_offsets(offsets=[flow.stores(flow.handed) for flow in flows])
 
@@ -153,13 +153,13 @@ class CommittedOffsets:
         return place if flow is None else flow.stores(place)
 
     def commit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The application commits. From then on the offset committed is the one that librdkafka goes by."""
+        """The application commits. From then on librdkafka compares with that offset."""
         made = self._inner.commit(*args, **kwargs)
         message, offsets = both("message", "offsets", args, kwargs)
         if made is not None:
             places = [tp for tp in made if tp.error is None and tp.offset >= 0]
         elif message is None and offsets is None:
-            self._commits_stored = True  # which of them were is unknown
+            self._commits_stored = True  # it is unknown which of them were committed
             places = []
         else:
             places = offsets if message is None else [_after(message)]
@@ -180,7 +180,7 @@ class CommittedOffsets:
     # -- as they are given up ----------------------------------------------------------------------------------------------
 
     def give_up(self, flows: Iterable[PartitionFlow]) -> None:
-        """Before partitions are taken from the inner consumer: it commits what is stored, if it commits by itself."""
+        """Called before the inner consumer loses partitions: with auto-commit it commits the stored offsets."""
         if not self._commits:
             return
         withheld = {flow.key: place for flow in flows if (place := flow.withheld) is not None}

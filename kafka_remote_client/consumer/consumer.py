@@ -1,23 +1,23 @@
 """The drop-in Consumer: the same class as confluent_kafka's until direct fetch is turned on.
 
-``Consumer(config)`` looks at ``fetch.remote.enabled`` once, in its constructor. Off (the default), or where direct fetch cannot
+``Consumer(config)`` reads ``fetch.remote.enabled`` once, in its constructor. Off (the default), or if direct fetch cannot
 work, all methods of the object are confluent_kafka's. On, its class is completed with :class:`DirectConsumer`
 (class_choice.py), an application's own subclass too, whose ``super().poll()`` then reaches ``DirectConsumer``.
 
-:class:`DirectConsumer` decides nothing itself. It lets one caller in at a time (call_gate.py) and asks its parts, none of which
-keeps it:
+:class:`DirectConsumer` decides nothing. It admits one caller at a time (call_gate.py) and calls its parts, none of which
+has a strong reference to it:
 
 =====================  =================================================================================================
 ``_assignment``        which partitions are assigned and where: assignments, rebalances, seeks, pauses (assignment.py)
 ``_routing``           which tier delivers each partition, and hand-overs (routing.py, route_state.py)
-``_deliveries``        what was gathered from both tiers, and how it is handed out (deliveries.py)
-``_commits``           what is committed, stored and withheld (committed_offsets.py)
+``_deliveries``        gathered records of both tiers, and their delivery (deliveries.py)
+``_commits``           committed, stored and withheld offsets (committed_offsets.py)
 ``_flows``             one value for each partition, which the four share (subscription_state.py, partition_flow.py)
 ``_engine``            readers, threads and connections of direct reads (the package ``fetch``)
 =====================  =================================================================================================
 
-``enable.auto.offset.store`` is always false inside, because librdkafka refuses ``store_offsets`` otherwise; where the
-application left it on, offsets are stored when they are handed out.
+``enable.auto.offset.store`` is always false inside, because librdkafka rejects ``store_offsets`` otherwise; if the
+application left it on, offsets are stored when records are delivered.
 
 References: KIP-1254, "Rollout Steps" and "Downgrade".
 """
@@ -68,19 +68,19 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _MOST_MESSAGES = 1_000_000
-"""What confluent_kafka takes for the ``num_messages`` of consume()."""
+"""The largest ``num_messages`` of confluent_kafka's consume()."""
 
 
 class Consumer(confluent_kafka.Consumer):
     """confluent_kafka.Consumer that can read tiered segments straight from the object store.
 
     Takes the same configuration plus the settings of docs/configs.md. Raises ConfigurationError for an unknown
-    ``fetch.remote.*`` key, a value out of bounds or a fetcher that cannot be had, and what confluent_kafka raises for its own.
+    ``fetch.remote.*`` key, a value out of bounds or a missing fetcher, and confluent_kafka's errors for its own settings.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and (len(args) > 1 or not isinstance(args[0], dict)):
-            super().__init__(*args, **kwargs)  # raises, and knows best what to say
+            super().__init__(*args, **kwargs)  # raises the right error
             return
         remote, settings = split_config({**(args[0] if args else {}), **kwargs})
         clock = SystemClock()
@@ -100,14 +100,14 @@ class Consumer(confluent_kafka.Consumer):
         refuse_after_fork(self, close_when_dropped(self, engine).detach)
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
-        """The records that ``consume(max_records, timeout)`` would give, in their order, as a ``pyarrow.Table``.
+        """Returns the records that ``consume(max_records, timeout)`` would return, in order, as a ``pyarrow.Table``.
 
         Its schema is ``kafka_remote_client.records.arrow.RECORD_SCHEMA``; without records it is empty. Positions, stored
-        offsets and commits follow as for ``consume``. What ``consume`` gives as a message with an error, the end of a partition
-        too, is raised as ConsumeError, whose ``kafka_message`` is that message. It ends a batch: the records before it are
-        given first, and the next call raises it. (With direct fetch off those behind it in the same batch come first too.)
+        offsets and commits follow as for ``consume``. A message with an error, including the end of a partition, is raised as
+        ConsumeError, whose ``kafka_message`` is that message. It ends a batch: the call returns the records before it, and the
+        next call raises it. (With direct fetch off, the records after it in the same batch also come first.)
 
-        Raises what ``consume`` raises, and ImportError without pyarrow (extra ``arrow``).
+        Raises the errors of ``consume``, and ImportError without pyarrow (extra ``arrow``).
         """
         from kafka_remote_client.consumer.arrow_batches import PlainBatches  # noqa: PLC0415 - pyarrow is an extra
 
@@ -120,34 +120,34 @@ class Consumer(confluent_kafka.Consumer):
         return self._metrics.snapshot()
 
     def tier(self, message: Message) -> Tier | None:
-        """Which tier delivered a record to this consumer last: "remote", the store, or "broker", wherever that had it from.
+        """Returns the tier that delivered a record to this consumer last: "remote" for the store, or "broker".
 
-        ``None`` for an error, and where direct fetch is on for a record that this consumer did not deliver, or whose delivery
-        is forgotten: ranges of offsets are kept, the newest 64 of a partition (one more with each seek, rebalance or change
-        of tier).
+        ``None`` for an error and, with direct fetch on, for a record that this consumer did not deliver, or whose delivery is
+        forgotten: the consumer keeps the newest 64 ranges of offsets of a partition (one more with each seek, rebalance or
+        change of tier).
         """
         return Tier.BROKER if message.error() is None else None
 
     def set_remote_fetch(self, enabled: bool) -> None:
-        """Turns direct fetch off, or on again, for a consumer that was built with it; any thread may.
+        """Turns direct fetch off, or on again, for a consumer that was built with it. Any thread may call it.
 
-        It takes effect in the next call of poll() or consume(), or in the one that waits. Off: all partitions go on by the
-        broker at the exact next offset, readers and their memory are given back, and what is assigned later stays with the
-        broker. On: those that lie below the broker's local log are read directly again. Raises ConfigurationError when it is
-        to be turned on where it was off, or could not work, when the consumer was built.
+        It takes effect in the next call of poll() or consume(), or in the waiting one. Off: all partitions continue at the
+        broker at the exact next offset, readers and their memory are released, and partitions assigned later stay with the
+        broker. On: partitions below the broker's local log are read directly again. Raises ConfigurationError for True if
+        direct fetch was off, or could not work, when the consumer was built.
         """
         if enabled:
             raise ConfigurationError("direct fetch was off, or could not work, when this consumer was built")
 
 
 class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consumer):
-    """As confluent_kafka's: ``poll()`` gives deserialised keys and values, ``consume()`` is not there.
+    """As confluent_kafka's: ``poll()`` returns deserialised keys and values, ``consume()`` is not supported.
 
-    Takes the settings of both. Raises what both raise.
+    Takes the settings of both, and raises the errors of both.
     """
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
-        """Not there either: raises NotImplementedError."""
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError("a DeserializingConsumer gives no Arrow; use Consumer.consume_arrow")
 
 
@@ -157,7 +157,7 @@ class DirectConsumer(Consumer):
     def _compose(
         self, engine: FetchEngine, remote: RemoteFetchConfig, settings: dict[str, Any], clock: Clock
     ) -> dict[str, Any]:
-        """Puts the parts together. Gives the settings of the inner consumer, which is to be started with them."""
+        """Builds the parts. Returns the settings with which to start the inner consumer."""
         behaviour = InnerBehaviour.of(settings)
         stores = behaviour.stores_offsets
         inner = InnerConsumer.behind(self, DirectConsumer)
@@ -277,7 +277,7 @@ class DirectConsumer(Consumer):
 
     @gated
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """As confluent_kafka's; the cached ones of a partition that is read directly are those that were last learnt."""
+        """As confluent_kafka's; for a partition that is read directly the cached ones are the last known ones."""
         cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
         flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
         if cached and flow is not None and flow.route is Route.REMOTE and flow.bounds.log_start != UNKNOWN_OFFSET:
@@ -292,17 +292,17 @@ class DirectConsumer(Consumer):
 
     @gated
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
-        """As confluent_kafka's: refused while ``enable.auto.offset.store`` is on, unless the arguments are none."""
+        """As confluent_kafka's: an error while ``enable.auto.offset.store`` is on, unless there are no arguments."""
         self._commits.store_offsets(args, kwargs)
 
     @gated
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """As confluent_kafka's; connections that ask for locations use them from their next authentication on."""
+        """As confluent_kafka's; connections for location requests use them from their next authentication on."""
         super().set_sasl_credentials(username, password)
         self._settings |= {"sasl.username": username, "sasl.password": password}
 
     def close(self) -> None:
-        """As confluent_kafka's; then all of direct fetch is stopped as well. Another thread's call that waits ends first."""
+        """As confluent_kafka's; then it stops direct fetch. A waiting call of another thread ends first."""
         self._deliveries.closing = True
         with self._gate:
             self._delivery_queue.store()

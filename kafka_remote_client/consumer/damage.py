@@ -1,10 +1,10 @@
 """A batch that is damaged in both tiers, and the error that the application gets.
 
-The tier's copy is found damaged by our own checks, and the broker goes on from there. If its copy is bad as well, librdkafka
-says so (with ``check.crcs``), skips what it takes for the batch, and may lose its place: the next offset that it reads out of
-damaged bytes is out of range, and ``auto.offset.reset`` starts the partition again. So the partition is halted at the damage
-instead: the application gets one error that names topic, partition, offset and segment, and nothing more of the partition until
-it seeks past the damage, resumes the partition (which tries again) or assigns it again.
+Our own checks find the damage in the tier's copy, and the broker continues from there. If its copy is damaged too, librdkafka
+reports it (with ``check.crcs``), skips what seems to be the batch, and may lose its position: the next offset that it reads
+from damaged bytes is out of range, and ``auto.offset.reset`` starts the partition again. So the partition is halted at the
+damage instead: the application gets one error that names topic, partition, offset and segment, and no more records of the
+partition until it seeks past the damage, resumes the partition (which tries again) or assigns it again.
 
 References: docs/reliability.md, fault F30.
 """
@@ -25,24 +25,24 @@ _CODES = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError
 
 @attrs.frozen
 class Damage:
-    """The first offset that could not be read from the tier, and the segment that it lies in."""
+    """The first offset that could not be read from the tier, and its segment."""
 
     offset: int
     segment: RemoteLogSegmentId | None
 
 
 def damage_of(end: ReadEnd) -> Damage | None:
-    """The damage that ended a read; ``None`` where it ended for another reason."""
+    """Returns the damage that ended a read; ``None`` if it ended for another reason."""
     return Damage(end.next_offset, end.segment) if isinstance(end.error, CorruptRecordError) else None
 
 
 def is_damage(error: KafkaError) -> bool:
-    """Whether the broker path speaks of bytes that are no records."""
+    """Whether the broker path reports damaged bytes."""
     return error.code() in _CODES
 
 
 def told(topic: str, partition: int, damage: Damage, error: KafkaError) -> Message:
-    """What the application gets in place of ``error``, under the same code."""
+    """Returns the application's error instead of ``error``, with the same code."""
     text = (
         f"{topic} [{partition}] is damaged at offset {damage.offset} in both tiers, and halted there: "
         f"the store's segment {damage.segment} does not hold what Kafka wrote, and of the broker's copy: {error.str()}"

@@ -1,13 +1,13 @@
-"""What the application gets: records of both tiers, gathered into one list and handed out when its call returns.
+"""Deliveries: records of both tiers, gathered into one list and handed out when the application's call returns.
 
 Every call that delivers also polls the inner consumer, because only that counts for ``max.poll.interval.ms`` and serves
-callbacks. A callback that runs in between may seek, pause or revoke; what was gathered of that partition is then taken back.
-What a callback raises is held until the inner call has given its records (held_exceptions.py), and what is left in the list
-then belongs to the next call. What :meth:`Deliveries.poll` gathers ahead, from either tier, waits in delivery_queue.py: nearly
-all calls of ``poll`` take the next message of that and do nothing else.
+callbacks. A callback that runs in between may seek, pause or revoke; gathered records of that partition are then taken back.
+An exception of a callback is held until the inner call has returned its records (held_exceptions.py), and the rest of the list
+then belongs to the next call. Records that :meth:`Deliveries.poll` gathers ahead, from either tier, wait in delivery_queue.py:
+nearly all calls of ``poll`` only take the next message of it.
 
-Positions and stored offsets follow what is handed out, and pass the markers behind it by librdkafka's rule (passed_markers.py).
-Where tiers begin to deliver is noted as partitions change their route (tier_log.py): nothing here costs a record anything.
+Positions and stored offsets follow the delivered records, and pass later markers by librdkafka's rule (passed_markers.py).
+tier_log.py records the tiers at each change of a route, so this adds no cost per record.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ __all__ = ["Deliveries"]
 _AHEAD = 500
 _AHEAD_BYTES = 4 * 1024 * 1024
 _SAMPLE = 8
-"""How many messages poll() gathers at most, of how many bytes of values, as some of the last ones tell."""
+"""The most messages that poll() gathers, and the most bytes of values, estimated from some of the last ones."""
 
 _WAKE_SECONDS = 0.01
 _LEAST_SECONDS = 0.001
 _ASYNCHRONOUS_SECONDS, _SYNCHRONOUS_SECONDS = 0.25, 1.0
-"""How long a commit may wait for committed offsets that partitions begin at."""
+"""How long a commit may wait for the committed offsets of partitions that begin there."""
 
 _INNER_SECONDS = 0.1
-"""How long an inner call may last before routes are looked at again: a callback in it may have changed them."""
+"""The longest inner call between two checks of the routes, because a callback in it may have changed them."""
 
 
 @attrs.define(eq=False, slots=False)
 class Deliveries:
-    """See the module. Only calls inside the consumer's gate use it, but for :attr:`closing` and :meth:`switch`."""
+    """See the module. Only calls inside the consumer's gate use it, except :attr:`closing` and :meth:`switch`."""
 
     _inner: InnerConsumer
     _engine: FetchEngine
@@ -70,13 +70,13 @@ class Deliveries:
     _behaviour: InnerBehaviour
     _clock: Clock
     gathered: list[Piece] = attrs.field(factory=list, init=False)
-    """In the order in which it came; runs are among it only where :meth:`consume_runs` has gathered them."""
+    """The gathered items in order; it has runs only if :meth:`consume_runs` gathered them."""
     broker_records: int = attrs.field(default=0, init=False)
-    """How many records the inner consumer gave."""
+    """The number of records from the inner consumer."""
     serves_callbacks: bool = attrs.field(default=False, init=False)
-    """Whether the inner consumer is polled at the moment, so that this call comes from a callback."""
+    """Whether a poll of the inner consumer runs, so that the current call comes from a callback."""
     closing: bool = attrs.field(default=False, init=False)
-    """Whether calls that wait are to end: another thread closes the consumer."""
+    """Whether waiting calls must end, because another thread closes the consumer."""
 
     def __attrs_post_init__(self) -> None:
         self._stores = self._behaviour.stores_offsets is True
@@ -94,7 +94,7 @@ class Deliveries:
     # -- calls that deliver ------------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float) -> Message | None:
-        """What poll() does where nothing waits, or the inner consumer: gathers a slice and gives its first message."""
+        """The slow path of poll(): gathers a slice and returns its first message."""
         if self.queue.due:
             self._serve_at = 0.0
         deadline = self._begin(timeout)
@@ -114,9 +114,9 @@ class Deliveries:
         return cast("list[Message]", self._hand_out(wanted))
 
     def consume_runs(self, wanted: int, timeout: float) -> list[Piece]:
-        """The same with runs in place of the messages that come from the store, and without errors.
+        """The same with runs instead of messages from the store, and without errors.
 
-        An error ends the batch, also before ``timeout``: what came before it is given, and the next call raises it as
+        An error ends the batch, even before ``timeout``: the call returns the records before it, and the next call raises it as
         ConsumeError.
         """
         self.settle()
@@ -131,7 +131,7 @@ class Deliveries:
     def _gather(
         self, wanted: int, timeout: float, take: Callable[[int], Sequence[Piece] | None], *, to_error: bool = False
     ) -> None:
-        """Until ``wanted`` are gathered or ``timeout`` seconds are over; ``to_error``: or an error is."""
+        """Gathers until there are ``wanted`` records or ``timeout`` seconds are over; ``to_error``: or until an error."""
         deadline = self._begin(timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
@@ -153,7 +153,7 @@ class Deliveries:
         return None if timeout < 0 else Deadline(self._clock, timeout)
 
     def _look(self, seconds: float) -> None:
-        """What comes before records are looked for: routes follow what has changed, and where partitions begin is learnt."""
+        """Prepares gathering: updates the routes, and takes the answers about the starts of partitions."""
         if self._flows.routes.undecided and not self.closing:
             self._routing.decide(seconds)
         if self._switched:
@@ -164,10 +164,10 @@ class Deliveries:
             tell: ProgressCallback | None = self._remote.progress_cb
             for progress in () if tell is None else self._progress.due(self._clock.monotonic(), self._flows):
                 if tell is not None and self._flows.get(progress.topic, progress.partition) is not None:
-                    tell(progress)  # the callback may take partitions away
+                    tell(progress)  # the callback may revoke partitions
 
     def _ends(self, deadline: Deadline | None) -> bool:
-        """Whether a call that waits returns with what it has. Raises where it has no end but another thread closes."""
+        """Whether a waiting call returns with its records. Raises if it has no time-out and another thread closes."""
         if deadline is None and self.closing:
             raise RuntimeError("Consumer closed")
         return deadline is not None and (self.closing or deadline.expired())
@@ -175,7 +175,7 @@ class Deliveries:
     # -- gathering ---------------------------------------------------------------------------------------------------------
 
     def _gather_slice(self, seconds: float) -> None:
-        """Gathers what poll() hands out next, unless something waits; serves the inner consumer ten times a second."""
+        """Gathers the next slice of poll(), unless records wait; polls the inner consumer ten times a second."""
         if seconds and self._flows.routes.any_not_by_broker:
             self._engine.wait(min(seconds, _WAKE_SECONDS))
         now = self._clock.monotonic()
@@ -190,7 +190,7 @@ class Deliveries:
             self._gather_broker(1 if seconds else self._ahead, seconds)
 
     def _gather_in_turn(self, now: float, *, serves: bool) -> None:
-        """What is there at once: the tiers in turn, or where the broker delivers nothing, its callbacks now and then."""
+        """Gathers available records: the tiers in turn; if the broker delivers nothing, it sometimes serves callbacks."""
         asks_broker = self._broker_turn or serves
         if asks_broker:
             self._broker_turn = False
@@ -206,10 +206,10 @@ class Deliveries:
             self._gather_broker(self._ahead, 0)
 
     def _gather_both(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
-        """What is there at once: up to half from the broker, then from the tier, then what the broker has for the rest."""
+        """Gathers available records: up to half from the broker, then from the tier, then the rest from the broker."""
         self._broker_turn = not self._broker_turn
         room = wanted - self._count_gathered
-        # Where enough waits already the inner consumer is still polled; what it gives then waits for the next call.
+        # With enough records the inner consumer is still polled; its records then wait for the next call.
         share = (room + self._broker_turn) // 2 if room > 0 else 1
         more = self._gather_broker(len(self.gathered) + share, 0) == share
         while (room := wanted - self._count_gathered) > 0:
@@ -229,16 +229,16 @@ class Deliveries:
 
     @property
     def _in_runs(self) -> int:
-        """How many records more than pieces are gathered."""
+        """The number of gathered records minus the number of gathered pieces."""
         return sum(map(len, self._runs)) - len(self._runs)
 
     @property
     def _count_gathered(self) -> int:
-        """How many records and errors are gathered."""
+        """The number of gathered records and errors."""
         return len(self.gathered) + self._in_runs
 
     def _as_messages(self) -> None:
-        """A call that gives messages hands out what one has gathered that gives Arrow."""
+        """Turns runs into messages: a call for messages delivers what a call for Arrow has gathered."""
         if self._runs:
             self._runs = []
             pieces = [piece.messages() if isinstance(piece, MessageRun) else [piece] for piece in self.gathered]
@@ -248,7 +248,7 @@ class Deliveries:
         self._error_waits = any(piece.error() is not None for piece in self.gathered)
 
     def _gather_broker(self, wanted: int, seconds: float) -> int:
-        """Gathers from the inner consumer until ``wanted`` are gathered; how many messages it gave."""
+        """Gathers from the inner consumer until there are ``wanted`` records. Returns the number of its messages."""
         room = wanted - len(self.gathered)
         if room <= 0:
             return 0
@@ -270,7 +270,7 @@ class Deliveries:
         return count
 
     def _count(self, arrived: list[Message]) -> None:
-        """Counts records. To look at each message for an error costs as much as half of the delivery."""
+        """Counts records. A check of each message for an error would cost half as much as the delivery."""
         if self._behaviour.announces_ends or arrived[-1].error() is not None:
             records = sum(message.error() is None for message in arrived)
             self.broker_records += records
@@ -279,7 +279,7 @@ class Deliveries:
             self.broker_records += len(arrived)
 
     def _heeded(self, message: Message) -> Message | None:
-        """What counts of a message of the inner consumer: see :meth:`Routing.heeded`."""
+        """Returns the message of the inner consumer to deliver, or ``None``: see :meth:`Routing.heeded`."""
         topic, partition = message.topic(), message.partition()
         flow = None if topic is None or partition is None else self._flows.get(topic, partition)
         return message if flow is None else self._routing.heeded(flow, message)
@@ -296,9 +296,9 @@ class Deliveries:
         return self.queue.hand_out(messages, of_one_partition=self._of_one_partition or len(self._flows) == 1)
 
     def _pieces_of(self, wanted: int) -> int:
-        """How many pieces have the first ``wanted`` records, up to the first error; 1 where that is an error.
+        """Returns the number of pieces with the first ``wanted`` records, up to the first error; 1 if the first is an error.
 
-        A run that would go beyond is split.
+        It splits a run that has more.
         """
         records = 0
         for index, piece in enumerate(self.gathered):
@@ -316,7 +316,7 @@ class Deliveries:
         return len(self.gathered)
 
     def _hand_out(self, limit: int) -> list[Piece]:
-        """The first ``limit`` pieces of what was gathered; positions and stored offsets follow it."""
+        """Returns the first ``limit`` gathered pieces; positions and stored offsets follow."""
         batch = self.gathered
         if len(batch) > limit:
             batch, self.gathered = batch[:limit], batch[limit:]
@@ -332,7 +332,7 @@ class Deliveries:
         return batch
 
     def _reached(self, batch: list[Piece]) -> list[TopicPartition]:
-        """Moves positions to where everything gathered, ``batch``, is handed out; gives what is to be stored."""
+        """Moves positions past all gathered records, ``batch``. Returns the offsets to store."""
         flows, self._flows.advanced = self._flows.advanced, set()
         for flow in flows:
             flow.handed_out()
@@ -340,7 +340,7 @@ class Deliveries:
         return [flow.stores(flow.handed) for flow in flows] if self._stores else []
 
     def _reached_in(self, batch: list[Piece]) -> list[TopicPartition]:
-        """Moves positions past the last record of each partition in ``batch``; gives what is to be stored."""
+        """Moves positions past the last record of each partition in ``batch``. Returns the offsets to store."""
         for message in batch:
             self._note_handed_out(message)
         flows = {key: self._flows.get(*key) for key in map(key_of, batch)} if self._stores else {}
@@ -352,7 +352,7 @@ class Deliveries:
             flow.handed_out_to(message)
 
     def _place(self, batch: Sequence[Piece]) -> None:
-        """Notes the starts that were unknown, now that records are handed out."""
+        """Records starts that were unknown, when the first records are delivered."""
         unplaced = [TopicPartition(*key) for key in self._tiers.unplaced]
         begun = {(tp.topic, tp.partition) for tp in self._inner.position(unplaced) if tp.offset >= 0}
         for message in batch:
@@ -366,14 +366,14 @@ class Deliveries:
     # -- what other calls ask of it ----------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Before anything that could tell: what poll() handed out counts, and what waits behind it is gathered again."""
+        """Called before offsets can be observed: counts poll()'s delivered records, and regathers the waiting ones."""
         lasts, waiting = self.queue.settle()
         for last in lasts:
             self._note_handed_out(last)
         self.gathered[:0] = waiting
 
     def seal(self, flows: Iterable[PartitionFlow]) -> None:
-        """Settles, and notes what was handed out of partitions whose place may be lost."""
+        """Settles, and records the delivered offsets of partitions whose position may be lost."""
         self.settle()
         sealed = list(flows)
         self.markers.before_loss(sealed, self.gathered)
@@ -381,7 +381,7 @@ class Deliveries:
             self._tiers.seal(flow.key, flow.position)
 
     def take_back(self, flow: PartitionFlow) -> None:
-        """Takes what was gathered of a partition out of the list; the first of it has to come again."""
+        """Removes a partition's gathered records from the list. Reading must continue at the first of them."""
         self.settle()
         mine = [message for message in self.gathered if key_of(message) == flow.key]
         if mine:
@@ -404,19 +404,19 @@ class Deliveries:
                 self._routing.decide(patience)
         self.queue.store()
         message, offsets = both("message", "offsets", args, kwargs)
-        if message is None and offsets is None:  # confluent_kafka's values refuse to be compared
+        if message is None and offsets is None:  # confluent_kafka's values do not support comparison
             self.markers.before_commit(self.gathered)
         return self._commits.commit(args, kwargs)
 
     def position(self, answered: list[TopicPartition]) -> list[TopicPartition]:
-        """The offsets after what was handed out, where the inner consumer has ``answered`` with its own. Changes the list."""
+        """Replaces positions of the inner consumer by the offsets after the delivered records. Changes and returns the list."""
         gathered = {key_of(message) for message in self.gathered if message.error() is None} if self.gathered else ()
         for index, tp in enumerate(answered):
             key = tp.topic, tp.partition
             flow = self._flows.get(*key)
             if flow is None or tp.error is not None:
                 continue
-            # Not settled: poll() would gather its read-ahead again for each position.
+            # It does not settle, because poll() would then regather its read-ahead for each position.
             last, waits = self.queue.stand(key)
             if last is not None:
                 flow.handed_out_to(last)
@@ -425,7 +425,7 @@ class Deliveries:
         return answered
 
     def tier(self, message: Message, ask: Callable[[list[TopicPartition]], list[TopicPartition]]) -> Tier | None:
-        """Which tier delivered a record last. ``ask``: the consumer's ``position``, for where it has to be asked."""
+        """Returns the tier that delivered a record last. ``ask``: the consumer's ``position``, used if necessary."""
         offset = message.offset()
         if message.error() is not None or offset is None:
             return None
@@ -433,25 +433,25 @@ class Deliveries:
         position = -1
         if self._flows.get(*key) is not None:
             last = self.queue.last
-            if last is not None and key_of(last) == key:  # what waits behind it need not be gathered again
+            if last is not None and key_of(last) == key:  # the waiting records need not be gathered again
                 position = offset_of(last) + 1
             else:
                 position = ask([TopicPartition(*key)])[0].offset
         return self._tiers.tier(key, offset, position)
 
     def switch(self, enabled: bool) -> None:
-        """Turns direct fetch off, or on again, in the next call that delivers or in the one that waits. Any thread may."""
+        """Turns direct fetch off, or on again, in the next delivering call or in the waiting one. Any thread may call it."""
         self._routing.on = enabled
         self._switched = True
-        self.queue.due = True  # poll() hands out what it has gathered without a look at anything else
+        self.queue.due = True  # poll() returns gathered records without any other check
 
     def before_close(self) -> None:
-        """The inner consumer is closed next: it commits what is stored by then."""
+        """Called before the inner consumer closes, which commits the offsets that are stored then."""
         self.seal(self._flows)
         self.markers.before_close(self.gathered)
 
     def close(self) -> None:
-        """What is gathered by now is never handed out."""
+        """Drops all gathered records."""
         self.gathered.clear()
         self._runs.clear()
         self.queue.close()
@@ -462,5 +462,5 @@ def _left(deadline: Deadline | None) -> float:
 
 
 def _patience(deadline: Deadline | None) -> float:
-    """How long the next inner call may last: not less than the millisecond in which librdkafka counts, or it would not wait."""
+    """Returns the time-out of the next inner call: at least 1 ms, librdkafka's unit, because it would not wait otherwise."""
     return _INNER_SECONDS if deadline is None else min(max(deadline.remaining(), _LEAST_SECONDS), _INNER_SECONDS)

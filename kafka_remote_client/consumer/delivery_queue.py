@@ -1,9 +1,10 @@
-"""Messages that ``poll`` hands out one by one from a slice, and their offsets, which are stored a moment later.
+"""Messages that ``poll`` returns one by one from a slice, and their offsets, which are stored shortly after.
 
-To store an offset costs several times what handing out a record does, so ``poll`` only counts. Offsets of the last records are
-stored before anything that could tell: a commit, a position, a seek, a callback, the end. Where the application does nothing
-more, a thread stores them within hundredths of a second, so that a record which takes long to process is committed in time. The
-same thread says ten times a second that the inner consumer needs a look, because only that counts for ``max.poll.interval.ms``.
+Storing an offset costs several times as much as returning a record, so ``poll`` only counts. Offsets of the last records are
+stored before any call that could observe them: a commit, a position, a seek, a callback, the end. If the application does
+nothing more, a thread stores them within hundredths of a second, so that a record with a long processing time is committed in
+time. The same thread sets ``due`` ten times a second: the inner consumer needs a poll, because only that counts for
+``max.poll.interval.ms``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _TICKS_UNTIL_IDLE = 100
 
 
 class DeliveryQueue(MessageSlice):
-    """The slice that is being handed out. ``store``: stores a record's offset; ``None`` where the application does it itself.
+    """The current slice. ``store``: stores a record's offset; ``None`` if the application stores offsets.
 
     ``poll`` takes messages while ``due`` is false; everything else goes through methods.
     """
@@ -41,26 +42,26 @@ class DeliveryQueue(MessageSlice):
         self._unstored: dict[tuple[str, int], Message] = {}
         self._ends: dict[tuple[str, int], int] | None = None
         self.unfollowed: set[tuple[str, int]] = set()
-        """Partitions of which the last message handed out was a record, since :meth:`follow`."""
+        """Partitions whose last delivered message was a record, since :meth:`follow`."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
     @property
     def waiting(self) -> list[Message]:
-        """What is not handed out yet."""
+        """The messages that are not delivered yet."""
         return self.messages[self.taken :]
 
     @property
     def last(self) -> Message | None:
-        """The record handed out last from this slice."""
+        """The last record that was delivered from this slice."""
         handed = self.messages[: self.taken]
         return next((message for message in reversed(handed) if message.error() is None), None)
 
     def hand_out(self, messages: list[Message], *, of_one_partition: bool) -> Message | None:
-        """Begins a slice and gives its first message, and lets the thread watch from now on.
+        """Begins a slice, returns its first message, and makes the thread watch from now on.
 
-        ``None`` only where another thread was faster. The slice before it is settled.
+        ``None`` only if another thread was faster. The slice before it must be settled.
         """
         with self._lock:
             self.due = False
@@ -89,11 +90,11 @@ class DeliveryQueue(MessageSlice):
             return True
 
     def stand(self, key: tuple[str, int]) -> tuple[Message | None, bool]:
-        """The record of a partition handed out last from this slice, and whether the position is the offset after it.
+        """Returns a partition's last delivered record of this slice, and whether the position is the offset after it.
 
-        It is while another one waits, or nobody asked for more. Stores nothing.
+        It is, while another record waits or no further call was made. Stores nothing.
 
-        Cheap enough to be asked after each record: no message is looked at twice.
+        Cheap enough for a call after each record: it examines no message twice.
         """
         with self._lock:
             taken = self.taken
@@ -102,13 +103,13 @@ class DeliveryQueue(MessageSlice):
             return self._lasts.get(key), key in self.unfollowed or self._last_places().get(key, 0) > taken
 
     def _last_places(self) -> dict[tuple[str, int], int]:
-        """For each partition, how many messages of the slice there are up to its last record."""
+        """Returns for each partition the number of the slice's messages up to its last record."""
         if self._ends is None:
             self._ends = {key_of(message): at for at, message in enumerate(self.messages, 1) if message.error() is None}
         return self._ends
 
     def _look(self, taken: int) -> None:
-        """Notes the last record of each partition of what was handed out since the last look."""
+        """Records the last record of each partition among the messages delivered since the last call."""
         looked_at, self._looked_at = self._looked_at, taken
         if taken == looked_at + 1:  # position() after each record costs half of what follows
             message = self.messages[looked_at]
@@ -123,7 +124,7 @@ class DeliveryQueue(MessageSlice):
         self._unstored |= lasts
 
     def _last_of_each(self, handed: list[Message]) -> dict[tuple[str, int], Message]:
-        """The last record of each partition in ``handed``. The application has not asked for more of it, unless it got the
+        """Sets the last record of each partition in ``handed``. The application has not polled again for it, unless it got the
         end.
         """
         final = {key_of(message): message for message in (handed[-1:] if self._of_one_partition else handed)}
@@ -134,20 +135,20 @@ class DeliveryQueue(MessageSlice):
         return lasts
 
     def follow(self) -> set[tuple[str, int]]:
-        """The application asks for more. Gives :attr:`unfollowed`, which is empty from now on."""
+        """The application polls again. Returns :attr:`unfollowed` and clears it."""
         with self._lock:
             unfollowed, self.unfollowed = self.unfollowed, set()
         return unfollowed
 
     @property
     def waiting_keys(self) -> set[tuple[str, int]]:
-        """The partitions of which a record waits."""
+        """The partitions with a waiting record."""
         with self._lock:
             taken = self.taken
             return {key for key, end in self._last_places().items() if end > taken}
 
     def settle(self) -> tuple[list[Message], list[Message]]:
-        """Stores what is not stored; gives each partition's last record and, in their order, those that wait; forgets both."""
+        """Stores unstored offsets. Returns each partition's last record and the waiting messages in order, and drops both."""
         with self._lock:
             waiting = self.stop()
         self.store()
@@ -159,14 +160,14 @@ class DeliveryQueue(MessageSlice):
         return lasts, waiting
 
     def close(self) -> None:
-        """Ends the thread; what is not stored by now never is."""
+        """Ends the thread; offsets that are not stored yet never will be."""
         self._stopped.set()
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def rest(self) -> bool:
-        """The thread asks whether it may end: unless a slice was begun since it said ``due``."""
+        """Whether the thread may end: no slice was begun since it set ``due``."""
         with self._lock:
             if self.due:
                 self._thread = None
@@ -174,7 +175,7 @@ class DeliveryQueue(MessageSlice):
 
 
 def _watch(handed_out: weakref.ref[DeliveryQueue], stopped: threading.Event) -> None:
-    """Runs until nothing was handed out for a second; the next look at ``due`` then leads to a new thread."""
+    """Runs until nothing was delivered for a second; the next check of ``due`` then starts a new thread."""
     ticks = idle = 0
     while not stopped.wait(_TICK_SECONDS):
         kept = handed_out()
@@ -182,7 +183,7 @@ def _watch(handed_out: weakref.ref[DeliveryQueue], stopped: threading.Event) -> 
             return
         idle = 0 if kept.store() else idle + 1
         if idle > _TICKS_UNTIL_IDLE + 1 and kept.rest():
-            return  # ``due`` was said a tick ago, so nothing was handed out unseen since
+            return  # ``due`` was set a tick ago, so no delivery since then is missed
         ticks += 1
         if ticks % _TICKS_UNTIL_DUE == 0 or idle > _TICKS_UNTIL_IDLE:
             kept.due = True

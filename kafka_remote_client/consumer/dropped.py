@@ -1,11 +1,11 @@
-"""What becomes of a consumer that is dropped without close(): it is freed at once, and its engine is closed soon after.
+"""A consumer that is dropped without close(): it is freed at once, and its engine is closed soon after.
 
-Freed at once: what the consumer owns refers to it weakly, if at all. A cycle would keep it, with its connections and its place
+Freed at once: the consumer's parts have only weak references to it. A cycle would keep it, with its connections and its place
 in the group, until a cyclic collection.
 
-Closed soon after: a finalizer runs wherever the last reference goes, or wherever a cyclic collection happens to run. That may
+Closed soon after: a finalizer runs in the thread that drops the last reference, or that runs a cyclic collection. That may
 be a worker that holds the engine's lock, or any thread in the middle of ``threading`` itself. So it takes no lock and starts no
-thread. It puts the engine into a queue made for that (``SimpleQueue.put`` is reentrant), and one daemon thread for all
+thread. It puts the engine into a queue (``SimpleQueue.put`` is reentrant), and one daemon thread for all
 consumers of the process closes it. Engines of consumers that live to the end of the process are closed at its exit.
 
 References: ``queue.SimpleQueue``, ``weakref.finalize``.
@@ -42,20 +42,20 @@ class _Closer:
         self.begin()
 
     def begin(self) -> None:
-        """As new; also in a forked child, whose copy of the queue belongs to a thread that it does not have."""
+        """Creates the queue, also in a forked child, whose copied queue belongs to a thread that it does not have."""
         self._dropped: SimpleQueue[Closeable] = SimpleQueue()
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._at_exit = self._exiting = False
 
     def start(self) -> None:
-        """Starts the thread where there is none. Where that is refused, the next consumer tries again."""
+        """Starts the thread if there is none. If that fails, the next consumer tries again."""
         with self._guard:
             if self._thread is None:
                 self._thread = start_thread("kafka-remote-closer", self._run, self._dropped)
             if not self._at_exit:
                 self._at_exit = True
-                # After weakref's own, which was registered by the first finalizer: so this one runs before it.
+                # weakref registered its exit handler at the first finalizer, so this one runs before it.
                 atexit.register(self._exit)
 
     def drop(self, engine: Closeable) -> None:
@@ -74,7 +74,7 @@ class _Closer:
             engine = dropped.get()
             try:
                 engine.close()
-            except Exception:  # noqa: BLE001 - a defect; the next engine is to be closed all the same
+            except Exception:  # noqa: BLE001 - a defect; the next engine must still be closed
                 _log.exception("closing the engine of a dropped consumer failed")
             del engine
 
@@ -83,7 +83,7 @@ _closer = _Closer()
 
 
 def close_when_dropped(owner: object, engine: Closeable) -> weakref.finalize[[Closeable], Any]:
-    """Has ``engine`` closed once ``owner`` is gone, or the process ends. The finalizer may be detached."""
+    """Closes ``engine`` when ``owner`` is freed, or the process ends. The finalizer may be detached."""
     finalizer = weakref.finalize(owner, _closer.drop, engine)
     _closer.start()
     return finalizer

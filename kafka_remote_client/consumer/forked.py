@@ -1,8 +1,8 @@
-"""What becomes of a consumer in a forked child: every call raises, and nothing of the parent's is touched.
+"""A consumer in a forked child: every call raises, and the parent's consumer is not affected.
 
-librdkafka's threads are not there in a child. What calls into it waits for them for ever, and destroying its handle aborts
-the process. So in a child the class of each consumer with direct fetch is replaced by one that refuses (class_choice.py), and
-the object is kept for ever: its handle, sockets and buffers are the parent's.
+librdkafka's threads do not exist in a child. A call into it waits for them forever, and destroying its handle aborts
+the process. So in a child the class of each consumer with direct fetch is replaced by one that raises (class_choice.py), and
+the object is never freed: its handle, sockets and buffers are the parent's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _parents: dict[int, tuple[weakref.ref[Any], Callable[[], object]]] = {}
 
 
 def refuse_after_fork(consumer: confluent_kafka.Consumer, before_refusal: Callable[[], object]) -> None:
-    """From now on ``consumer`` refuses every call in a child of this process. ``before_refusal``: called there once."""
+    """Makes ``consumer`` raise for every call in a child of this process. ``before_refusal``: called there once."""
     key = id(consumer)
     _parents[key] = weakref.ref(consumer, lambda _: _parents.pop(key, None)), before_refusal
 
@@ -45,14 +45,14 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class _Refusing:
-    """Goes before a consumer's own class. Leaving a ``with`` block raises nothing, so that what ends the block is seen."""
+    """Base before a consumer's own class. The end of a ``with`` block does not raise, to show the block's own error."""
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to close here."""
+        """Does nothing."""
 
 
 def _refusing(cls: type[Any]) -> type[Any]:
-    """``cls``, whose public methods all raise, except those that the application added."""
+    """Returns a subclass of ``cls`` whose public methods all raise, except those that the application added."""
     methods = {name for base in cls.__mro__ if base.__module__.partition(".")[0] in _UPSTREAM_AND_OURS for name in vars(base)}
     refused = dict.fromkeys([name for name in methods if not name.startswith("_")] + ["__enter__"], _refuse)
     return type(cls.__name__, (_Refusing, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__, **refused})

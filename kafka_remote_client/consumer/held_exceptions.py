@@ -1,8 +1,8 @@
-"""What an application's callback raises in the middle of an inner call, held until that call has given its records.
+"""Holds an exception of an application's callback until the inner call has returned its records.
 
-confluent_kafka drops the records that a call has in hand when a callback of that call raises, and raises it only when the
+If a callback raises, confluent_kafka drops the records of the current call, and raises the exception only when the
 call is over; its close() may then never return. So no exception gets that far: callbacks that librdkafka calls are wrapped,
-and what was raised comes out of the consumer's own call as soon as the inner one has ended.
+and the consumer's own call raises the exception as soon as the inner one has ended.
 
 References: ``CallState_end`` in confluent_kafka.c, ``Consumer_consume`` in Consumer.c.
 """
@@ -15,17 +15,17 @@ from typing import Any
 __all__ = ["HeldExceptions"]
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
-"""Served by poll, consume and close. Not oauth_cb: librdkafka calls it elsewhere, and takes its failure for an answer."""
+"""Callbacks that poll, consume and close serve. Not oauth_cb: librdkafka calls it elsewhere, and handles its errors."""
 
 
 class HeldExceptions:
-    """Wraps callbacks; :meth:`come_out` raises what the last of them raised. Used under the consumer's gate."""
+    """Wraps callbacks; :meth:`come_out` raises the last exception of them. Used under the consumer's gate."""
 
     def __init__(self) -> None:
         self._raised: BaseException | None = None
 
     def wrap(self, settings: dict[str, Any]) -> None:
-        """Puts callbacks and a logger that raise nothing in the place of a consumer's own.
+        """Replaces a consumer's callbacks and logger by ones that raise nothing.
 
         In place: the parts that ask for locations have the same settings, and are to see what changes in them.
         """
@@ -36,7 +36,7 @@ class HeldExceptions:
             settings["logger"] = _Logger(self.wrapped(settings["logger"].log))
 
     def wrapped(self, callback: Callable[..., object]) -> Callable[..., None]:
-        """``callback``, whose exceptions are held: of several the last one, as confluent_kafka has it."""
+        """Returns ``callback`` with held exceptions: the last of several, as in confluent_kafka."""
 
         def called(*args: object, **kwargs: object) -> None:
             try:
@@ -47,7 +47,7 @@ class HeldExceptions:
         return called
 
     def come_out(self) -> None:
-        """Raises what is held, once."""
+        """Raises the held exception, once."""
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised

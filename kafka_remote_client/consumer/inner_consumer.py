@@ -1,7 +1,7 @@
-"""What the parts of the direct consumer call of the librdkafka consumer inside: confluent_kafka's methods, past our overrides.
+"""The inner librdkafka consumer for the parts of the direct consumer: confluent_kafka's methods without our overrides.
 
-The parts do not keep the consumer. A cycle would keep it, with its connections and its place in the group, until a cyclic
-collection; see dropped.py.
+The parts have no strong reference to the consumer. A cycle would keep it, with its connections and its place in the group,
+until a cyclic collection; see dropped.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["InnerConsumer"]
 
 @attrs.frozen
 class InnerConsumer:
-    """Methods of the inner consumer, bound, and free of any override."""
+    """Bound methods of the inner consumer, without overrides."""
 
     pause: Callable[[list[TopicPartition]], None]
     resume: Callable[[list[TopicPartition]], None]
@@ -37,12 +37,12 @@ class InnerConsumer:
 
     @classmethod
     def of(cls, method: Callable[[str], Callable[..., Any]]) -> InnerConsumer:
-        """``method`` gives each one by its name."""
+        """``method`` returns each one by its name."""
         return cls(*(method(field.name) for field in attrs.fields(cls)))
 
     @classmethod
     def behind(cls, consumer: Any, overrides: type) -> InnerConsumer:
-        """Those of ``consumer`` that its class ``overrides`` overrides. They raise RuntimeError once the consumer is gone."""
+        """Returns the methods of ``consumer`` that ``overrides`` overrides. They raise RuntimeError after it is freed."""
         reference = weakref.ref(consumer)
 
         def method(name: str) -> Callable[..., Any]:

@@ -1,13 +1,13 @@
-"""Assigns a partition again whose start librdkafka has lost: every seek of it is refused with ``_STATE``, and nothing comes.
+"""Assigns a partition again whose start librdkafka has lost: every seek fails with ``_STATE``, and no record arrives.
 
 A start is a message to librdkafka's main thread. A pause or seek that another thread makes while that message is being sent has
 a newer version and arrives first. The start then counts as outdated, and nothing sends it again.
 
 Only an assignment sends a start. An eager group refuses incremental calls, so there all partitions are assigned again, each at
-its exact place. ``assign()`` is no rebalance: the join state and the generation stay, and a revocation that is under way is
-called back as before. It waits while the place of a partition is not known that librdkafka looks up and that has delivered
-nothing: looked up again, "the end" is a later place, and the records in between would never come. A partition that stands at
-its end announces the end once more.
+its exact position. ``assign()`` is not a rebalance: the join state and the generation stay, and a running revocation is
+called back as before. It waits while librdkafka looks up the position of a partition that has delivered
+nothing: a second look-up of "the end" gives a later offset, and the records in between would never arrive. A partition at
+its end reports the end again.
 
 References: ``rd_kafka_toppar_op_fetch_start``, ``rd_kafka_toppar_op_serve`` ("outdated op FETCH_START"),
 ``rd_kafka_assignment_serve_pending``, ``rd_kafka_cgrp_handle_assign_op``, ``rd_kafka_cgrp_assign``.
@@ -41,7 +41,7 @@ class LostStarts:
         self._clock = clock
 
     def refused(self, inner: InnerConsumer, flow: PartitionFlow) -> None:
-        """librdkafka refuses to seek the partition. Where it has for a second, the partition is assigned again."""
+        """librdkafka rejects a seek of the partition. After a second of this the partition is assigned again."""
         now = self._clock.monotonic()
         if flow.refused_at is None:
             flow.refused_at = now
@@ -74,7 +74,7 @@ class LostStarts:
         flow.moved = False
 
     def _assign_all(self, inner: InnerConsumer, lost: PartitionFlow) -> bool:
-        """Assigns all partitions of an eager group at their places. Whether all places are known."""
+        """Assigns all partitions of an eager group at their positions. Returns whether all positions are known."""
         delivered = [flow for flow in self._flows if flow.delivered_by_broker]
         for tp in inner.position([flow.bare for flow in delivered]) if delivered else ():
             flow = self._flows.get(tp.topic, tp.partition)
@@ -89,6 +89,6 @@ class LostStarts:
 
 
 def _parked(flow: PartitionFlow) -> TopicPartition:
-    """A place for a partition that is paused and sought before it is resumed: a number, so that nothing is looked up."""
+    """Returns a position for a partition that is paused and sought before its resume: a number, so that no look-up runs."""
     start = flow.inner_start
     return start if start.offset >= 0 else topic_partition(flow.topic, flow.partition, 0, flow.leader_epoch)

@@ -1,8 +1,8 @@
-"""Records of one block that wait to be handed out as Arrow: a *run* stands for them among messages.
+"""Records of one block that wait for delivery as Arrow: a *run* represents them among messages.
 
-``consume_arrow`` gathers runs beside messages of the broker path and in their order, so what takes gathered records back, or
-asks where they lie, need not know which is which: a run answers as the message of its first record does. It holds a record
-batch and not the block: the memory of a block is used again as soon as its reader is told that the block is done with.
+``consume_arrow`` gathers runs and messages of the broker path in one ordered list. Code that drops gathered records, or
+reads their positions, treats both alike: a run has the methods of its first record's message. It holds a record
+batch and not the block, because the memory of a block is reused when its reader releases it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MessageRun:
         return int(self.batch["offset"][0].as_py())
 
     def error(self) -> None:
-        """Records are no errors."""
+        """Returns ``None``: records are not errors."""
 
     @property
     def end(self) -> tuple[int, int]:
@@ -57,7 +57,7 @@ class MessageRun:
         return self.batch["offset"][-1].as_py() + 1, UNKNOWN_EPOCH if epoch is None else epoch
 
     def split(self, count: int) -> tuple[MessageRun, MessageRun]:
-        """The first ``count`` records and the others; both are some."""
+        """Returns the first ``count`` records and the others, both non-empty."""
         head, tail = self.batch.slice(0, count), self.batch.slice(count)
         return attrs.evolve(self, batch=head), attrs.evolve(self, batch=tail)
 
@@ -69,4 +69,4 @@ class MessageRun:
 
 
 Piece: TypeAlias = Message | MessageRun
-"""What is gathered: a record or an error of either tier, or several records."""
+"""A gathered item: a record or an error of either tier, or several records."""

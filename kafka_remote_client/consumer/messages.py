@@ -1,4 +1,4 @@
-"""Places of messages as plain values: what confluent_kafka gives as optional is made certain here."""
+"""Positions of messages as plain values, without confluent_kafka's optional types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def key_of(message: Piece) -> tuple[str, int]:
 
 
 def offset_of(message: Piece) -> int:
-    """The offset of a record (an error may have none), of a run that of its first."""
+    """The offset of a record (an error may have none), or of a run's first record."""
     offset = message.offset()
     assert offset is not None
     return offset
@@ -38,7 +38,7 @@ def epoch_of(leader_epoch: int | None) -> int:
 
 
 def nothing_committed(topic: str, partition: int) -> Message:
-    """What librdkafka says at the start of a partition where ``auto.offset.reset`` is "error"; after a seek it says less.
+    """librdkafka's error at the start of a partition if ``auto.offset.reset`` is "error"; after a seek it has fewer details.
 
     ``rd_kafka_message_leader_epoch`` gives 0 for every message with an error.
     """

@@ -1,11 +1,11 @@
-"""One assigned partition as the consumer sees it: which path feeds it, what was handed out, and what comes next.
+"""The state of one assigned partition: the path that delivers it, what was delivered, and what comes next.
 
 A flow on the REMOTE route owns a reader and keeps the inner consumer's partition paused; on the BROKER route the inner consumer
 delivers. Before either, a flow may wait for the answer that decides its route. Nothing is delivered until then, and the inner
 consumer's partition is paused. route_state.py has every change of a route.
 
-A record is first *gathered* from either tier and then *handed out*: stored and position speak of the second, and what was
-gathered and not handed out can be taken back.
+A record is first *gathered* from either tier and then *handed out* (delivered to the application): stored offset and position
+follow the second, and records that are gathered but not handed out can be taken back.
 
 ======================  ================================================================================================
 ``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route where the
@@ -44,7 +44,7 @@ __all__ = ["PartitionFlow", "topic_partition"]
 _T = TypeVar("_T")
 
 _LONGEST_BACKOFF_SECONDS = 15.0
-"""With the breaker's ten seconds this is less than the thirty within which a store that is well is read again."""
+"""Together with the breaker's 10 s this stays below the 30 s within which a recovered store is used again."""
 
 
 _TIERS = {Route.BROKER: Tier.BROKER, Route.REMOTE: Tier.REMOTE}
@@ -82,20 +82,20 @@ class PartitionFlow:
         self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.STARTING
         self.decide_by = math.inf
-        """When the broker delivers though the tiers' bounds are unknown, on the monotonic clock."""
+        """The time, on the monotonic clock, from which the broker delivers even with unknown bounds."""
         self.unknown_until = 0.0
-        """While the bounds are not asked for a seek, because they were unknown a moment ago."""
+        """The time until which a seek does not request the bounds, because they were unknown shortly before."""
         self.paused = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
         self.refused_at: float | None = None
         """Since when librdkafka refuses to seek the partition because it has not started it."""
         self.damage: Damage | None = None
-        """What was found damaged in the tier and has not been got past since."""
+        """The damage in the tier that was found and has not been passed."""
         self.halted = False
         """Whether it is damaged at the broker too, so that nothing is delivered."""
         self.nothing_committed = False
-        """Whether ``auto.offset.reset`` decides where it begins, and nothing has come of it yet."""
+        """Whether ``auto.offset.reset`` decides the start, and no record has arrived yet."""
         self.offsets = PartitionOffsets()
         self.recheck_at = 0.0
         self.failures = 0
@@ -130,10 +130,10 @@ class PartitionFlow:
 
     @property
     def inner_start(self) -> TopicPartition:
-        """Where the inner consumer is assigned the partition, or sought to.
+        """The position for an assignment or a seek of the inner consumer.
 
-        One that it does not deliver yet is paused before that, so it asks the broker for nothing. The place is a number: a
-        logical offset is looked up in the background and would overtake a later seek.
+        A partition that it does not deliver yet is paused first, so it sends no fetch for it. The position is a number: a
+        look-up of a logical offset runs in the background and could undo a later seek.
         """
         if self.below_local and not self.route.awaits:
             self.moved = True
@@ -151,7 +151,7 @@ class PartitionFlow:
 
     @property
     def bounds(self) -> PartitionOffsets:
-        """The newest that is known of the tiers' bounds. Any thread may ask."""
+        """The latest known bounds of the tiers. Any thread may call it."""
         reader = self.reader
         return self.offsets if reader is None or reader.offsets.high_watermark == UNKNOWN_OFFSET else reader.offsets
 
@@ -168,11 +168,11 @@ class PartitionFlow:
 
     @property
     def held(self) -> bool:
-        """Whether the inner consumer is not to fetch: the tier delivers, or the route is not decided."""
+        """Whether the inner consumer must not fetch: the tier delivers, or the route is not decided."""
         return self.route.awaits or self.below_local
 
     def change_route(self, event: RouteEvent) -> None:
-        """Takes the route after ``event``; a tier delivers from the next offset on. Raises IllegalRouteError where none is."""
+        """Sets the route after ``event``; a tier delivers from the next offset on. Raises IllegalRouteError."""
         try:
             self.route = next_route(self.route, event)
         except IllegalRouteError as error:
@@ -190,9 +190,9 @@ class PartitionFlow:
         return None if self.next_offset < 0 or outside else self.next_offset
 
     def sought(self, target: PartitionFlow) -> None:
-        """The application moved the partition to where ``target`` stands; the inner consumer was moved with it.
+        """The application moved the partition to the position of ``target``, and the inner consumer with it.
 
-        The route is still to be chosen, unless the route of ``target`` awaits an answer.
+        The caller must choose the route, unless the route of ``target`` waits for an answer.
         """
         self.next_offset = target.next_offset
         self.leader_epoch = target.leader_epoch
@@ -209,7 +209,7 @@ class PartitionFlow:
         self.damage = None
 
     def detach(self) -> None:
-        """Stops reading; nothing that was read ahead is delivered any more."""
+        """Stops reading. Records that were read ahead are dropped."""
         if self.reader is not None:
             self.offsets = self.bounds
             self.reader.stop()
@@ -219,14 +219,14 @@ class PartitionFlow:
 
     @property
     def has_ready(self) -> bool:
-        """Whether :meth:`take` would give something. Takes no lock."""
+        """Whether :meth:`take` would return something. Takes no lock."""
         return self._block is not None or (self.reader is not None and self.reader.has_ready)
 
     def take(self, limit: int, form: Callable[[RecordBlock, str, int, int, int], _T]) -> tuple[_T, int] | ReadEnd | None:
-        """Up to ``limit`` next records and the bytes of their block's share, the reader's end, or ``None``.
+        """Returns up to ``limit`` next records and their share of the block's bytes, the reader's end, or ``None``.
 
-        ``form`` makes of the block, its topic and partition, and the first record and the one after the last what is given. It
-        has to copy: the block's memory is used again. The records count as gathered: ``next_offset`` and ``reached`` move past
+        ``form`` makes the result from the block, its topic and partition, the first record and the one after the last. It must
+        copy, because the block's memory is reused. The records count as gathered: ``next_offset`` and ``reached`` move past
         them.
         """
         if self._block is None:
@@ -247,11 +247,11 @@ class PartitionFlow:
             self.gathered_to(block.next_offset, block.last_leader_epoch)  # with the markers at its end
             self._block = None
             if self.reader is not None:
-                self.reader.release()  # what was taken are copies, and all partitions share the memory
+                self.reader.release()  # the taken records are copies, and all partitions share the memory
         return taken, size
 
     def pass_over(self) -> bool:
-        """Takes for gathered what the reader has passed without a record. Whether there was any."""
+        """Counts offsets that the reader passed without a record as gathered. Returns whether there were any."""
         passed = None if self.reader is None or self.has_ready else self.reader.passed()
         if passed is None or passed[0] <= self.next_offset:
             return False
@@ -265,11 +265,11 @@ class PartitionFlow:
         self.leader_epoch = self.reached_epoch = leader_epoch
 
     def stands_at(self, place: TopicPartition) -> None:
-        """The inner consumer gave the application everything before ``place``."""
+        """The inner consumer delivered everything before ``place`` to the application."""
         self.position, self.position_epoch = place.offset, epoch_of(place.leader_epoch)
 
     def handed_out(self) -> bool:
-        """All that was gathered was given to the application. Whether the position moves: the broker may have passed it."""
+        """All gathered records were delivered. Returns whether the position moves: the broker may have passed it."""
         if self.reached <= self.position:
             return False
         self.position, self.position_epoch = self.reached, self.reached_epoch
@@ -277,13 +277,13 @@ class PartitionFlow:
 
     @property
     def delivered_by_broker(self) -> bool:
-        """Whether the inner consumer delivers, and stands where it was left."""
+        """Whether the inner consumer delivers, and has not moved."""
         return self.route is Route.BROKER and not self.moved
 
     def inner_stands_at(self, place: TopicPartition) -> bool:
-        """The inner consumer has passed everything before ``place``, and nothing of that waits. Whether the position moves.
+        """The inner consumer has passed everything before ``place``, and no record waits. Returns whether the position moves.
 
-        Where the inner consumer has not moved its position says nothing: ``rd_kafka_q_serve_rkmessages`` keeps the higher one
+        If the inner consumer has not moved, its position is not reliable: ``rd_kafka_q_serve_rkmessages`` keeps the higher one
         when a log starts again below it.
         """
         before, self.inner_position = self.inner_position, place.offset
@@ -293,11 +293,11 @@ class PartitionFlow:
         return True
 
     def handed_out_to(self, last: Piece) -> None:
-        """Records up to ``last`` were given to the application."""
+        """Records up to ``last`` were delivered to the application."""
         self.position, self.position_epoch = end_of(last)
 
     def stores(self, place: TopicPartition) -> TopicPartition:
-        """Takes ``place`` for what is stored; gives what the inner consumer stores for it: this, or that nothing is stored."""
+        """Sets the stored offset to ``place``. Returns what the inner consumer must store: this, or "nothing is stored"."""
         self.stored = place
         offset = place.offset
         self.highest_stored = max(self.highest_stored, offset)
@@ -307,7 +307,7 @@ class PartitionFlow:
 
     @property
     def withheld(self) -> TopicPartition | None:
-        """What is stored and may not be committed: it is not past ``floor``, by leader epochs first where both have one."""
+        """The stored offset that may not be committed: it is not past ``floor``, by leader epochs first if both have one."""
         place = self.stored
         if place is None or not 0 <= place.offset <= self.floor:
             return None
@@ -316,13 +316,13 @@ class PartitionFlow:
         return None if known and epoch > self.floor_epoch else place
 
     def lift(self) -> TopicPartition | None:
-        """Another commit was made: what is stored may be committed. Gives what was withheld."""
+        """Another commit was made: the stored offset may be committed. Returns the withheld one."""
         withheld = self.withheld
         self.floor, self.floor_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
         return withheld
 
     def take_back(self, offset: int) -> None:
-        """What was gathered from ``offset`` on was not handed out, and has to come again."""
+        """Records gathered from ``offset`` on were not delivered, and must be read again."""
         self.moved = True
         self.next_offset = offset
         self.leader_epoch = self.position_epoch

@@ -1,13 +1,13 @@
-"""Moves positions and stored offsets past transaction markers and aborted records, which no application is given.
+"""Moves positions and stored offsets past transaction markers and aborted records, which no application gets.
 
 The rule is librdkafka's. ``rd_kafka_msgset_reader_msg_v2`` queues each marker behind the records before it; the first ``poll``
 or ``consume`` that looks for a record there serves it (``rd_kafka_op_handle_std``, ``rd_kafka_q_serve_rkmessages``), and
 ``rd_kafka_update_app_pos`` sets the position to the offset after it, and with ``enable.auto.offset.store`` the stored offset.
 An aborted batch is not queued (``rd_kafka_msgset_reader_msgs_v2``): the marker behind it takes the position past both.
 
-Here the inner consumer and the readers run ahead of the application. They stand behind a marker before the record in front of
-it is handed out. So a position follows them only where no record of the partition waits, and only once a call that delivers
-was made after the partition's last record (or the end of the partition) was handed out.
+Here the inner consumer and the readers run ahead of the application. They pass a marker before the application gets the
+record in front of it. So a position follows them only if no record of the partition waits, and only after a delivering call
+that came after the delivery of the partition's last record (or of its end).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 __all__ = ["PassedMarkers"]
 
 _PARTITIONS_PER_LOOK = 1000
-"""Of those that the inner consumer delivers: nothing shows which of them passed something, so all are asked about."""
+"""How many partitions of the inner consumer to query at a time. It does not report which of them passed a marker."""
 
 _Key = tuple[str, int]
 
@@ -51,16 +51,16 @@ class PassedMarkers:
         """Whether the inner consumer closes. It then serves markers behind records that it never delivers."""
 
     def delivery_begins(self, gathered: Collection[Piece]) -> None:
-        """A call that delivers begins: it passes what lies behind the records handed out last."""
+        """Called when a delivering call begins: it passes the markers after the last delivered records."""
         followed = self._delivery_queue.follow()
         if followed or (self._flows.advanced and not gathered):
             flows = [flow for key in followed if (flow := self._flows.get(*key)) is not None]
             self._pass(flows if gathered else {*flows, *self._flows.advanced}, gathered)
 
     def look(self, gathered: Collection[Piece]) -> None:
-        """A call that delivers passes what lies in partitions with no record to wait for too.
+        """Called by a delivering call: it also passes markers in partitions without a waiting record.
 
-        Readers say what they passed. The inner consumer is asked, about some partitions at a time and in turn about all.
+        Readers report what they passed. The inner consumer is queried, some partitions at a time, all of them in turn.
         """
         self._flows.pass_over()
         changed = [] if self.frozen else self._changed_inside()
@@ -68,7 +68,7 @@ class PassedMarkers:
             self._pass({*changed, *self._flows.advanced}, gathered)
 
     def _changed_inside(self) -> list[PartitionFlow]:
-        """Flows in which the inner consumer does not stand where it stood when it was last asked."""
+        """Returns the flows in which the inner consumer has moved since the last query."""
         flows, asked = self._flows.routes.inside
         if len(flows) > _PARTITIONS_PER_LOOK:
             start = self._looked_at % len(flows)
@@ -79,13 +79,13 @@ class PassedMarkers:
         return [flow for flow, place in zip(flows, places, strict=True) if place.offset != flow.inner_position]
 
     def before_commit(self, gathered: Collection[Piece]) -> None:
-        """What calls that delivered have passed is stored before the application commits what is stored."""
+        """Stores the offsets that delivering calls have passed, before the application commits stored offsets."""
         if self._store is not None and (self.unseen or self._flows.advanced):
             self.unseen = False
             self.before_loss(self._flows, gathered)
 
     def before_loss(self, flows: Iterable[PartitionFlow], gathered: Collection[Piece]) -> None:
-        """What calls that delivered have passed of partitions that may be lost."""
+        """Stores the offsets that delivering calls have passed in partitions that may be lost."""
         self._pass(flows, gathered, besides=self._delivery_queue.unfollowed | self._delivery_queue.waiting_keys)
 
     def before_close(self, gathered: Collection[Piece]) -> None:
@@ -96,7 +96,7 @@ class PassedMarkers:
         self.frozen = True
 
     def delivered(self, batch: Sequence[Piece]) -> list[PartitionFlow]:
-        """All that was gathered, ``batch``, is handed out: what the inner consumer delivers stands where that does."""
+        """All gathered records, ``batch``, are delivered: the inner consumer's partitions stand at their ends."""
         flows = []
         for flow, place in self._places(self._flows.delivered_in(batch)):
             if place.offset >= 0:
@@ -105,7 +105,7 @@ class PassedMarkers:
         return flows
 
     def _places(self, asked: list[TopicPartition]) -> Iterator[tuple[PartitionFlow, TopicPartition]]:
-        """Where the inner consumer stands in partitions of those that are assigned."""
+        """Returns the inner consumer's positions of assigned partitions."""
         for tp in self._position(asked) if asked else ():
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is not None and tp.error is None:
@@ -114,7 +114,7 @@ class PassedMarkers:
     def _pass(
         self, flows: Iterable[PartitionFlow], gathered: Collection[Piece], *, besides: Collection[_Key] = frozenset()
     ) -> None:
-        """Moves positions of those of ``flows`` of which nothing waits, and stores them."""
+        """Moves the positions of those ``flows`` that have no waiting record, and stores them."""
         waiting = {key_of(message) for message in gathered if message.error() is None} if gathered else ()
         idle = {flow.key: flow for flow in flows if flow.key not in waiting and flow.key not in besides}
         advanced = self._flows.advanced.intersection(idle.values())

@@ -1,7 +1,7 @@
-"""How far a partition's direct read has come, for an application that shows it: ``fetch.remote.progress.cb``.
+"""The progress of a partition's direct read, for applications: ``fetch.remote.progress.cb``.
 
-Of each partition that is read from the store the application is told at most once an interval, and once more when the partition
-leaves the store. The time left is what the rest takes at the pace of the last reports.
+The application gets a report for each partition that is read from the store at most once per interval, and again when the
+partition leaves the store. The time left is an estimate at the pace of the last reports.
 
 References: docs/consumer.md, "A long read moves".
 """
@@ -59,7 +59,7 @@ class Pace:
 
 
 class ProgressReports:
-    """Whom to tell what, and when: ``interval`` in seconds. Not thread-safe: only the application's calls use it."""
+    """Decides which reports are due: ``interval`` in seconds. Not thread-safe: only the application's calls use it."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -67,7 +67,7 @@ class ProgressReports:
         self._paces: dict[PartitionFlow, Pace] = {}
 
     def due(self, now: float, flows: Iterable[PartitionFlow]) -> list[Progress]:
-        """The reports that are to be made at ``now``, in seconds: none before the interval is over."""
+        """Returns the reports that are due at ``now``, in seconds: none before the interval is over."""
         if now < self._next:
             return []
         before, self._paces = self._paces, {}
@@ -81,6 +81,6 @@ class ProgressReports:
                 offset = flow.next_offset
                 left = pace.seconds_left(now, offset, end)
                 reports.append(Progress(flow.topic, flow.partition, offset, max(offset, end), flow.record_bytes, left))
-        if reports:  # else the first report would come an interval after the routes were decided
+        if reports:  # otherwise the first report would be an interval late
             self._next = now + self._interval
         return reports

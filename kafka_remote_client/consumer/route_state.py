@@ -1,20 +1,19 @@
 """The route of one assigned partition, as a table: the tier that delivers its next record, or the question that decides it.
 Pure.
 
-Theory of operation. A partition that was just assigned or sought is STARTING: where its next offset is has not been looked up.
-Where it begins at its committed offset, the coordinator is asked for that first; then, unless they are known, the bounds of the
-tiers are asked for. Both questions run in the background, and nothing is delivered meanwhile: the inner consumer's partition is
-paused and there is no reader. The answers, or the end of the location time-out, choose a tier.
+Theory of operation. A newly assigned or sought partition is STARTING: its next offset has not been looked up. If it begins at
+its committed offset, the consumer first requests that from the coordinator. Then, unless they are known, it requests the bounds
+of the tiers. Both requests run in the background, and nothing is delivered meanwhile: the inner partition is paused and there
+is no reader. The answers, or the end of the location time-out, choose a tier.
 
 On the REMOTE route a reader delivers until the read ends, at the local log's start or at a failure, or until direct fetch is
-turned off, which any thread may do at any time. Then the broker goes on at the exact next offset. On the BROKER route the inner
-consumer delivers. A partition that falls behind the local log goes back to the tier, and no other does, so it does not flap
-where both tiers hold the data. A hand-over that a pause put off, or that librdkafka refused because it still applies the
-assignment, is made later: RESUMED. A seek may come at any time and starts over; only an assignment can begin at the committed
-offset.
+turned off, which any thread may do at any time. Then the broker continues at the exact next offset. On the BROKER route the
+inner consumer delivers. Only a partition that falls behind the local log returns to the tier, so it does not flap if both tiers
+hold the data. A hand-over that a pause delayed, or that librdkafka rejected because it still applies the assignment, happens
+later: RESUMED. A seek may come at any time and starts over; only an assignment can begin at the committed offset.
 
-The table says which tier delivers. The place of the partition (next offset, position, reader) is partition_flow.py, and what
-a change means to librdkafka and to the engine is routing.py.
+The table says which tier delivers. partition_flow.py has the position of the partition (next offset, position, reader).
+routing.py applies a change to librdkafka and to the engine.
 
 References: docs/design.md, "Where a read starts".
 """
@@ -32,11 +31,11 @@ class Route(Enum):
     """The tier that delivers a partition's next record, or the question that decides it."""
 
     STARTING = auto()
-    """Assigned or sought a moment ago: within one call of the application."""
+    """Newly assigned or sought, within one call of the application."""
     AWAITS_COMMITTED = auto()
-    """The partition begins at its committed offset, and the group's coordinator is asked for it."""
+    """The partition begins at its committed offset, and the request to the group's coordinator runs."""
     AWAITS_BOUNDS = auto()
-    """The next offset is known, and where the tiers begin and end is asked."""
+    """The next offset is known, and the request for the tiers' bounds runs."""
     BROKER = auto()
     """The inner consumer delivers."""
     REMOTE = auto()
@@ -44,12 +43,12 @@ class Route(Enum):
 
     @property
     def awaits(self) -> bool:
-        """Whether an answer is awaited that decides which tier delivers."""
+        """Whether the route waits for an answer that decides which tier delivers."""
         return self in {Route.AWAITS_COMMITTED, Route.AWAITS_BOUNDS}
 
 
 class RouteEvent(Enum):
-    """What happens to a route."""
+    """An event of a route."""
 
     COMMITTED_ASKED = auto()
     """The partition begins at its committed offset, which is not known yet."""
@@ -58,17 +57,17 @@ class RouteEvent(Enum):
     TIER_CHOSEN = auto()
     """The next offset lies below the broker's local log, and may be read directly."""
     BROKER_CHOSEN = auto()
-    """It does not, that was unknown in time, or it may not be read directly: direct fetch may be turned off at any time."""
+    """It is not below, the answer was late, or direct reads are not allowed: direct fetch may be turned off at any time."""
     READ_ENDED = auto()
     """The tier has no more, or cannot be read."""
     RESUMED = auto()
-    """A hand-over that was put off is made now, to the same tier."""
+    """A delayed hand-over happens now, to the same tier."""
     SOUGHT = auto()
     """The application moved the partition."""
 
 
 class IllegalRouteError(RuntimeError):
-    """An event that has no place in the partition's route: a defect of this package, not of its input."""
+    """An event that is illegal in the partition's route: a defect of this package, not of its input."""
 
 
 ROUTES: Mapping[tuple[Route, RouteEvent], Route] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Which path feeds each partition, and the hand-over between the two.
+"""The path that delivers each partition, and the hand-over between the two.
 
 To the tier: the inner consumer's partition is paused and a reader starts at the exact next offset. To the broker: the reader is
 stopped, the inner consumer is resumed and then sought to the exact next offset with its leader epoch (seek before resume can
@@ -46,14 +46,14 @@ __all__ = ["TURNED_OFF", "Routing"]
 _Records = TypeVar("_Records", bound=Sized)
 
 TURNED_OFF = "turned-off"
-"""The reason under which a fallback counts that the application asked for."""
+"""The reason of a fallback that the application requested."""
 
 _log = logging.getLogger(__name__)
 
 _RECHECK_TICK_SECONDS = 0.1
 _NEVER = math.inf
 _OF_ITS_PLACE = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
-"""Errors of librdkafka about the offset that it fetches, not about the partition. A fetch may be under way as it is paused."""
+"""Errors of librdkafka about the fetched offset, not about the partition. A fetch may be in flight when it is paused."""
 
 
 @attrs.define(eq=False, slots=False)
@@ -70,7 +70,7 @@ class Routing:
     _metrics: FetchMetrics
     _next_tick: float = attrs.field(default=0.0, init=False)
     on: bool = attrs.field(default=True, init=False)
-    """Whether anything may be read directly. Any thread may change it; see :meth:`switched`."""
+    """Whether direct reads are allowed. Any thread may change it; see :meth:`switched`."""
 
     def __attrs_post_init__(self) -> None:
         self._topics = TopicFilter(self._config.topics)
@@ -78,10 +78,10 @@ class Routing:
         self._lost_starts = LostStarts(self._flows, self._clock)
 
     def begin(self, flows: list[PartitionFlow], *, assigned: bool) -> None:
-        """Decides which tier delivers newly assigned or sought partitions, or asks in the background if that is unknown.
+        """Decides which tier delivers newly assigned or sought partitions, or looks it up in the background.
 
-        Never waits. Known bounds serve; they may have moved, so a partition on the broker path is looked at again soon.
-        Topics that may not be read directly and the log's end are the broker's. Only an ``assigned`` partition can begin at its
+        Never waits. It uses known bounds. They may have moved, so a partition on the broker path is checked again soon.
+        The broker delivers excluded topics, and reads from the log's end. Only an ``assigned`` partition can begin at its
         committed offset, which :meth:`decide` asks for.
         """
         now = self._clock.monotonic()
@@ -109,7 +109,7 @@ class Routing:
         return True
 
     def decide(self, seconds: float = 0.0) -> None:
-        """Learns what is still asked about where partitions begin; waits for committed offsets, about ``seconds`` at most."""
+        """Takes answers about the starts of partitions; waits for committed offsets, at most about ``seconds``."""
         asked = [flow.bare for flow in self._flows.routes.undecided if flow.route is Route.AWAITS_COMMITTED]
         for key, start in (self._commits.starts(asked, seconds) if asked else {}).items():
             flow = self._flows.get(*key)
@@ -121,7 +121,7 @@ class Routing:
         self._take_bounds()
 
     def _started_at(self, flow: PartitionFlow, start: TopicPartition) -> None:
-        """The committed offset of a partition came. Where none is and the policy is "earliest", it begins at the beginning.
+        """The committed offset of a partition arrived. Without one and with the policy "earliest", it begins at the beginning.
 
         With any other policy the broker path applies it.
         """
@@ -137,7 +137,7 @@ class Routing:
             self._decided(flow)
 
     def _begin_inside(self, flow: PartitionFlow) -> None:
-        """The coordinator refuses to tell a committed offset: the inner consumer asks it as well, and tells the application."""
+        """The coordinator rejects the look-up of a committed offset: the inner consumer repeats it, and reports the error."""
         with suppress(KafkaException):  # increments are not for an eager group, which a refusal ends soon
             self._inner.incremental_unassign([flow.bare])
             self._inner.incremental_assign([TopicPartition(flow.topic, flow.partition, OFFSET_STORED)])
@@ -149,7 +149,7 @@ class Routing:
             self._flows.reroute()
 
     def _take_bounds(self) -> None:
-        """Takes the routes of partitions whose bounds came. Where they did not within the location time-out, the broker's."""
+        """Chooses the routes of partitions whose bounds arrived; the broker's route after the location time-out."""
         now = self._clock.monotonic()
         for flow in self._flows.routes.undecided:
             if flow.route is not Route.AWAITS_BOUNDS:
@@ -175,7 +175,7 @@ class Routing:
         return error.with_context(host=peer)
 
     def _decided(self, flow: PartitionFlow) -> None:
-        """The route is known, as far as it can be. The next look at the routes comes at once, before any record does."""
+        """The route is known as far as possible. The next check of the routes comes immediately, before any record."""
         self._next_tick = 0.0
         if flow.below_local:
             self.go_remote(flow)
@@ -183,10 +183,10 @@ class Routing:
             self._leave(flow)
 
     def assign(self, inner_assign: Callable[[list[TopicPartition]], None], flows: list[PartitionFlow]) -> None:
-        """Has the inner consumer assigned partitions by ``inner_assign``, each where it is to begin.
+        """Assigns partitions in the inner consumer by ``inner_assign``, each at its start.
 
-        Those that it is not to fetch are paused before that. Paused a moment later, librdkafka may already wait for a page of
-        one of them, up to ``fetch.wait.max.ms``, and other partitions of that broker wait with it.
+        Partitions that it must not fetch are paused first. If they were paused later, librdkafka might already wait for a fetch
+        of one of them, up to ``fetch.wait.max.ms``, and other partitions of that broker wait with it.
 
         One whose place is looked up is resumed before that: a resume meanwhile would make librdkafka look it up once more, and
         the records between the two places would never come.
@@ -211,9 +211,9 @@ class Routing:
         self._flows.parked.difference_update((tp.topic, tp.partition) for tp in looked_up)
 
     def adopt(self, flow: PartitionFlow) -> None:
-        """Takes up a partition that was just assigned: to the tier where it lies there, else the inner consumer runs.
+        """Starts a newly assigned partition: from the tier if it has the offset, otherwise from the inner consumer.
 
-        One whose route is not decided waits for :meth:`decide`.
+        A partition without a decided route waits for :meth:`decide`.
         """
         self._flows.add(flow)
         if flow.route.awaits:
@@ -227,7 +227,7 @@ class Routing:
             self._flows.parked.discard(flow.key)
 
     def sought(self, flow: PartitionFlow, *, resumed: bool) -> None:
-        """Takes up a partition that was just sought, with the inner consumer. ``resumed``: the inner consumer runs already."""
+        """Starts a partition after a seek, with the inner consumer. ``resumed``: the inner consumer is already resumed."""
         if flow.route.awaits:
             self._flows.parked.add(flow.key)
         elif flow.below_local:
@@ -240,7 +240,7 @@ class Routing:
         self._flows.reroute()
 
     def go_remote(self, flow: PartitionFlow, event: RouteEvent = RouteEvent.TIER_CHOSEN) -> None:
-        """Reads the flow from the tier, from its next offset on; while the user has it paused, later."""
+        """Reads the flow from the tier, from its next offset on; later if the user has paused it."""
         if not self.on:
             self._leave(flow)
             return
@@ -265,15 +265,15 @@ class Routing:
         self._flows.reroute()
 
     def go_broker(self, flow: PartitionFlow, event: RouteEvent) -> None:
-        """Lets the inner consumer deliver from the flow's next offset."""
+        """Makes the inner consumer deliver from the flow's next offset."""
         flow.detach()
         flow.change_route(event)
         flow.halted = False
         self._flows.reroute()
         partition = flow.here
         try:
-            # The first seek keeps the resumed fetcher from asking for one page at the old place, which may be a remote read. It
-            # is not to a logical offset: the resume would have that looked up once more, half a second later.
+            # The first seek stops the resumed fetcher from one fetch at the old position, which may be a remote read. It
+            # is not to a logical offset: the resume would make librdkafka look that up again, half a second later.
             if partition.offset >= 0:
                 self._inner.seek(partition)
             self._resume_inner(flow)
@@ -292,22 +292,22 @@ class Routing:
             flow.refused_at = None
 
     def _resume_inner(self, flow: PartitionFlow) -> None:
-        """Has the inner consumer fetch from the flow's next offset on, now.
+        """Makes the inner consumer fetch from the flow's next offset now.
 
-        librdkafka wakes a broker's thread as a partition becomes active. A resume is no such change, nor is a seek to offset 0:
-        the thread sleeps for up to a second then. A seek to offset 1 is (``rd_kafka_toppar_seek``).
+        librdkafka wakes a broker's thread when a partition becomes active. A resume does not do that, nor does a seek to offset
+        0: the thread then sleeps for up to a second. A seek to offset 1 does (``rd_kafka_toppar_seek``).
         """
         place = flow.here
         self._inner.resume([place])
-        # Only where offset 1 has a record: the log's end would wait for one, and below its start is an error.
+        # Only if offset 1 has a record: at the log's end the fetch would wait, and below its start it is an error.
         if place.offset == flow.offsets.log_start == 0 and flow.offsets.high_watermark > 1:
             self._inner.seek(TopicPartition(flow.topic, flow.partition, 1))
         self._inner.seek(place)
 
     def switched(self, take_back: Callable[[PartitionFlow], None]) -> None:
-        """Direct fetch was turned off, or on: partitions go over to the broker, or are looked at again.
+        """Direct fetch was turned off, or on: partitions move to the broker, or are checked again.
 
-        ``take_back``: takes what was gathered of a flow out of what is to be handed out, and moves the flow back to there.
+        ``take_back``: removes a flow's gathered records from the pending ones, and moves the flow back to the first of them.
         """
         for flow in self._flows:
             if self.on:
@@ -319,7 +319,7 @@ class Routing:
                 self._leave(flow)
 
     def _leave(self, flow: PartitionFlow) -> None:
-        """The broker goes on from the flow's next offset; while the user has it paused, later."""
+        """The broker continues from the flow's next offset; later if the user has paused it."""
         if not flow.paused:
             self.go_broker(flow, RouteEvent.BROKER_CHOSEN)
             return
@@ -328,10 +328,10 @@ class Routing:
         self._flows.reroute()
 
     def heeded(self, flow: PartitionFlow, message: Message) -> Message | None:
-        """What the application gets of a message of the inner consumer, while ``flow`` is not plainly on its path.
+        """Returns the application's message for a message of the inner consumer, while ``flow`` is not simply on its path.
 
-        Nothing of a record or an end whose turn comes elsewhere or that is behind damage in both tiers, nor of a place out of
-        range where only the inner consumer stands.
+        ``None`` for a record or an end that another path delivers, or that follows damage in both tiers, and for an
+        out-of-range error about a position of the inner consumer alone.
         """
         error = message.error()
         if flow.halted:
@@ -355,7 +355,7 @@ class Routing:
         return None if error is None or error.code() in _OF_ITS_PLACE else message
 
     def _stand_again(self, flow: PartitionFlow) -> None:
-        """The inner consumer went back to the log's start, though it was sought to the damage: it is sought there again.
+        """The inner consumer returned to the log's start, although it was sought to the damage: seeks it there again.
 
         librdkafka takes the next fetch offset from a batch before it checks the batch. Where that is out of range the policy
         ``earliest`` resets the partition, also when it was sought meanwhile (``rd_kafka_offset_reset`` has no version).
@@ -367,7 +367,7 @@ class Routing:
         self._flows.reroute()
 
     def _halt(self, flow: PartitionFlow, damage: Damage, error: KafkaError) -> Message:
-        """The broker's copy is bad too. go_broker() and a seek end it."""
+        """The broker's copy is damaged too. go_broker() and a seek end this state."""
         self._inner.pause([flow.bare])
         self._flows.parked.add(flow.key)
         flow.halted = flow.moved = True
@@ -378,7 +378,7 @@ class Routing:
         return message
 
     def take(self, limit: int) -> list[Message] | None:
-        """The next slice of the partition whose turn it is, as messages. Ends of readers are acted on in passing."""
+        """Returns the next slice of the next partition in turn, as messages. It also handles ends of readers."""
         return self._take(limit, RecordBlock.messages)
 
     def take_run(self, limit: int) -> MessageRun | None:
@@ -399,7 +399,7 @@ class Routing:
         return None
 
     def recheck(self) -> bool:
-        """Ten times a second, and True then: sends partitions that fell behind the local log back to the tier."""
+        """Returns True ten times a second, and then moves partitions that fell behind the local log back to the tier."""
         now = self._clock.monotonic()
         if now < self._next_tick:
             return False
@@ -414,7 +414,7 @@ class Routing:
         return True
 
     def _look_again(self, flows: list[PartitionFlow], now: float) -> None:
-        """Compares where the inner consumer stands with the local logs' starts. One call for all: there may be thousands."""
+        """Compares positions of the inner consumer with the starts of the local logs. One call for all: there may be thousands."""
         allowed = []
         for flow in flows:
             if self.on and self._topics.allows(flow.topic):
@@ -426,24 +426,24 @@ class Routing:
             if place.offset >= 0:
                 flow.gathered_to(place.offset, epoch_of(place.leader_epoch))
                 self._flows.advanced.add(flow)
-        placed = {flow.key: flow for flow in allowed if flow.next_offset >= 0}  # of others nothing was delivered yet
+        placed = {flow.key: flow for flow in allowed if flow.next_offset >= 0}  # the position of the others is not known yet
         for key, answer in self._engine.watch.offsets_of(placed).items():
             self._take_answer(placed[key], answer, now)
 
     def _take_answer(self, flow: PartitionFlow, answer: PartitionOffsets | DirectFetchError, now: float) -> None:
-        """The bounds came that a tick before asked for. Where they lie above the flow, the tier delivers again."""
+        """Takes the answer to the question of an earlier tick. A flow that is below the local log is read from the tier again."""
         if isinstance(answer, DirectFetchError):
             self._metrics.error(answer.cause)
             self._fallbacks.write(Fallback(answer.cause, answer, *flow.key, flow.next_offset, taken_over=False))
             flow.recheck_at = now + self._config.fallback_backoff_ms / 1000
-            return  # what was known before still is: the local log's start never moves back
+            return  # known bounds stay valid: the local log's start never moves back
         flow.offsets = answer
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         if flow.below_local and self._engine.preference.returns(flow.key, flow.next_offset, now):
             self.go_remote(flow)
 
     def _end(self, flow: PartitionFlow, end: ReadEnd) -> None:
-        """The tier has no more for this partition, or cannot be read: the broker goes on at the exact next offset."""
+        """The tier has no more records of this partition, or cannot be read: the broker continues at the exact next offset."""
         now = self._clock.monotonic()
         flow.offsets = end.offsets
         if end.next_offset > flow.next_offset:  # markers, or aborted records

@@ -1,11 +1,11 @@
 """Figures by partition: metrics, and librdkafka's statistics for ``stats_cb``, completed for direct reads.
 
-While a partition is read directly librdkafka fetches nothing of it, so it knows no end of the log and no lag. What we know of
-these replaces them, as librdkafka defines them:
+While a partition is read directly, librdkafka does not fetch it, so it knows no end of the log and no lag. Our own values
+replace them, with librdkafka's definitions:
 
 =======================  =======================================================================================================
-``hi_offset``            the high watermark, as the last location or look-up told it
-``ls_offset``            the last stable offset, as the last location told it
+``hi_offset``            the high watermark of the last location or look-up
+``ls_offset``            the last stable offset of the last location
 ``lo_offset``            the log's start
 ``app_offset``           the offset after the last record that the application got
 ``consumer_lag_stored``  the end of the log (``ls_offset`` under read_committed, else ``hi_offset``) less ``stored_offset``
@@ -37,10 +37,10 @@ STATISTICS_KEY = "remote_fetch"
 def with_metrics_in_statistics(
     settings: Mapping[str, object], consumer: HasMetrics, complete: Callable[[dict[str, Any]], None]
 ) -> dict[str, object]:
-    """A consumer's settings, in which ``stats_cb``, where there is one, gets JSON with its metrics under ``remote_fetch``.
+    """Returns a consumer's settings, whose ``stats_cb``, if any, gets JSON with the metrics under ``remote_fetch``.
 
-    ``complete`` puts what is known of partitions that are read directly into librdkafka's statistics. The consumer is not held:
-    an application that drops it unclosed gets rid of it.
+    ``complete`` adds the values of partitions that are read directly to librdkafka's statistics. It has no reference to the
+    consumer: an application that drops it without close() frees it.
     """
     callback = settings.get("stats_cb")
     if not callable(callback):
@@ -81,8 +81,8 @@ def _lag(end: int, place: int) -> int:
 def partition_metrics(flows: Iterable[PartitionFlow]) -> dict[str, dict[str, int]]:
     """The metrics of docs/metrics.md by partition. Any thread may ask, and never waits.
 
-    The lag counts from the record that is read next, on the broker path from where it was last looked. Partitions of which one
-    of the two places is not known have none.
+    The lag counts from the next record to read, on the broker path from the position at the last check. A partition has none
+    if one of the two positions is not known.
     """
     tiers: dict[str, int] = {}
     lags: dict[str, int] = {}

@@ -20,12 +20,12 @@ _Key = tuple[str, int]
 
 @attrs.frozen
 class Routes:
-    """What calls that deliver ask of all routes. The lists are not to be changed."""
+    """Facts about all routes for delivering calls. Do not change the lists."""
 
     any_not_by_broker: bool
     """Whether a partition that is not paused is read from the tier, or its route is not decided yet."""
     redirected: bool
-    """Whether the inner consumer is not to be believed about some partition."""
+    """Whether messages of the inner consumer about some partition need a check."""
     undecided: list[PartitionFlow]
     """The partitions whose route is not decided."""
     by_broker: list[TopicPartition]
@@ -47,10 +47,10 @@ class Routes:
 
 
 class SubscriptionState:
-    """Assigned partitions by (topic, partition), whose turn it is to deliver from the tier, and which ones are paused.
+    """Assigned partitions by (topic, partition), their turns to deliver from the tier, and the paused ones.
 
-    librdkafka remembers pauses of partitions of all topics that it once knew, assigned or not, so this does too:
-    ``parked`` are those that were paused inside for a direct read and not resumed since.
+    librdkafka remembers pauses of partitions of all topics that it ever knew, assigned or not, so this class does too:
+    ``parked`` are those that the inner consumer paused for a direct read and did not resume since.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class SubscriptionState:
         self._routes: Routes | None = None
         self.parked: set[_Key] = set()
         self.advanced: set[PartitionFlow] = set()
-        """Flows of which records were gathered from the tier and are not handed out yet."""
+        """Flows with records that were gathered from the tier and are not delivered yet."""
 
     def __len__(self) -> int:
         return len(self._flows)
@@ -75,18 +75,18 @@ class SubscriptionState:
         return self._flows.get((topic, partition))
 
     def of(self, partitions: Iterable[TopicPartition]) -> list[PartitionFlow]:
-        """The flows of those partitions that have one."""
+        """Returns the flows of those partitions that have one."""
         return [flow for tp in partitions if (flow := self.get(tp.topic, tp.partition)) is not None]
 
     def add(self, flow: PartitionFlow) -> None:
-        """Adds a partition; one that the application had paused before still is."""
+        """Adds a partition. If the application had paused it before, it is still paused."""
         flow.paused = flow.key in self._paused
         self._topics.add(flow.topic)
         self._flows[flow.key] = flow
         self.reroute()
 
     def remove(self, keys: Iterable[_Key]) -> list[PartitionFlow]:
-        """Drops partitions and gives them back; their readers are stopped before this returns."""
+        """Drops partitions and returns their flows; it stops their readers first."""
         removed = []
         for key in list(keys):
             flow = self._flows.pop(key, None)
@@ -98,7 +98,7 @@ class SubscriptionState:
         return removed
 
     def set_paused(self, key: _Key, paused: bool) -> PartitionFlow | None:
-        """Notes that the application paused or resumed a partition; its flow, where it has one."""
+        """Records that the application paused or resumed a partition. Returns its flow, if any."""
         if paused and key[0] in self._topics:
             self._paused.add(key)
         elif not paused:
@@ -114,24 +114,24 @@ class SubscriptionState:
         return key in self.parked or key in self._paused
 
     def is_only_parked(self, key: _Key) -> bool:
-        """Whether nothing but a direct read keeps the partition paused inside, assigned or not."""
+        """Whether only a direct read keeps the inner partition paused, assigned or not."""
         return key in self.parked and key not in self._paused
 
     def reroute(self) -> None:
-        """Some flow changed its route: cached facts about all routes are computed again when they are next needed."""
+        """A flow changed its route: cached facts about all routes are recomputed at their next use."""
         self._routes = None
 
     @property
     def routes(self) -> Routes:
-        """What is known of all routes."""
+        """Returns the facts about all routes."""
         if self._routes is None:
             self._routes = Routes.of(self._flows.values())
         return self._routes
 
     def delivered_in(self, batch: Sequence[Piece]) -> list[TopicPartition]:
-        """Partitions that the inner consumer delivers, at least those with a message in ``batch``; not to be changed.
+        """Returns the partitions of the inner consumer, at least those with a message in ``batch``. Do not change the list.
 
-        Looks at the messages or at the partitions, whichever are fewer.
+        It examines the messages or the partitions, whichever are fewer.
         """
         by_broker = self.routes.by_broker
         if len(batch) >= len(by_broker):
@@ -140,17 +140,17 @@ class SubscriptionState:
         return [flow.bare for flow in flows if flow is not None and flow.delivered_by_broker]
 
     def announce(self, flow: PartitionFlow) -> None:
-        """The flow has something to take. Any thread may say so."""
+        """Marks that the flow has something to take. Any thread may call it."""
         self._announced.append(flow)
 
     def announce_passed(self, flow: PartitionFlow) -> None:
-        """The flow's reader has passed something behind its last record. Any thread may say so."""
+        """Marks that the flow's reader has passed something after its last record. Any thread may call it."""
         self._passed.append(flow)
 
     def pass_over(self) -> None:
-        """Takes for gathered what readers have passed without a record. Looks only at flows that were reported.
+        """Counts offsets that readers passed without a record as gathered. It examines only the marked flows.
 
-        Where records still wait in front of it, it is looked at again the next time.
+        If records still wait in front of them, it examines the flow again the next time.
         """
         waiting = []
         for flow in {self._passed.popleft(): None for _ in range(len(self._passed))}:
@@ -161,7 +161,7 @@ class SubscriptionState:
         self._passed.extend(waiting)
 
     def next_ready(self) -> PartitionFlow | None:
-        """The flow whose turn it is, of those that have something to take. Looks at no other, however many are assigned."""
+        """Returns the next flow in turn that has something to take. Its cost does not depend on the number of partitions."""
         while self._announced:
             self._turns.setdefault(self._announced.popleft())
         while self._turns:
@@ -169,5 +169,5 @@ class SubscriptionState:
             if flow.has_ready:
                 self._turns.move_to_end(flow)
                 return flow
-            del self._turns[flow]  # it is announced again once it has something
+            del self._turns[flow]  # it is marked again when it has something
         return None

@@ -1,16 +1,16 @@
 """Which tier delivered which offsets of a partition: a bounded log of ranges. Pure.
 
-A partition's *run* is the offsets that it delivers in order from one place on: it ends where the partition is sought, revoked
-or assigned again. Within a run the tiers take turns, so it is a list of the offsets at which each of them began; how far it has
-come is the partition's position, which the caller knows. Nothing is written down for a record or for a batch.
+A partition's *run* is the offsets that it delivers in order from one position on. A seek, a revocation or a new
+assignment ends it. Within a run the tiers alternate, so it is a list of the offsets at which each of them began. Its end is
+the partition's position, which the caller knows. There is no entry for a single record or batch.
 
 ::
 
     run       (0, REMOTE) (700, BROKER)                 position 900
     delivers  [0, 700) by REMOTE, [700, 900) by BROKER
 
-When a run ends its ranges are kept, the newest :data:`SPANS` of a partition. A range that begins where nobody knows yet (the
-end of the log, say) is *unplaced* until its first record has come.
+When a run ends, its ranges are kept, the newest :data:`SPANS` of a partition. A range whose start is not known yet (the
+end of the log, for example) is *unplaced* until its first record arrives.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Turn:
 
 
 class TierLog:
-    """One partition's ranges. Positions are offsets after the last record handed out, negative before the first."""
+    """One partition's ranges. Positions are offsets after the last delivered record, negative before the first."""
 
     def __init__(self) -> None:
         self._spans: deque[_Span] = deque(maxlen=SPANS)
@@ -63,13 +63,13 @@ class TierLog:
 
     @property
     def unplaced(self) -> bool:
-        """Whether it is not known where the newest range begins."""
+        """Whether the start of the newest range is not known."""
         return bool(self._run) and self._run[-1].start is None
 
     def begin(self, tier: Tier, start: int | None) -> None:
-        """From ``start`` on ``tier`` delivers; nobody has delivered, or will, what others were to deliver from there on.
+        """``tier`` delivers from ``start`` on; no other tier has delivered from there or will.
 
-        ``None``, a place that is not known, is for the first range of a run only.
+        ``None``, an unknown position, is for the first range of a run only.
         """
         run = self._run
         if start is not None:
@@ -82,21 +82,21 @@ class TierLog:
             del run[: -SPANS // 2]
 
     def place(self, offset: int) -> None:
-        """The first record of the unplaced range has come."""
+        """Sets the start of the unplaced range, when its first record has arrived."""
         if self.unplaced:
             self._run[-1] = _Turn(offset, self._run[-1].tier)
 
     def seal(self, position: int) -> None:
-        """Keeps what the run has delivered up to ``position``. The run goes on."""
+        """Keeps the ranges that the run delivered up to ``position``. The run continues."""
         for span in self._delivered(position):
             self._keep(span)
 
     def leave(self) -> None:
-        """The run has ended; what was not sealed of it is forgotten."""
+        """Ends the run; ranges that were not sealed are forgotten."""
         self._run.clear()
 
     def tier(self, offset: int, position: int) -> Tier | None:
-        """Who delivered ``offset`` last, of what is known; ``position`` is how far the run has come."""
+        """Returns the tier that delivered ``offset`` last, if known; ``position`` is the end of the run so far."""
         for span in self._delivered(position):
             if span.start <= offset < span.end:
                 return span.tier
@@ -114,7 +114,7 @@ class TierLog:
                 yield _Span(turn.start, below, turn.tier)
 
     def _keep(self, span: _Span) -> None:
-        """Adds a range as the newest; older ones that it hides are dropped, and one that it goes on from is lengthened."""
+        """Adds a range as the newest; drops older ones that it covers, and extends one that it continues."""
         last = self._spans[-1] if self._spans else None
         if last is not None and last.tier is span.tier and last.end == span.start:
             span = _Span(last.start, span.end, span.tier)
@@ -123,9 +123,9 @@ class TierLog:
 
 
 class TierLogs:
-    """The logs of all partitions that a consumer ever had, :data:`PARTITIONS` at most: the one taken up first goes first.
+    """The logs of a consumer's partitions, at most :data:`PARTITIONS`: the oldest one is dropped first.
 
-    ``unplaced`` are the partitions of which the next record tells where a range begins; what delivers looks at it.
+    ``unplaced`` are the partitions whose next record gives the start of a range; the delivering code checks it.
     """
 
     def __init__(self) -> None:

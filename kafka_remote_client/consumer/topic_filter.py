@@ -10,10 +10,10 @@ __all__ = ["TopicFilter"]
 
 
 class TopicFilter:
-    """Names and regular expressions, separated by commas: as in librdkafka what begins with ``^`` is an expression.
+    """Names and regular expressions, separated by commas. As in librdkafka, an entry that begins with ``^`` is an expression.
 
-    An expression has to match the name's beginning only, and cannot hold a comma. ``None`` or nothing: every topic. Raises
-    ConfigurationError for an expression that is none.
+    An expression must match only the beginning of the name, and cannot contain a comma. ``None`` or "": every topic. Raises
+    ConfigurationError for an invalid expression.
     """
 
     def __init__(self, text: str | None) -> None:

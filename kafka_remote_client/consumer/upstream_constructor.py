@@ -1,12 +1,12 @@
 """Runs a constructor of confluent_kafka.aio with other classes than it names: the Consumer of this package for the stock one.
 
-Why: upstream's asyncio classes build their consumer in their constructors, by a name of their module, after they have wrapped
-callbacks and made an executor. A replacement would have to repeat all that for each version. To replace the name in
-upstream's module would swap the class for the rest of the process.
+Why: upstream's asyncio classes create their consumer in their constructors, by a name of their module, after they have wrapped
+callbacks and made an executor. A replacement would have to repeat all that for each version. A change of the name in
+upstream's module would change the class for the rest of the process.
 
-What is assumed: the constructor looks the class up by the name given, so that a copy of the function finds it in a namespace of
-ours. That is checked as aio.py is imported. Where the constructor does not use the name, or where the environment has
-``KAFKA_REMOTE_CLIENT_AIO=0``, upstream's constructor runs as it is: direct fetch stays off, and the log says so.
+Assumption: the constructor looks the class up by the given name, so that a copy of the function finds it in a namespace of
+ours. aio.py checks that at import. If the constructor does not use the name, or the environment has
+``KAFKA_REMOTE_CLIENT_AIO=0``, upstream's constructor runs unchanged: direct fetch stays off, and a log line says so.
 
 References: ``types.FunctionType``, confluent_kafka.aio.
 """
@@ -25,7 +25,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def with_names(function: _F, **names: object) -> _F | None:
-    """``function``, where these names of its module mean something else; ``None`` where it does not use them, or may not."""
+    """Returns ``function`` with other values for these names of its module; ``None`` if it does not use them, or may not."""
     original = cast("FunctionType", function)
     if not (switched_on("KAFKA_REMOTE_CLIENT_AIO") and names.keys() <= set(original.__code__.co_names)):
         return None

@@ -65,7 +65,7 @@ class Faults:
         self._origin.down = True
 
     def slow_store(self, seconds: float) -> None:
-        """Lets each answer of the store begin so many seconds late."""
+        """Delays the start of each answer of the store by ``seconds``."""
         self._origin.delay = arguments.duration(seconds, "seconds")
 
     def behave_like(self, store: StoreBehaviour | None) -> None:

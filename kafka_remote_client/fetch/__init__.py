@@ -1,3 +1,3 @@
-"""The engine: plans ranges, runs them side by side, bounds time and memory."""
+"""The engine: plans ranges, reads them in parallel, limits time and memory."""
 
 __all__: list[str] = []

@@ -1,12 +1,12 @@
-"""Whether the store may be asked for what a partition wants, and what its answers say of it. Pure (no I/O).
+"""Admission of requests to the store, and the health that its answers show. Pure (no I/O).
 
 =====================================  ==============================================================  ======================
-wanted                                 is refused while                                                as
+request                                is rejected while                                               as
 =====================================  ==============================================================  ======================
-a location                             the breaker of the host that was asked last is open             ``breaker-open``
-a range                                the breaker of its host is open; a store opens it by asking     ``breaker-open``
-                                       to be left alone for longer than 2 s (Retry-After)
-a range, where the owner goes on by    the broker is the faster one (fetch/preference.py)              ``slower-than-broker``
+a location                             the breaker of the last used host is open                       ``breaker-open``
+a range                                the breaker of its host is open; a Retry-After of more than 2 s ``breaker-open``
+                                       opens it too
+a range, if the owner can continue at  the broker is the faster one (fetch/preference.py)              ``slower-than-broker``
 the broker
 =====================================  ==============================================================  ======================
 """
@@ -34,7 +34,7 @@ _BREAKER_OPEN = "breaker-open"
 
 
 class Admission:
-    """What is known of the stores of one engine. Not thread-safe: the engine's lock guards it. Times are monotonic seconds."""
+    """The state of the stores of one engine. Not thread-safe: the engine's lock guards it. Times are monotonic seconds."""
 
     def __init__(self, config: RemoteFetchConfig, budget: FetchBudget) -> None:
         self.preference = BrokerPreference(config.slow_bytes_per_second, config.recheck_interval_ms / 1000)
@@ -45,14 +45,14 @@ class Admission:
         self._failures: dict[str, RemoteStorageError] = {}
 
     def refuses_location(self, now: float) -> str | None:
-        """Why no location is to be asked for, so that the broker takes over; ``None`` when it may be."""
+        """Returns why a location must not be requested, so that the broker takes over; ``None`` if it may be."""
         shut = self._last_host is not None and self._stores.of(self._last_host).is_open(now)
         return _BREAKER_OPEN if shut else None
 
     def refuses_range(self, wanted: RangeRead, partition: Key | None, now: float) -> str | None:
-        """Why a range is not to be asked for, so that the broker takes over; ``None`` when it is, and then it has to be.
+        """Returns why a range must not be requested, so that the broker takes over; after ``None`` it must be requested.
 
-        ``partition``: the one that it is of, where the owner would go on by the broker.
+        ``partition``: its partition, if the owner can continue at the broker.
         """
         host = self._last_host = store_host(wanted.granted)
         if partition is not None and self.preference.leaves(partition, now):
@@ -61,7 +61,7 @@ class Admission:
 
     @property
     def last_failure(self) -> RemoteStorageError | None:
-        """The last failure of the host that was asked last, for the message that says why its breaker is open."""
+        """The last failure of the last used host, for the message about its open breaker."""
         if self._last_host is None or self._last_host not in self._failures:
             return None
         last = self._failures[self._last_host]
@@ -70,16 +70,16 @@ class Admission:
         return failure.with_context(host=self._last_host)
 
     def allows_hedge(self, wanted: RangeRead) -> bool:
-        """Whether a range that is late may be asked for once more: its store is not known to fail."""
+        """Whether a late range may be requested again: its store has no known failure."""
         return self._stores.of(store_host(wanted.granted)).state is BreakerState.CLOSED
 
     def succeeded(self, came: RangeRead, seconds: float) -> None:
-        """A range came after ``seconds``."""
+        """A range arrived after ``seconds``."""
         self._stores.of(store_host(came.granted)).succeeded()
         self._budget.landed(came.size, seconds)
 
     def failed(self, failed: RangeRead, error: RemoteStorageError, now: float) -> None:
-        """A range did not come."""
+        """A range failed."""
         host = store_host(failed.granted)
         health = self._stores.of(host)
         self._failures[host] = error
@@ -93,7 +93,7 @@ class Admission:
             self._budget.sizer.timed_out()
 
     def decide(self, read: RangeRead, error: DirectFetchError, *, relocated: bool) -> Action:
-        """What follows a failed range (fetch/policy.py)."""
+        """Returns the action after a failed range (fetch/policy.py)."""
         return policy.decide(
             error,
             attempts=read.attempts,

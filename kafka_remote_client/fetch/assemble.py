@@ -1,4 +1,4 @@
-"""Which engine to build from a client's configuration."""
+"""Builds the engine from a client's configuration."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _log = logging.getLogger(__name__)
 
 
 class DirectFetchOffError(ConfigurationError):
-    """Direct fetch cannot work with these settings, and everything else can: a consumer reads through the brokers."""
+    """Direct fetch cannot work with these settings. A consumer still works, through the brokers."""
 
 
 def build_engine(
     remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock, metrics: FetchMetrics
 ) -> FetchEngine | None:
-    """The engine, or ``None`` where it is not enabled, or cannot work; the log says why, once, and nothing is touched then.
+    """Returns the engine, or ``None`` if it is off or cannot work. One log line then gives the reason, and nothing is opened.
 
-    Raises ConfigurationError for a fetcher that does not exist or refuses its settings.
+    Raises ConfigurationError for a fetcher that does not exist or rejects its settings.
     """
     if not remote.enabled:
         return None
@@ -45,11 +45,11 @@ def build_engine(
 
 
 def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock, metrics: FetchMetrics) -> FetchEngine:
-    """The engine, for an owner that cannot do without.
+    """Returns the engine, for an owner that requires one.
 
-    A client that reads the store itself needs no fetcher's name: ranges are then read as indexes are, through the store.
+    A client with a store needs no fetcher: it reads ranges through the store, as it reads indexes.
 
-    Raises ConfigurationError for a fetcher that does not exist or refuses its settings, and DirectFetchOffError.
+    Raises ConfigurationError for a fetcher that does not exist or rejects its settings, and DirectFetchOffError.
     """
     if remote.fetcher_class is None and not reads_the_store(remote):
         raise DirectFetchOffError("remote.storage.fetcher.class is not set")
@@ -64,7 +64,7 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
     formats = readable_formats(installed)
     with ExitStack() as undone:
         try:
-            # First what can only be refused, then what holds connections and threads.
+            # First the checks that can fail, then the parts with connections and threads.
             store = None
             if reads_the_store(remote):
                 store = configured_store(remote)

@@ -1,4 +1,4 @@
-"""The file format of the shared chunk cache: bytes of one object, and what proves them. Pure (no I/O).
+"""The file format of the shared chunk cache: bytes of one object, with checksums. Pure (no I/O).
 
 ::
 
@@ -9,9 +9,9 @@
     40     | 8       | uint64 | start      | position of the first byte in the object
     48     | 8       | uint64 | end        | exclusive
     56     | 4 each  | uint32 | checksums  | CRC-32C of each block of 256 KiB; the last block may be shorter
-    …      | end - start      | bytes      | as they are in the store: what is encrypted there is encrypted here
+    …      | end - start      | bytes      | as they are in the store: encrypted bytes stay encrypted
 
-Integers are big-endian. Nothing of a location is in it but what its identity digests: no URL, no header, no key.
+Integers are big-endian. The file has nothing of a location but the digest of its identity: no URL, no header, no key.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FIXED_BYTES = _FIXED.size
 
 
 class DamagedEntryError(Exception):
-    """The file is not what was written for these bytes. Never leaves the cache: it means a miss."""
+    """The file does not have the written bytes. The cache handles it as a miss and never raises it to callers."""
 
 
 def identity_of(metadata: RemoteLogSegmentMetadata, location: LocationMetadata) -> bytes:
-    """What a segment's bytes are known by: segment, object key and ETag. 32 bytes, from which nothing can be read."""
+    """Returns the identity of a segment's bytes: a digest of 32 bytes of segment, object key and ETag."""
     segment = metadata.remote_log_segment_id
     parts = (
         segment.topic_id_partition.topic_id.bytes,
@@ -56,7 +56,7 @@ def identity_of(metadata: RemoteLogSegmentMetadata, location: LocationMetadata) 
 
 
 def block_count(size: int) -> int:
-    """How many blocks so many bytes have."""
+    """Returns the number of blocks of ``size`` bytes."""
     return -(-size // BLOCK_BYTES)
 
 
@@ -96,7 +96,7 @@ class CacheEntryHeader:
 
 
 def cover(wanted: ByteRange, entries: Sequence[ByteRange]) -> list[ByteRange] | None:
-    """Few of ``entries`` that hold all of ``wanted`` together, in order; ``None`` where there is a hole."""
+    """Returns few of ``entries`` that together have all of ``wanted``, in order; ``None`` if there is a hole."""
     chosen: list[ByteRange] = []
     at = wanted.start
     while at < wanted.end:

@@ -1,8 +1,8 @@
-"""Keeps what a fetcher read on this host's disk, for all consumers of one user.
+"""Keeps ranges that a fetcher read on this host's disk, for all consumers of one user.
 
-It stands directly on a plain fetcher and below ChunkedFetcher, so it sees positions of the object and bytes as the store has
-them: what is encrypted there stays encrypted on disk, and no URL, header or data key is ever written. It does not see what the
-engine thinks of the bytes; the engine says so with :meth:`CachingFetcher.discard`.
+It wraps a plain fetcher and is below ChunkedFetcher, so it sees positions of the object and bytes as the store has
+them: encrypted bytes stay encrypted on disk, and no URL, header or data key is ever written. It does not see the
+engine's checks of the bytes; the engine reports damage with :meth:`CachingFetcher.discard`.
 
 ::
 
@@ -10,8 +10,8 @@ engine thinks of the bytes; the engine says so with :meth:`CachingFetcher.discar
     what happens      │ from disk, verified  │ wait for it, at most half the │ from the store, and on disk as it passes
                       │ block by block       │ read time-out; then the store │
 
-A location is still asked for each range before any of this, so a client without READ gets nothing from the cache either.
-Trouble with the disk costs the cache and never a fetch.
+The client still requests a location for each range first, so a client without READ gets nothing from the cache.
+A disk error disables the cache and never fails a fetch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TO_THE_END = -1
 def with_cache(
     fetcher: RemoteStorageFetcher, config: RemoteFetchConfig, clock: Clock, metrics: FetchMetrics
 ) -> RemoteStorageFetcher:
-    """The fetcher over the cache that the settings name, or the fetcher itself where they name none.
+    """Returns the fetcher with the cache of the settings, or the fetcher itself if they name none.
 
     Raises ConfigurationError for a directory that may not be used.
     """
@@ -100,7 +100,7 @@ class CachingFetcher:
             raise
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
-        """Forgets bytes that turned out to be wrong, so that they are read from the store next time."""
+        """Drops wrong bytes, so that the next read is from the store."""
         location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
         identity = identity_of(remote_log_segment_metadata, location)
         with suppress(OSError):
@@ -111,9 +111,9 @@ class CachingFetcher:
         self._inner.close()
 
     def _find_or_claim(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | Claim | None:
-        """The entries, or the right to write one; ``None`` when another one takes too long over it.
+        """Returns the entries, or the right to write one; ``None`` if another writer takes too long.
 
-        Also ``None`` while this fetcher itself writes the entry: the same range is requested once more, because it is late.
+        Also ``None`` while this fetcher writes the entry, because then the same range is requested again for being late.
         """
         deadline = Deadline(self._clock, self._patience)
         while True:
@@ -125,7 +125,7 @@ class CachingFetcher:
 
 
 class _KeptStream:
-    """What comes from the store, written down as it passes. ``ended`` is called when no more will be written."""
+    """A stream from the store that also writes its bytes to the entry. ``ended`` is called after the last write."""
 
     def __init__(self, stream: ReadableStream, claim: Claim, size: int, ended: Callable[[], None]) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Makes original segments of stores that keep them in chunks, whatever fetcher reads the store.
+"""Restores original segments from stores that keep them in chunks, above any fetcher.
 
 ::
 
@@ -6,11 +6,11 @@
       └─ chunk table of the location ─► the chunks that hold them: adjacent, so one range of the object
            └─ the plain fetcher reads it ─► chunk by chunk: decrypt, decompress, trim ─► the caller's buffer
 
-It stands directly on a plain fetcher, below whatever meters or retries, so those see original positions and restored bytes. A
-location without a chunk table is one of a log as Kafka wrote it and is passed on untouched.
+It wraps a plain fetcher, and is below metering and retries, so those see original positions and restored bytes. A
+location without a chunk table is one of a log as Kafka wrote it, and is passed on unchanged.
 
-Memory: one chunk as it is stored and one restored, whatever the range; a chunk that is read as a whole is restored in the
-caller's buffer. Beyond 8 MiB a chunk table is not trusted with memory: what has come is at most doubled.
+Memory: one stored chunk and one restored chunk, for any range; a chunk that is read completely is restored in the
+caller's buffer. Beyond 8 MiB memory does not follow the chunk table: it is at most twice the received bytes.
 
 References: docs/design.md; docs/aiven.md.
 """
@@ -75,7 +75,7 @@ class ChunkedFetcher:
     def fetch_log_segment(
         self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
     ) -> ReadableStream:
-        """Raises InvalidStorageResponseError for an invalid chunk table, and when a chunk is not what was written.
+        """Raises InvalidStorageResponseError for an invalid chunk table or a damaged chunk.
 
         A range outside the table's chunks is RangeNotSatisfiableError: the location is that of another range.
         """
@@ -93,7 +93,7 @@ class ChunkedFetcher:
         return _ChunkedStream(stream, iter(chunks), transform, self._buffers, start_position, end)
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
-        """Passes on, in positions of the object, that bytes turned out to be wrong."""
+        """Reports wrong bytes to the wrapped fetcher, in positions of the object."""
         if not isinstance(self._inner, DiscardingFetcher):
             return
         location = LocationMetadata.decode(remote_log_segment_metadata.custom_metadata)
@@ -113,7 +113,7 @@ def _restoring(chunk_table: bytes, data_key: bytes | None) -> tuple[ChunkTable, 
         return table, table.transform(data_key)
     except RemoteLogError as error:
         raise InvalidStorageResponseError(f"the location's chunk table: {error}") from None
-    except ConfigurationError as error:  # a package is missing, which no retry brings
+    except ConfigurationError as error:  # a package is missing, so a retry does not help
         raise RemoteStorageError(str(error)) from None
 
 
@@ -168,13 +168,13 @@ class _ChunkedStream(PiecewiseStream):
             raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
 
     def _read(self, size: int) -> memoryview:
-        """The next ``size`` bytes, in the buffer, which grows with what arrives and not with what is announced."""
+        """Returns the next ``size`` bytes, in the buffer, which grows with the received bytes, not with announced sizes."""
         if self._buffer is None:
             self._buffer = self._buffers.take(size)
         buffer = self._buffer
         filled = 0
         while filled < size:
-            if filled == len(buffer):  # in new memory: the traceback of an error that somebody keeps may hold the old
+            if filled == len(buffer):  # in new memory: the traceback of a kept error may refer to the old one
                 buffer = self._buffer = buffer + bytes(min(filled, size - filled))
             room = min(len(buffer), size) - filled
             with memoryview(buffer) as view, view[filled : filled + room] as free:
@@ -186,12 +186,12 @@ class _ChunkedStream(PiecewiseStream):
 
 
 class _Buffers:
-    """Where stored chunks are read to, one for each stream, used again: fresh memory costs more than what is done with it."""
+    """Reused buffers for stored chunks, one for each stream, because new memory costs more than the restoring."""
 
     def __init__(self) -> None:
         self._free: list[bytearray] = []
         self._lock = threading.Lock()
-        # More at once than there are cores would take more memory and no less time.
+        # More than the number of cores would need more memory without saving time.
         self.restoring = threading.BoundedSemaphore(os.cpu_count() or 1)
 
     def take(self, size: int) -> bytearray:

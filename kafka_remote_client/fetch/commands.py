@@ -1,5 +1,5 @@
-"""The commands for workers, which take long. Deliver, End and Passed take no time: the thread that reports an event carries
-them out.
+"""The commands for workers, which take long. Deliver, End and Passed take no time: the thread that reports an event executes
+them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ __all__ = ["BatchUnderWay", "LocationBatch", "Passed", "Work", "reads_of"]
 
 @attrs.frozen(eq=False)
 class LocationBatch:
-    """Ask for these locations at once."""
+    """Request these locations together."""
 
     locates: tuple[Locate, ...]
 
 
 @attrs.define
 class BatchUnderWay:
-    """A batch of locations: which are still under way, of how many, and how many of the others are pending."""
+    """A batch of locations: the unanswered ones, the total number, and the number of pending ones among the others."""
 
     left: set[Locate]
     count: int
@@ -29,7 +29,7 @@ class BatchUnderWay:
 
 @attrs.frozen(eq=False)
 class Passed:
-    """Tell the owner that the read stands behind its last record: it has passed markers or aborted records."""
+    """Notify the owner that the read has passed markers or aborted records after its last record."""
 
     read: PartitionRead
 

@@ -1,22 +1,23 @@
-"""A directory of cached ranges that many threads and processes of one user share. No daemon: files and their locks do it.
+"""A directory of cached ranges that many threads and processes of one user share, with files and locks, without a daemon.
 
 ::
 
     DIRECTORY/                      0700, of this user; refused if others could write to it
-      eviction.lock                 held by the process that looks at all files
+      eviction.lock                 held by the process that lists all files
       <identity>/                   one object (cache_entry.identity_of)
-        <start>-<end>.chunk         an entry, complete; its modification time is when it was used last
+        <start>-<end>.chunk         a complete entry; its modification time is its last use
         <start>-<end>.tmp           being written, and locked by its writer
 
-An entry is written under its temporary name and renamed, so it is there whole or not at all. The lock of the temporary file is
-how many callers become one reader of the store: a caller that cannot get it waits for the entry. It goes with its owner,
-however that one ends, so a file that is there and not locked was left behind, and the next process writes it again.
+An entry is written under its temporary name and renamed, so it is either complete or missing. The lock of the temporary file
+makes one of many callers read the store: a caller that cannot get it waits for the entry. It ends with its owner,
+even if that is killed, so an unlocked temporary file was left behind, and the next process writes it again.
 
-A crash of the machine may leave entries whose bytes never reached the disk: checksums find them, and what is damaged is
+A crash of the machine may leave entries whose bytes never reached the disk: checksums find them, and damaged entries are
 deleted.
 
-The process that adds an entry keeps the bound: after a look at all files, in the order of last use, a process may add a small
-share of it without looking again, and files are deleted down to 7/8 of it, so that up to 64 processes keep it together.
+The process that adds an entry enforces the limit: after listing all files, in the order of last use, a process may add a small
+share of it without listing again. It deletes files down to 7/8 of the limit, so that up to 64 processes together stay within
+it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _PROCESSES = 64
 
 @attrs.define(eq=False)
 class OpenEntry:
-    """An entry that is being read. ``wanted`` are the bytes of the object that are to come from it."""
+    """An entry that is being read. ``wanted`` are the bytes of the object to read from it."""
 
     descriptor: int
     path: Path
@@ -56,7 +57,7 @@ class OpenEntry:
     wanted: ByteRange
 
     def read_block(self, number: int, target: memoryview) -> None:
-        """Fills ``target``, which has the block's size. Raises DamagedEntryError where these are not the bytes written."""
+        """Fills ``target``, which has the block's size. Raises DamagedEntryError if the bytes differ from the written ones."""
         at = CacheEntryHeader.size_for(self.header.range.size) + number * BLOCK_BYTES
         filled = 0
         while filled < len(target):
@@ -72,7 +73,7 @@ class OpenEntry:
 
 
 class DiskCache:
-    """Thread safe, and safe among processes. Raises OSError where the disk does; no caller should let that stop a fetch."""
+    """Thread safe, and safe among processes. Raises the disk's OSError; a caller should not let that stop a fetch."""
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
         """Raises ConfigurationError for a directory that cannot be made, belongs to another user, or is writable by others."""
@@ -85,7 +86,7 @@ class DiskCache:
         _prepare(directory)
 
     def statistics(self) -> CacheStatistics:
-        """What this process found, and about how many bytes there are by all."""
+        """The counters of this process, and an estimate of the bytes of all processes."""
         with self._lock:
             return CacheStatistics(self._hits, self._misses, self._evictions, self._nbytes, self._damaged)
 
@@ -96,11 +97,11 @@ class DiskCache:
             self._misses += not hit
 
     def fits(self, size: int) -> bool:
-        """Whether a range of so many bytes can be kept at all."""
+        """Whether the cache can keep a range of ``size`` bytes."""
         return CacheEntryHeader.size_for(size) + size <= self._low
 
     def open(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | None:
-        """Entries that hold ``wanted`` together, to be closed by the caller; ``None`` when there are none."""
+        """Returns entries that together have ``wanted``, which the caller must close; ``None`` if there are none."""
         chosen = cover(wanted, [wanted]) if self._path(identity, wanted).exists() else cover(wanted, self._entries(identity))
         opened: list[OpenEntry] = []
         at = wanted.start
@@ -136,7 +137,7 @@ class DiskCache:
         return claim
 
     def discard(self, identity: bytes, wanted: ByteRange) -> None:
-        """Deletes all entries that hold some of these bytes: they turned out to be wrong."""
+        """Deletes all entries with some of these bytes, because they are wrong."""
         for entry in self._entries(identity):
             if entry.start < wanted.end and wanted.start < entry.end:
                 self.delete(self._path(identity, entry))
@@ -200,7 +201,7 @@ class DiskCache:
                 self._evictions += 1
             total -= length
             with suppress(OSError):
-                path.parent.rmdir()  # goes with its last file
+                path.parent.rmdir()  # deleted with its last file
         self._nbytes = total
 
     @contextmanager
@@ -242,7 +243,7 @@ class Claim:
                 self._at += count
 
     def finish(self) -> None:
-        """All bytes were written: the entry is there."""
+        """All bytes were written: completes the entry."""
         if self._in_block:
             self._end_block()
         header = CacheEntryHeader(self._identity, self._range, tuple(self._checksums))
@@ -253,7 +254,7 @@ class Claim:
             os.close(self._descriptor)
 
     def abandon(self) -> None:
-        """Nothing of it stays; a waiting process may claim it."""
+        """Deletes it; a waiting process may claim it."""
         with suppress(FileNotFoundError):
             self._unfinished.unlink()
         os.close(self._descriptor)
@@ -276,7 +277,7 @@ def _prepare(directory: Path) -> None:
 
 
 def _files(directory: Path) -> Iterator[tuple[int, int, Path]]:
-    """Last use, bytes and path of each entry, unfinished ones too; what goes meanwhile is left out."""
+    """Yields last use, bytes and path of each entry, including unfinished ones, without those that are deleted meanwhile."""
     for object_directory in os.scandir(directory):
         if not object_directory.is_dir(follow_symlinks=False):
             continue
@@ -289,7 +290,7 @@ def _files(directory: Path) -> Iterator[tuple[int, int, Path]]:
 
 
 def _is_ours(descriptor: int, path: Path, unfinished: Path) -> bool:
-    """Whether the temporary file behind ``descriptor`` is now locked by us and is the place to write the entry."""
+    """Whether this process now has the lock of the temporary file ``descriptor``, and may write the entry to it."""
     if not _lock(descriptor):
         return False
     try:
@@ -297,7 +298,7 @@ def _is_ours(descriptor: int, path: Path, unfinished: Path) -> bool:
             return False
     except FileNotFoundError:  # renamed or deleted after we opened it, and before we got its lock
         return False
-    if path.exists():  # renamed before we opened it: this one is new, and in vain
+    if path.exists():  # renamed before we opened it: this new file is not needed
         unfinished.unlink()
         return False
     return True
@@ -312,7 +313,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_left_behind(unfinished: Path) -> bool:
-    """Whether the file has no writer any more: its lock is free."""
+    """Whether the file has no writer, because its lock is free."""
     try:
         descriptor = os.open(unfinished, _READ)
     except OSError:

@@ -1,22 +1,22 @@
-"""The threads and the clock: carries out the scheduler's commands, and tells it what came of them and what time it is.
+"""The threads and the clock: executes the scheduler's commands, and reports their results and the time to it.
 
-One lock guards the scheduler with all that it owns; workers hold it only between commands. What is decided, and why, is in
-:mod:`~kafka_remote_client.fetch.scheduler`, which is all that has to be understood of reading. Here is what is not pure:
+One lock guards the scheduler with all that it owns; workers hold it only between commands.
+:mod:`~kafka_remote_client.fetch.scheduler` has all decisions and their reasons. This module has the impure parts:
 
 =============  ====================================================  ==============================================
-command        carried out by                                        outside of the lock
+command        executed by                                           outside of the lock
 =============  ====================================================  ==============================================
-LocationBatch  a worker: :mod:`~kafka_remote_client.fetch.locate`    the source is asked, for many reads at once
+LocationBatch  a worker: :mod:`~kafka_remote_client.fetch.locate`    the source is called, for many reads at once
 Fetch          a worker: :mod:`~kafka_remote_client.fetch.range_io`  the fetcher reads into a buffer
 Decode         a worker: :func:`decode_range`                        records are decoded and checked
-Deliver        whoever told the event                                nothing: the owner's ``on_ready`` is called,
-End            the same                                              and who waits is woken
+Deliver        the thread that reported the event                    nothing: the owner's ``on_ready`` is called,
+End            the same                                              and waiting threads are woken
 Passed         the same                                              nothing: ``on_passed`` is called
 =============  ====================================================  ==============================================
 
-A worker is started when there is a command and no worker waits for one. There are at most as many as ranges may fly at once,
-and two more for locations. A range that a fetcher does not end by its deadline is given up, so that a plugin that hangs costs
-a thread and never a partition. Another worker stands in for it.
+A worker is started if there is a command and no worker waits for one. There are at most as many as ranges may be in flight,
+plus two for locations. A range that a fetcher does not finish by its deadline is abandoned, so that a plugin that hangs costs
+a thread and never a partition. Another worker replaces it.
 
 References: KIP-1254, "Consumer Architecture"; docs/design.md.
 """
@@ -127,7 +127,7 @@ class FetchEngine:
 
         ``on_ready`` is called, by any thread and under the engine's lock, when there is something to take where there was
         nothing. ``on_passed`` is called in the same way when reading has passed markers or aborted records behind the last
-        record that it gave, or gave none: :meth:`RemoteReader.passed` may tell a new place.
+        record, or without any record: :meth:`RemoteReader.passed` may then return a new position.
         """
         read = PartitionRead(
             self._scheduler.shared,
@@ -159,12 +159,12 @@ class FetchEngine:
 
     @property
     def source(self) -> LocationSource:
-        """Where locations are asked; it is closed with the engine."""
+        """The source of locations; it is closed with the engine."""
         return self._source
 
     @property
     def fetcher(self) -> RemoteStorageFetcher:
-        """What reads the store; it is closed with the engine."""
+        """The fetcher, which reads the store; it is closed with the engine."""
         return self._fetcher
 
     def wait(self, seconds: float) -> bool:
@@ -197,7 +197,7 @@ class FetchEngine:
             self._ready.notify_all()
         try:
             self._fetcher.close()
-        except Exception:  # noqa: BLE001 - a plugin may raise anything, and the rest is to be closed all the same
+        except Exception:  # noqa: BLE001 - a plugin may raise anything, and the rest must still be closed
             _log.exception("closing the fetcher failed")
         self._source.close()
         deadline = Deadline(self._clock, timeout)
@@ -221,7 +221,7 @@ class FetchEngine:
             self._wake_worker()
 
     def passed(self, read: PartitionRead) -> tuple[int, int] | None:
-        """Where reading stands and its leader epoch, if all blocks below were taken; else ``None``."""
+        """Returns the position of the read and its leader epoch, if all blocks below were taken; else ``None``."""
         with self.lock:
             return read.passed
 
@@ -254,7 +254,7 @@ class FetchEngine:
                 command, events = None, []
 
     def _carry_out(self, command: Work) -> list[Callable[[], None]]:
-        """Does what takes long, and gives the events to tell the scheduler: one for each read."""
+        """Executes a long command. Returns the events for the scheduler: one for each read."""
         if isinstance(command, LocationBatch):
             return self._locate(command)
         return [self._fetch(command) if isinstance(command, Fetch) else self._decode(command)]
@@ -297,13 +297,13 @@ class FetchEngine:
 
     def _buffer(self, command: Fetch) -> WritableBuffer:
         with self.lock:
-            if command.lease is None:  # overtaken or given up a moment ago, and its memory with it
+            if command.lease is None:  # overtaken or dropped shortly before, with its memory
                 return bytearray()
             command.lease.buffer = self._buffers.take(command.range.size)
             return command.lease.buffer
 
     def _tell_owners(self) -> None:
-        """Carries out Deliver, End and Passed. Under the lock."""
+        """Executes Deliver, End and Passed. Under the lock."""
         notices = self._scheduler.notices()
         for notice in notices:
             owner = (self._on_passed if isinstance(notice, Passed) else self._on_ready).get(notice.read)
@@ -315,7 +315,7 @@ class FetchEngine:
     # -- threads ---------------------------------------------------------------------------------------------------------
 
     def _start_thread(self) -> None:
-        """One worker more, if there may be one. None once the engine is closed: nothing would wait for its end."""
+        """Starts one more worker, if allowed; none after the engine is closed, because nothing would wait for its end."""
         if self._closed:
             return
         most = self.config.max_in_flight + LOCATION_BATCHES + min(self._scheduler.stuck, self.config.max_in_flight)
@@ -338,7 +338,7 @@ class FetchEngine:
         return command
 
     def _next_command(self) -> Work | None:
-        """Under the lock. A defect in choosing it ends one reader, and all others get their turns."""
+        """Under the lock. A defect in this choice ends one reader; all others continue."""
         while not self._closed:
             stuck = self._scheduler.stuck
             try:
@@ -352,7 +352,7 @@ class FetchEngine:
         return None
 
     def _wake_worker(self) -> None:
-        """While something is to be done, or a GET may become late or overdue, a worker is there to see to it."""
+        """Makes sure that a worker waits while there is work, or a GET may become late or overdue."""
         if self._idle:
             if self._scheduler.has_work:
                 self._work.notify()
@@ -360,16 +360,16 @@ class FetchEngine:
             self._start_thread()
 
     def _tell(self, command: Work, events: list[Callable[[], None]]) -> None:
-        """Tells the scheduler what came of a command. A defect ends a read before another thread can go on with it."""
+        """Reports the result of a command to the scheduler. A defect ends a read before another thread can continue it."""
         for read, event in zip(reads_of(command), events, strict=True):
             try:
                 event()
-            except Exception as defect:  # noqa: BLE001 - the other events are to be told all the same
+            except Exception as defect:  # noqa: BLE001 - the other events must still be reported
                 self._broken([read], None if isinstance(command, LocationBatch) else command, defect)
         self._tell_owners()
 
     def _broken(self, reads: list[PartitionRead] | None, command: Work | None, defect: BaseException | None) -> None:
-        """Handles an unexpected exception: its reads go to the broker, or all do where none is known. Raises nothing."""
+        """Handles an unexpected exception: its reads move to the broker, or all reads if none is known. Raises nothing."""
         self.metrics.add("remote-fetch-internal-errors-total")
         names = "all partitions" if reads is None else ", ".join(read.name for read in reads)
         _log.exception("reading %s failed; the broker takes over", names)
@@ -378,7 +378,7 @@ class FetchEngine:
             for failed in list(self._scheduler.reads) if reads is None else reads:
                 try:
                     self._scheduler.broke(failed, defect)
-                except Exception:  # noqa: BLE001 - the others are to end all the same
+                except Exception:  # noqa: BLE001 - the others must still end
                     _log.exception("ending the read of %s failed; restart the consumer to read it again", failed.name)
             self._tell_owners()
             self._wake_worker()
@@ -389,9 +389,9 @@ class FetchEngine:
 def decode_range(
     fetcher: RemoteStorageFetcher, grant: GrantRead, landed: RangeRead, metrics: FetchMetrics, *, borrow: bool
 ) -> tuple[list[RecordBlock], DirectFetchError | None]:
-    """The blocks in order, and the damage or defect behind them. Never raises.
+    """Returns the blocks in order, and the damage or defect after them. Never raises.
 
-    A fetcher that keeps ranges forgets one that is damaged. A defect is logged and counted.
+    A caching fetcher drops a damaged range. A defect is logged and counted.
     """
     blocks: list[RecordBlock] = []
     try:

@@ -1,9 +1,9 @@
-"""Whether one more range may be asked of the store now, and how large ranges and windows are to be. Pure (no I/O).
+"""Decides whether one more range may be requested now, and the sizes of ranges and windows. Pure (no I/O).
 
 A range needs a free place among those in flight, memory, its share of the client's own rate limits, and of the rate that the
-store takes. Where a limit is smaller than a range, ranges are as small as the limit, so that none costs more than about a
-second of it. The memory is what
-the range and its records will need together, as far as the last ones tell: columns, and what was compressed.
+store accepts. If a limit is smaller than a range, ranges are as small as the limit, so that none costs more than about a
+second of it. The memory is that of
+the range and its records together, estimated from the last ones: columns, and decompressed data.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["FetchBudget"]
 
 _FADE = 0.9
 _IN_FLIGHT_SHARE = 0.5  # of the memory: the other half is for records that wait
-_RESERVE_SHARE = 8  # memory for one hedge is kept where a range takes at most an eighth of all
+_RESERVE_SHARE = 8  # memory for one hedge is kept if a range takes at most an eighth of all
 
 
 class FetchBudget:
-    """What all ranges of one engine share. Not thread-safe: the engine's lock guards it."""
+    """The shared budget of all ranges of one engine. Not thread-safe: the engine's lock guards it."""
 
     def __init__(self, config: RemoteFetchConfig) -> None:
         self.memory = MemoryBudget(config.buffer_memory)
@@ -37,45 +37,45 @@ class FetchBudget:
         self._most_in_flight = config.max_in_flight
         self._hedges = config.hedge_max_percent > 0
         self.readers = 0
-        """How many partitions are read, which share the memory."""
+        """The number of partitions that are read, which share the memory."""
 
     @property
     def most_in_flight(self) -> int:
-        """How many ranges may fly at once, as far as the last ones tell."""
+        """The number of ranges that may be in flight, estimated from the last ones."""
         return self.read_ahead.in_flight(self.sizer.range_bytes)
 
     def has_for(self, needs: int, in_flight: int, now: float) -> bool:
-        """Whether a range that needs so many bytes of memory may be asked for while ``in_flight`` others are."""
+        """Whether a range that needs that much memory may be requested while ``in_flight`` others are in flight."""
         reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
         if in_flight >= self.most_in_flight or not self.memory.fits(needs + reserve):
             return False
         return self.request_rate.delay(now) == 0 and self._limits.delay(now) == 0
 
     def has_for_hedge(self, needs: int, in_flight: int, now: float) -> bool:
-        """The same for a hedge. It may use the memory that is kept for it: all else may wait for the range that is late."""
+        """The same for a hedge. It may use the reserved memory, because other work may wait for the late range."""
         if in_flight >= self._most_in_flight or not self.memory.fits(needs):
             return False
         return self.request_rate.delay(now) == 0 and self._limits.left(now) == 0
 
     def take(self, read: RangeRead, now: float) -> int:
-        """The range is asked for. The milliseconds for which the rate limits held it back."""
+        """The range is requested. Returns the milliseconds for which the rate limits delayed it."""
         read.needs = self.needs(read)
         self.memory.force(read.needs)
         self.request_rate.sent(now)
         return round(1000 * self._limits.take(read.size, now))
 
     def take_for_hedge(self, read: RangeRead, now: float) -> None:
-        """A range that is in flight is asked for once more."""
+        """A range in flight is requested again."""
         self.memory.force(read.needs)
         self.request_rate.sent(now)
         self._limits.take(read.size, now)
 
     def needs(self, read: RangeRead) -> int:
-        """The memory to take for a range and for the records in it."""
+        """Returns the memory to take for a range and its records."""
         return read.needs or round(read.size * self._growth)
 
     def landed(self, size: int, seconds: float) -> None:
-        """A range of ``size`` bytes came after ``seconds``. The next ones may have another size."""
+        """A range of ``size`` bytes arrived after ``seconds``. The next ones may have another size."""
         self.sizer.succeeded(size, seconds)
         self.read_ahead.landed(size, seconds)
         wanted = self.read_ahead.wanted_bytes(self.sizer.range_bytes)
@@ -90,14 +90,14 @@ class FetchBudget:
 
     @property
     def _growth(self) -> float:
-        """The memory that a range and its records take, by the bytes of the range: 1 or more, as far as the last ones tell."""
+        """The memory of a range and its records divided by the bytes of the range: 1 or more, estimated from the last ones."""
         return self._held_bytes / self._range_bytes if self._held_bytes > self._range_bytes else 1.0
 
     def patience(self, now: float, longest: float) -> float:
-        """Seconds after which there may be room by time alone, at most ``longest``."""
+        """Seconds after which there may be room without an event, at most ``longest``."""
         return min(max(self._limits.left(now), self.request_rate.delay(now)) or longest, longest)
 
     def window(self, *, chunked: bool) -> tuple[int, int]:
-        """The window that each partition asks for, and the size of its ranges."""
+        """Returns the window that each partition requests, and the size of its ranges."""
         size = self.sizer.range_bytes
         return window_bytes(size, in_flight=self.most_in_flight, readers=self.readers, chunked=chunked), size

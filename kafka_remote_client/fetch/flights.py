@@ -1,12 +1,12 @@
-"""The GETs in flight, each with the time by which its fetcher has to return, and which of them are late. Pure (no I/O).
+"""The GETs in flight, each with the deadline of its fetcher, and the late ones. Pure (no I/O).
 
-A fetcher that does not return in time keeps its thread, and may write to its buffer at any later moment. So the GET is given
-up without the buffer, and the thread counts as stuck until it comes back.
+A fetcher that does not return in time keeps its thread, and may write to its buffer at any later moment. So the GET is
+abandoned without the buffer, and the thread counts as stuck until it returns.
 
 A GET that is late may get a hedge, another GET of the same range (:mod:`~kafka_remote_client.fetch.hedging`). All GETs of a
-range race: they are in flight until one of them has brought the range. The others are overtaken then: they are in flight no
-more, and their threads are stuck until they come back. A GET that waits for its first byte has no buffer yet, and gives its
-memory back at once. A GET with a buffer holds it until it comes back, or until it is overdue.
+range race: they are in flight until one of them has brought the range. The others are then overtaken: they no longer count as
+in flight, and their threads are stuck until they return. A GET that waits for its first byte has no buffer yet, and releases
+its memory at once. A GET with a buffer holds it until it returns, or until it is overdue.
 
 References: docs/design.md, "Failure".
 """
@@ -30,7 +30,7 @@ _GRACE_SECONDS = 0.5
 
 
 class Return(Enum):
-    """What a GET was when its thread came back: waited for, overdue, or overtaken by another GET of its range."""
+    """The state of a GET when its thread returned: expected, overdue, or overtaken by another GET of its range."""
 
     WANTED = auto()
     GIVEN_UP = auto()
@@ -86,7 +86,7 @@ class Flights:
         return len(self._flights[task].race)
 
     def end(self, task: Fetch) -> tuple[Return, list[Fetch]]:
-        """The thread is back. Also the GETs of the same range that are in flight yet."""
+        """The thread has returned. Also returns the GETs of the same range that are still in flight."""
         flight = self._remove(task)
         if flight is None:
             self._given_up -= 1
@@ -94,7 +94,7 @@ class Flights:
         return (Return.OVERTAKEN if flight.overtaken else Return.WANTED), list(flight.race)
 
     def discard(self, task: Fetch) -> None:
-        """The range is not read after all."""
+        """Removes a GET that is not sent."""
         self._remove(task)
 
     def overtake(self, task: Fetch, now: float) -> float:
@@ -123,7 +123,7 @@ class Flights:
         while self._watched and self._watched[0][0] <= now:
             _, _, task = heapq.heappop(self._watched)
             flight = self._flights.get(task)
-            if flight is not None and flight.race[-1:] == [task]:  # the last one of a race that goes on
+            if flight is not None and flight.race[-1:] == [task]:  # the last one of a running race
                 self._late[task] = None
         return list(self._late)
 
@@ -134,13 +134,13 @@ class Flights:
     def give_up(self, now: float) -> tuple[Fetch, RemoteStorageTimeoutError, list[Fetch]] | None:
         """One GET that is overdue, with its error and the other GETs of its range. ``None`` where none is overdue."""
         while self._flights:
-            task, flight = next(iter(self._flights.items()))  # the oldest: all may take equally long
+            task, flight = next(iter(self._flights.items()))  # the oldest, because all have the same time-out
             if flight.overdue_at >= now:
                 return None
             self._remove(task)
             self._given_up += 1
             if task.lease is not None:
-                task.lease.buffer = None  # the thread that hangs may still write to it
+                task.lease.buffer = None  # the hanging thread may still write to it
             if flight.overtaken:
                 task.drop()
                 continue

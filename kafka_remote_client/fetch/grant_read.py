@@ -1,8 +1,8 @@
-"""The progress of one grant: which ranges fly, which have landed, and how far their bytes are verified. Pure (no I/O).
+"""The progress of one grant: ranges in flight, ranges that have arrived, and verified bytes. Pure (no I/O).
 
 Ranges land in any order and are decoded in position order, all through one CompletedFetch, because the read_committed filter
-has one state per grant. A range that is read again is read whole (its URL may open no other range), and what was verified of it
-before is skipped.
+has one state per grant. A retry reads the whole range (its URL opens no other range), and skips the bytes that were verified
+before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZED = 12  # the base offset and the size of what follows: the front of a batc
 
 
 class RangeStatus(Enum):
-    """Where a range stands."""
+    """The state of a range."""
 
     WAITING = auto()
     FLYING = auto()
@@ -38,11 +38,11 @@ class RangeStatus(Enum):
 class RangeRead:
     """One range. ``filled`` bytes were received into the lease's buffer, ``verified`` of the range's bytes were decoded.
 
-    ``received`` is what the last attempt brought, until :meth:`over_read` has accounted for it. ``block_bytes`` are the bytes
-    that each block of the last decoding was made of.
+    ``received`` is the bytes of the last attempt, until :meth:`over_read` has counted them. ``block_bytes`` are the bytes
+    from which each block of the last decoding was made.
 
-    ``needs`` is the memory that was taken for it and its records, 0 before. Another attempt takes no more: what landed behind
-    it waits for it and may fill the rest.
+    ``needs`` is the memory that was taken for it and its records, 0 before. A retry takes no more memory, because ranges after
+    it wait for it and may fill the rest.
     """
 
     granted: GrantedRange
@@ -70,20 +70,20 @@ class RangeRead:
         return over
 
     def abandon(self) -> int:
-        """Gives the range up: its memory is free. The bytes of the last attempt, which were received for nothing."""
+        """Drops the range and frees its memory. Returns the wasted bytes of the last attempt."""
         self.drop()
         over, self.received = self.received, 0
         return over
 
     def wait_until(self, at: float) -> None:
-        """Its attempt has failed, and the next one is not to begin before ``at``."""
+        """Its attempt has failed, and the next one must not begin before ``at``."""
         self.drop()
         self.status = RangeStatus.WAITING
         self.error = None
         self.not_before = at
 
     def drop(self) -> None:
-        """The range itself needs its memory no more."""
+        """Releases the range's own use of its memory."""
         if self.lease is not None:
             self.lease.drop()
             self.lease = None
@@ -92,8 +92,8 @@ class RangeRead:
 class GrantRead:
     """A grant being read. ``decoded`` counts ranges from the front.
 
-    ``window`` is how many bytes were asked for, ``range_bytes`` in which ranges, and ``leader_epoch`` with which epoch, so that
-    the same can be asked again.
+    ``window``, ``range_bytes`` and ``leader_epoch`` are those of the location request, so that
+    it can be repeated.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class GrantRead:
 
     @property
     def to_issue(self) -> int:
-        """How many of its ranges wait to be asked for."""
+        """The number of ranges that are not requested yet."""
         return sum(read.status is RangeStatus.WAITING for read in self.ranges[self.decoded :])
 
     @property
@@ -132,7 +132,7 @@ class GrantRead:
         return self.to_issue == 0
 
     def waiting(self, now: float) -> RangeRead | None:
-        """The first range that may be asked of the store now."""
+        """Returns the first range that may be requested now."""
         for read in self.ranges[self.decoded :]:
             if read.status is RangeStatus.FAILED:
                 return None
@@ -141,14 +141,14 @@ class GrantRead:
         return None
 
     def needs_refresh(self, now: float) -> bool:
-        """Whether ranges that were not asked for yet should get new URLs first: these are past half of their life."""
+        """Whether ranges that are not requested yet should get new URLs first, because half of their life is over."""
         return now >= self._refresh_at
 
     def refresh(self, answer: object, now: float) -> bool:
-        """Takes the URLs of a new location for the ranges that were not asked for yet; False when it has none for them.
+        """Takes the URLs of a new location for the ranges that are not requested yet; False if it has none for them.
 
         Only for the same bytes of the same segment: the records, and which of them count, are those of the first location. An
-        answer that does not fit is no harm: the old URLs are good for as long again, and are not tried to be replaced again.
+        answer that does not fit has no effect: the old URLs are valid for as long again, and are not renewed again.
         """
         waiting = [read for read in self.ranges[self.decoded :] if read.status is RangeStatus.WAITING]
         self._refresh_at = math.inf
@@ -171,21 +171,21 @@ class GrantRead:
         )
 
     def decode(self, read: RangeRead, *, borrow: bool) -> Iterator[RecordBlock]:
-        """Decodes the whole batches that ``read`` received and that were not decoded before.
+        """Decodes the complete batches that ``read`` received and that were not decoded before.
 
-        With ``borrow`` the blocks refer to the lease's buffer, which has to stay as it is while they live.
+        With ``borrow`` the blocks refer to the lease's buffer, which must not change while they are in use.
 
-        Raises CorruptRecordError or UnsupportedFormatError after what is sound before the damage was yielded; ``read.verified``
-        then says where to continue.
+        Raises CorruptRecordError or UnsupportedFormatError after it has yielded the records before the damage;
+        ``read.verified`` then says where to continue.
         """
         read.block_bytes.clear()
         buffer = read.lease.buffer if read.lease is not None else None
         data = memoryview(buffer or b"")[read.verified : read.filled]
         if self._carry:
-            # Only the batch that is carried is put together: the range itself stays where it is.
+            # Only the carried batch is copied together. The range is not copied.
             needed = _missing(self._carry, data)
             block, consumed = self._feed(read, memoryview(self._carry + bytes(data[:needed])), borrow=borrow)
-            if consumed == 0 and needed < len(data):  # less than was thought is a batch, and says what is wrong with it
+            if consumed == 0 and needed < len(data):  # the batch is shorter than expected, and the decoder reports why
                 needed = len(data)
                 block, consumed = self._feed(read, memoryview(self._carry + bytes(data)), borrow=borrow)
             if consumed == 0:
@@ -209,7 +209,7 @@ class GrantRead:
             self._close(read, data)
 
     def abandon(self, decoding: RangeRead | None) -> int:
-        """Gives up all ranges but those in flight and the one that is ``decoding``; the bytes received for nothing."""
+        """Drops all ranges except those in flight and the one that is ``decoding``. Returns the wasted bytes."""
         over = 0 if decoding is not None and decoding is self.head else self.carried
         for read in self.ranges:
             if read.status is not RangeStatus.FLYING and read is not decoding:
@@ -218,11 +218,11 @@ class GrantRead:
 
     @property
     def carried(self) -> int:
-        """Bytes of the batch that the end of the last range has cut, which wait for the next range."""
+        """The bytes of a batch that the last range's end cut, which wait for the next range."""
         return len(self._carry)
 
     def unneeded(self) -> int:
-        """Bytes decoded since the last call of batches that no record was wanted of."""
+        """Bytes of decoded batches without a requested record since the last call."""
         before, self._unneeded = self._unneeded, self.completed.unneeded_bytes
         return self._unneeded - before
 
@@ -234,7 +234,7 @@ class GrantRead:
         return block, consumed
 
     def _close(self, read: RangeRead, tail: memoryview) -> None:
-        """A batch that the range's end cuts is completed from the next range; after the last one that is impossible."""
+        """A batch that a range's end cuts is completed from the next range. After the last range it is an error."""
         if len(tail) and read is self.ranges[-1]:
             raise CorruptRecordError("the granted window ends inside a batch", offset=self.completed.next_fetch_offset)
         self._carry = bytes(tail)
@@ -250,7 +250,7 @@ def completed_fetch(
     *,
     tally: bool | None = None,
 ) -> CompletedFetch:
-    """The decoder of a grant's records below ``end_offset``, which is in no case past the grant's end."""
+    """Returns the decoder of a grant's records below ``end_offset``, which is never past the grant's end."""
     return CompletedFetch(
         location.metadata,
         location.fetch_offset,

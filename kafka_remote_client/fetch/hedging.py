@@ -1,4 +1,4 @@
-"""When a GET that takes long is sent a second time, and how many such hedges there may be. Pure: the caller tells the time.
+"""Decides when to repeat a slow GET, and how many such hedges are allowed. Pure: the caller passes the time.
 
 Theory of operation. A store answers a few requests in a hundred late, and one in a thousand never. Records are delivered in
 order, so one late range stops a partition. A hedge is a second request for the same range. The first of both that brings the
@@ -6,15 +6,15 @@ whole range is used; the bytes of a range never come from two answers.
 
 The delay before a hedge follows from the last 200 GETs of about the same size at the same host (sizes of as many bits)::
 
-    delay = the time that all but ``max_percent`` of them took, but at least 1.5 and at most 4 times the median, and 25 ms
+    delay = the time in which all but ``max_percent`` of them ended, but at least 1.5 and at most 4 times the median, and 25 ms
 
-Below 1.5 medians a hedge gains too little for its cost. Above 4 medians it comes too late where more GETs are late than there
-may be hedges. Sizes that were not measured yet take the delay of the next larger class, and else a quarter of the read
-time-out. A hedge may be late as well, and is followed by another one then.
+Below 1.5 medians a hedge gains too little for its cost. Above 4 medians it comes too late if more GETs are late than hedges
+are allowed. Sizes that were not measured yet take the delay of the next larger class, or else a quarter of the read
+time-out. A hedge may be late as well, and then another one follows.
 
-The number of hedges has a bound, a share of requests and of their bytes. Each GET adds its share to two buckets, each hedge and
-each retry takes from both. The last hedges in a bucket are for ranges that an owner waits for. While more than a quarter of the
-last 20 GETs of a host exceeded the delay, the whole host is slow. A hedge would only add load there, so there are none.
+The number of hedges is limited to a share of requests and of their bytes. Each GET adds its share to two buckets, each hedge
+and each retry takes from both. The last hedges in a bucket are for ranges that an owner waits for. While more than a quarter of
+the last 20 GETs of a host exceeded the delay, the whole host is slow. A hedge would only add load there, so there are none.
 
 References: Dean and Barroso, "The Tail at Scale" (2013); docs/decisions/0009-hedged-reads.md.
 """
@@ -33,14 +33,14 @@ _RECENT = 20
 _SLOW_SHARE = 0.25
 _WHOLE = 100
 _EACH = 10
-"""So many GETs later the delay of a class is computed again."""
+"""The number of GETs after which the delay of a class is recomputed."""
 _LEAST_SECONDS = 0.025
 _BURST = 10
-"""Hedges that may follow each other at once after a quiet time."""
+"""The largest burst of hedges after a quiet time."""
 _KEPT = 3
-"""Hedges that are kept for ranges that an owner waits for."""
+"""Hedges that are reserved for ranges that an owner waits for."""
 _FIRST = 5
-"""Hedges that there may be before any share was saved up."""
+"""Hedges that are allowed before GETs have added any share."""
 
 
 @attrs.define(eq=False)
@@ -64,7 +64,7 @@ class _SizeClass:
 
 @attrs.define(eq=False)
 class _Host:
-    """What is known of one host: size classes by the number of bits of the size, and which of the last GETs were late."""
+    """The measurements of one host: size classes by the number of bits of the size, and which of the last GETs were late."""
 
     classes: dict[int, _SizeClass] = attrs.field(factory=dict)
     late: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT))
@@ -91,7 +91,7 @@ class Hedging:
 
     @property
     def enabled(self) -> bool:
-        """Whether there is ever a hedge."""
+        """Whether hedges are on."""
         return self._percent > 0
 
     def requested(self, size: int) -> None:
@@ -106,7 +106,7 @@ class Hedging:
         self._bytes -= _WHOLE * size
 
     def took(self, host: str, size: int, seconds: float) -> None:
-        """A GET took ``seconds``, or is at least so old and not waited for any more."""
+        """A GET took ``seconds``, or is at least that old and was abandoned."""
         delay = self.delay(host, size)
         of_host = self._hosts.setdefault(host, _Host())
         of_host.late.append(seconds > delay)
@@ -124,7 +124,7 @@ class Hedging:
         return host in self._hosts and self._hosts[host].is_slow
 
     def take(self, size: int, *, urgent: bool) -> bool:
-        """Takes the share of one hedge of ``size`` bytes; False when it is used up, but for what is kept for urgent ones."""
+        """Takes the share of one hedge of ``size`` bytes; False if it is used up, except the reserve for urgent ones."""
         needed = _WHOLE * (1 if urgent else 1 + _KEPT)
         if self._requests < needed or self._bytes + _FIRST * _WHOLE * self._largest < needed * size:
             return False

@@ -1,4 +1,4 @@
-"""Asks a location source on behalf of partitions, and judges the answers."""
+"""Requests locations for partitions from a location source, and checks the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Bounds = Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]
 
 @attrs.frozen
 class Located:
-    """The answer, the numeric offset it is for, and what was learnt about the partition's tiers."""
+    """The answer, its numeric offset, and the new bounds of the partition's tiers."""
 
     answer: LocationAnswer
     offset: int
@@ -31,9 +31,9 @@ class Located:
 def locate(
     source: LocationSource, commands: Sequence[Locate], formats: tuple[str, ...], deadline: Deadline, clock: Clock
 ) -> list[Located]:
-    """The answers, in order. Never raises where ``source`` answers and raises as it documents: a failure is an answer too.
+    """Returns the answers, in order. Never raises if ``source`` behaves as documented: a failure is an answer too.
 
-    Where a read stops at the local log, the tiers' bounds are asked first, unless the last ones known already put the offset
+    If a read stops at the local log, it requests the tiers' bounds first, unless the last known ones already put the offset
     below the local log's start (which never moves back).
     """
     try:
@@ -58,7 +58,7 @@ def locate(
 
 
 def _bounds(source: LocationSource, commands: Iterable[Locate], deadline: Deadline) -> _Bounds:
-    """Of the partitions whose bounds have to be known first."""
+    """Requests the bounds of the partitions that need them first."""
     wanted = {_key(command): None for command in commands if _needs_bounds(command)}
     return source.offsets_of(list(wanted), deadline) if wanted else {}
 
@@ -69,13 +69,13 @@ def _needs_bounds(command: Locate) -> bool:
 
 
 def _question(command: Locate, bounds: _Bounds) -> tuple[LocationQuestion | NotRemote | DirectFetchError, PartitionOffsets]:
-    """What to ask, or the answer where nothing has to be asked; and the tiers' bounds."""
+    """Returns the question, or the answer if no request is necessary; and the tiers' bounds."""
     read, offsets = command.read, command.read.offsets
     if _needs_bounds(command):
         told = bounds[_key(command)]
         if isinstance(told, DirectFetchError):
             return told, offsets
-        offsets = attrs.evolve(told, last_stable=offsets.last_stable)  # which only a grant tells
+        offsets = attrs.evolve(told, last_stable=offsets.last_stable)  # which only a grant has
     offset = _start(command, offsets)
     if offset == UNKNOWN_OFFSET:
         return NotRemote("log-start-unknown", offsets), offsets
@@ -95,7 +95,7 @@ def _question(command: Locate, bounds: _Bounds) -> tuple[LocationQuestion | NotR
 
 
 def _start(command: Locate, offsets: PartitionOffsets) -> int:
-    """The numeric offset, as far as it is known."""
+    """Returns the numeric offset, if it is known."""
     return command.offset if command.offset >= 0 else offsets.log_start
 
 

@@ -1,7 +1,7 @@
-"""Which location source to build from a client's configuration, and what it needs of the store.
+"""Builds the location source from a client's configuration, and the store that it needs.
 
 ============== ============================== =======================================
-source         the place is found by          and confirmed by
+source         the location comes from        and is confirmed by
 ============== ============================== =======================================
 broker         the broker, that is the shim   the broker
 metadata-topic ``__remote_log_metadata``      the partition's leader
@@ -56,7 +56,7 @@ class _Connection(TypedDict):
 
 
 def reads_the_store(remote: RemoteFetchConfig) -> bool:
-    """Whether the client finds places in the tier by itself, with credentials of its own."""
+    """Whether the client looks up locations in the tier, with its own credentials."""
     return remote.location_source != "broker"
 
 
@@ -67,7 +67,7 @@ def servers(remote: RemoteFetchConfig, inner: Mapping[str, object]) -> object:
 
 def configured_store(remote: RemoteFetchConfig) -> RemoteObjectStore:
     """A new store of ``remote.storage.store.url``. Raises ConfigurationError, MissingExtraError."""
-    assert remote.store_url is not None  # split_config saw to it
+    assert remote.store_url is not None  # split_config checked it
     return load_store(remote.store_url, remote.store_options())
 
 
@@ -89,10 +89,10 @@ def build_source(
     ssl_context: ssl.SSLContext | None,
     sasl: Authenticator | None,
 ) -> LocationSource:
-    """The source. ``store`` is there where the source reads one, and is the source's from then on.
+    """Returns the source. ``store`` is set if the source reads one; the source then owns it.
 
-    ``formats`` are the storage formats that the client can read. Raises ConfigurationError, also for what librdkafka refuses,
-    and MissingExtraError.
+    ``formats`` are the storage formats that the client can read. Raises ConfigurationError, also for settings that librdkafka
+    rejects, and MissingExtraError.
     """
     if store is not None:
         store = guarded_store(store, clock, failures=remote.breaker_failures, reset_seconds=remote.breaker_reset_ms / 1000)

@@ -1,4 +1,4 @@
-"""The one budget for bytes held, and the buffers that ranges are read into. Not thread-safe: the engine's lock guards both."""
+"""The budget for held bytes, and the buffers of ranges. Not thread-safe: the engine's lock guards both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MemoryBudget:
         return not self.held or self.held + size <= self.limit
 
     def force(self, size: int) -> None:
-        """Takes ``size`` bytes whether they fit or not: what was decoded is there, and the next range waits for it."""
+        """Takes ``size`` bytes even if they do not fit: decoded records exist already, and the next range waits for them."""
         self.held += size
 
     def give_back(self, size: int) -> None:
@@ -35,7 +35,7 @@ class MemoryBudget:
 
 @attrs.define(eq=False)
 class Lease:
-    """A range's share of the budget and its buffer, until the range and all blocks that refer to it are done with it."""
+    """A range's share of the budget and its buffer, until the range and all blocks that refer to it have released it."""
 
     size: int
     release: Callable[[Lease], None]
@@ -43,21 +43,21 @@ class Lease:
     users: int = 1
 
     def share(self) -> Lease:
-        """One more user: a block whose records still lie in the buffer."""
+        """One more user: a block that refers to the buffer."""
         self.users += 1
         return self
 
     def drop(self) -> None:
-        """One user less; the last one gives memory and buffer back."""
+        """One user less; the last one releases memory and buffer."""
         self.users -= 1
         if self.users == 0:
             self.release(self)
 
 
 class BufferPool:
-    """Recycles read buffers: a fresh page costs ten times what writing to one that is there does.
+    """Recycles read buffers: a new page costs ten times as much as a write to an existing one.
 
-    ``keep`` bytes at most wait to be used again, in one buffer at least. ``largest``: the size that ranges grow to, give or
+    At most ``keep`` bytes wait for reuse, but at least one buffer. ``largest``: the size that ranges grow to, give or
     take a batch.
     """
 
@@ -68,15 +68,15 @@ class BufferPool:
 
     def take(self, size: int) -> WritableBuffer:
         """A buffer of at least ``size`` bytes; its content is arbitrary."""
-        for index in reversed(range(len(self._free))):  # the last one may still lie in the processor's cache
+        for index in reversed(range(len(self._free))):  # the last one may still be in the processor's cache
             if _suits(size, len(self._free[index])):
                 return self._free.pop(index)
-        # Ranges have grown: a small one goes for each larger one, or both sizes would be held side by side.
+        # Ranges have grown: a larger buffer replaces a small one, so that the pool does not keep both sizes.
         if self._free and size > max(map(len, self._free)):
             self._free.pop(0)
-        # Pages of its own: nothing is written to them before the store does, and they go back whole.
-        # Private ones: the system takes longer over each page of shared memory.
-        # As long as those of the largest ranges, where it may be: it serves them too when ranges have grown.
+        # Separate pages: only the store's bytes are written to them, and they are released completely.
+        # Private ones: pages of shared memory take the system longer.
+        # If possible as long as the largest ranges, so that it also serves them when ranges have grown.
         length = self._longest if _suits(size, self._longest) else _whole(size)
         return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
@@ -87,10 +87,10 @@ class BufferPool:
 
 
 def _whole(size: int) -> int:
-    """``size`` rounded up to what buffers are cut in."""
+    """Returns ``size`` rounded up to a buffer size."""
     return -(-size // _GRAIN) * _GRAIN
 
 
 def _suits(size: int, length: int) -> bool:
-    """Whether a buffer of ``length`` bytes is no waste for a range of ``size``."""
+    """Whether a buffer of ``length`` bytes is not too large for a range of ``size``."""
     return size <= length <= 2 * (size + _GRAIN)

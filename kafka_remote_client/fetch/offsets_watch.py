@@ -1,4 +1,4 @@
-"""Asks in the background where the tiers of a partition begin and end, for callers that must not wait.
+"""Requests the bounds of a partition's tiers in the background, for callers that must not wait.
 
 One daemon thread, started by the first question. An answer is returned once: the next question asks again.
 """
@@ -34,7 +34,7 @@ class OffsetsWatch:
         self._closed = False
 
     def offsets_of(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        """Answers to earlier questions about ``partitions`` (topic, number), or why there are none; asks about the others."""
+        """Returns answers to earlier questions about ``partitions`` (topic, number), or their errors; asks about the others."""
         with self._changed:
             found = {key: answer for key in partitions if (answer := self._answers.pop(key, None)) is not None}
         self.ask(key for key in partitions if key not in found)
@@ -53,12 +53,12 @@ class OffsetsWatch:
             self._changed.notify()
 
     def answer(self, key: tuple[str, int]) -> PartitionOffsets | DirectFetchError | None:
-        """The answer to an earlier question, or why there is none; ``None`` while it is under way."""
+        """Returns the answer to an earlier question, or its error; ``None`` while it runs."""
         with self._changed:
             return self._answers.pop(key, None)
 
     def close(self, timeout: float) -> None:
-        """Ends the thread; a question under way may outlive ``timeout`` seconds as a daemon."""
+        """Ends the thread; a running question may continue for up to ``timeout`` seconds as a daemon."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -78,6 +78,6 @@ class OffsetsWatch:
                 for key in asked:
                     answer = answers[key]
                     if isinstance(answer, DirectFetchError):
-                        _log.debug("cannot find where the tiers of %s-%d begin and end: %s", *key, answer.cause)
+                        _log.debug("cannot get the bounds of the tiers of %s-%d: %s", *key, answer.cause)
                     self._asked.pop(key, None)
                     self._answers[key] = answer

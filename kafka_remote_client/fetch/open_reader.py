@@ -1,7 +1,7 @@
-"""A bounded reader by a client's settings: the tiered records of one partition, with an engine of its own.
+"""A bounded reader from a client's settings: the tiered records of one partition, with a separate engine.
 
-What a tool or a task needs that reads once from here to there. It reads the tier and nothing else: where that ends, the
-reader's ``end`` says why, and at which offset a consumer goes on.
+It is for a tool or a task with one bounded read. It reads only the tier: at the tier's end, the
+reader's ``end`` has the reason, and the offset at which a consumer continues.
 
 References: docs/sources.md.
 """
@@ -36,10 +36,10 @@ def open_reader(
     metrics: FetchMetrics | None = None,
     clock: Clock | None = None,
 ) -> Iterator[RemoteReader]:
-    """Reads ``[start_offset, end_offset)`` as far as it is tiered; leaving the context ends all that this started.
+    """Reads the tiered part of ``[start_offset, end_offset)``; leaving the context stops everything that this started.
 
-    ``config``: as a Consumer's; ``fetch.remote.enabled`` need not be set. ``isolation.level`` counts, groups and offset resets
-    do not. ``metrics``: what is to count, under the names of docs/metrics.md.
+    ``config``: as a Consumer's, without the need for ``fetch.remote.enabled``. ``isolation.level`` applies, groups and offset
+    resets do not. ``metrics``: the object that counts, under the names of docs/metrics.md.
 
     Raises ConfigurationError for invalid settings, for bounds that are no offsets or in the wrong order, and where direct fetch
     cannot work with these settings.

@@ -1,23 +1,23 @@
-"""One partition's read from the tier, in order, from a start offset to a bound or to where the tier ends. Pure (no I/O).
+"""One partition's read from the tier, in order, from a start offset to a bound or to the tier's end. Pure (no I/O).
 
-Theory of operation. The scheduler asks a read what it wants (:meth:`PartitionRead.next_command`) and tells it what came of
-that. Its state is that of :mod:`~kafka_remote_client.fetch.partition_state`; it holds up to four grants, the first of which is
-decoded, and the record blocks that wait for the owner:
+Theory of operation. The scheduler takes a read's next command (:meth:`PartitionRead.next_command`) and reports its result to
+the read. Its states are in :mod:`~kafka_remote_client.fetch.partition_state`. It holds up to four grants, the first of which is
+being decoded, and the record blocks that wait for the owner:
 
 =========  ============================================  =================================================
-command    wanted when                                   answered by
+command    issued when                                   answered by
 =========  ============================================  =================================================
-Locate     no grant is left, or the last one is begun    :meth:`~PartitionRead.located`, or ``postponed``
+Locate     no grant is left, or the last one has begun   :meth:`~PartitionRead.located`, or ``postponed``
            (ahead), or its URLs are old (renews)
 Fetch      a range of a grant waits for its turn         :meth:`~PartitionRead.landed`
 Decode     the first range not decoded yet has landed    :meth:`~PartitionRead.decoded`
-Deliver    a block waits where nothing did               :meth:`~PartitionRead.take`
-End        the end waits where nothing did               :meth:`~PartitionRead.take`
+Deliver    a block waits, and none did before            :meth:`~PartitionRead.take`
+End        the end waits, and nothing did before         :meth:`~PartitionRead.take`
 =========  ============================================  =================================================
 
-Ranges land in any order. They are decoded in position order, by one thread at a time, outside of the engine's lock: between
+Ranges arrive in any order. They are decoded in position order, by one thread at a time, outside of the engine's lock: between
 Decode and its answer the grant belongs to that thread, and nothing here changes what it reads. A failure is acted on in
-position order too, so that what landed before it is delivered.
+position order too, so that ranges before it are delivered.
 
 References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
 """
@@ -47,10 +47,10 @@ _LOOK_AHEAD_GRANTS = 4
 
 @attrs.frozen(eq=False)
 class Locate:
-    """Ask where ``offset`` lies. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are being read.
+    """Request the location of ``offset``. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are read.
 
-    ``window``: how many bytes to ask for, in ranges of ``range_bytes``. ``renews``: the grant that it was asked for already,
-    whose URLs are to be replaced.
+    ``window``: the bytes to request, in ranges of ``range_bytes``. ``renews``: the grant of an earlier request,
+    whose URLs are replaced.
     """
 
     read: PartitionRead
@@ -64,7 +64,7 @@ class Locate:
 
 @attrs.define(eq=False)
 class Fetch:
-    """Read one range of the store, into the buffer of ``lease``. ``overtaken``: another one has brought the range meanwhile."""
+    """Read one range of the store, into the buffer of ``lease``. ``overtaken``: another GET has already brought the range."""
 
     read: PartitionRead
     grant: GrantRead
@@ -74,7 +74,7 @@ class Fetch:
     overtaken: bool = False
 
     def drop(self) -> None:
-        """Its result is not needed: its memory is free."""
+        """Drops the result and frees its memory."""
         if self.lease is not None:
             self.lease.drop()
             self.lease = None
@@ -82,7 +82,7 @@ class Fetch:
 
 @attrs.frozen(eq=False)
 class Decode:
-    """Decode one range that has landed, or learn from its failure what to do."""
+    """Decode one range that has arrived, or handle its failure."""
 
     read: PartitionRead
     grant: GrantRead
@@ -91,14 +91,14 @@ class Decode:
 
 @attrs.frozen(eq=False)
 class Deliver:
-    """Tell the owner that records wait, where nothing did."""
+    """Notify the owner that records wait, and none did before."""
 
     read: PartitionRead
 
 
 @attrs.frozen(eq=False)
 class End:
-    """Tell the owner that the end of the read waits, where nothing did."""
+    """Notify the owner that the end of the read waits, and nothing did before."""
 
     read: PartitionRead
 
@@ -121,7 +121,7 @@ class PartitionRead:
 
     ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
     the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
-    that is used again once the next one is taken or this one is released. ``offsets``: what is known of the partition's tiers.
+    that is reused after the next one is taken or this one is released. ``offsets``: the known bounds of the partition's tiers.
     ``window``: bytes of each window and of one of its ranges, for an owner that must know them before; ``None`` = as measured.
     """
 
@@ -167,7 +167,7 @@ class PartitionRead:
     # -- the owner's side ------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> RecordBlock | ReadEnd | None:
-        """The next block, the end, or ``None`` while nothing is there. Gives the memory of the block before back."""
+        """Returns the next block, the end, or ``None`` if neither is ready. Releases the memory of the block before."""
         self._used(now)
         if self._ready:
             self._taken = self._ready.popleft()
@@ -180,12 +180,12 @@ class PartitionRead:
         return None
 
     def release(self, now: float) -> None:
-        """The owner is done with the block taken last: its memory is free, though it may be long until the next one comes."""
+        """Releases the memory of the last taken block, before the next one arrives."""
         self._used(now)
 
     @property
     def ready(self) -> Deliver | End | None:
-        """What the owner is to be told: that records wait, or that only the end does; ``None`` while nothing does."""
+        """Returns the owner's notice: records wait, or only the end does; ``None`` if nothing waits."""
         if self._ready:
             return Deliver(self)
         return End(self) if self.state is ReaderState.ENDING else None
@@ -197,11 +197,11 @@ class PartitionRead:
 
     @property
     def passed(self) -> tuple[int, int] | None:
-        """Where reading stands and its leader epoch, if all blocks below were taken; else ``None``."""
+        """Returns the position of the read and its leader epoch, if all blocks below were taken; else ``None``."""
         return None if self.has_ready else (self.next_offset, self.leader_epoch)
 
     def stop(self, now: float) -> None:
-        """Gives the read up: nothing more is delivered, and what is in flight is dropped as it lands."""
+        """Stops the read: it delivers nothing more, and drops ranges in flight when they arrive."""
         self.state = transition(self.state, ReaderEvent.STOP)
         self._used(now)
         self._drop_grants()
@@ -210,7 +210,7 @@ class PartitionRead:
             self._give_back(self._ready.popleft())
 
     def _used(self, now: float) -> None:
-        """The owner wants the next block, or none any more: so long it was busy with the one before."""
+        """The owner takes the next block, or stops: measures the time that it needed for the block before."""
         self._release_taken()
         if self._using is not None:
             self._shared.budget.read_ahead.used(*self._using, now)
@@ -247,7 +247,7 @@ class PartitionRead:
         return None
 
     def with_fresh_url(self, command: Fetch, now: float) -> Locate | Fetch | None:
-        """What has to come before the range, for which there is room: a new location where its URL is old; ``None`` = wait."""
+        """Returns ``command``, for which there is memory, or a location request if its URL is old; ``None`` = wait."""
         grant = command.grant
         if not grant.needs_refresh(now):
             return command
@@ -257,7 +257,7 @@ class PartitionRead:
         return Locate(self, offset, grant.leader_epoch, grant.window, grant.range_bytes, ahead=True, renews=grant)
 
     def next_decode(self) -> Decode | None:
-        """The range to decode now, if one has landed and no other thread is at it; to be answered by :meth:`decoded`."""
+        """Returns the range to decode now, if one has arrived and no other thread decodes; :meth:`decoded` gets the result."""
         if self._decoding is not None or self.state is not ReaderState.READING:
             return None
         grant = self._grants[0]
@@ -276,7 +276,7 @@ class PartitionRead:
             command.range.attempts += 1
 
     def _window(self) -> tuple[int, int]:
-        """Bytes of the window to ask for, and of one range. The first window is small: the owner may want few records."""
+        """Returns the bytes of the next window, and of one range. The first window is small: the owner may need few records."""
         if self._fixed_window is not None:
             return self._shared.budget.sizer.delivered(self._fixed_window)
         if self._segment_id is None:
@@ -286,7 +286,7 @@ class PartitionRead:
 
     @property
     def _wants_more(self) -> bool:
-        """Until something was taken, one window with records is enough. The next one will be of the right size."""
+        """Until the owner takes something, one window with records is enough. The next one will have the right size."""
         return self.begun or not self._ready
 
     def _wants_next_location(self, now: float) -> bool:
@@ -297,11 +297,11 @@ class PartitionRead:
         last, budget = self._grants[-1], self._shared.budget
         if self.end_offset is not None and last.location.next_offset >= self.end_offset:
             return False
-        # Once it is begun, and sooner than its last range is asked for: what flies would end while the answer is on its way.
+        # When it has begun, and before its last range is requested: otherwise no range is in flight during the request.
         to_issue = last.to_issue
         return to_issue < len(last.ranges) and to_issue <= budget.most_in_flight
 
-    # -- what came of it -------------------------------------------------------------------------------------------------
+    # -- results of commands -----------------------------------------------------------------------------------------------
 
     def postponed(self, until: float) -> None:
         """No location request before ``until``."""
@@ -309,7 +309,7 @@ class PartitionRead:
         self._locate_at = until
 
     def pending(self, now: float) -> NotRemote | None:
-        """The look-up goes on: the location is asked for again. The refusal once that has taken too long."""
+        """The look-up is pending: requests the location again. Returns a refusal after the time-out."""
         self._pending_since = now if self._pending_since is None else self._pending_since
         if now - self._pending_since >= self._shared.config.pending_timeout_ms / 1000:
             return NotRemote("location-pending", self.offsets)
@@ -319,7 +319,7 @@ class PartitionRead:
     def located(
         self, command: Locate, answer: SegmentLocation | NotRemote | DirectFetchError, start_offset: int, now: float
     ) -> None:
-        """The answer to a location request. ``start_offset`` is the numeric offset that was asked for."""
+        """The answer to a location request. ``start_offset`` is the requested numeric offset."""
         self._locating = False
         self._pending_since = None
         if self.state not in (ReaderState.LOCATING, ReaderState.READING):
@@ -336,16 +336,16 @@ class PartitionRead:
         if isinstance(answer, SegmentLocation):
             self._granted(command, answer, now)
         elif self.state is ReaderState.READING:
-            # Asked ahead of time: a refusal is kept until the grants are used up, a failure is tried again then.
+            # Requested ahead: a refusal is kept until the grants are used up; a failure is retried then.
             self._after = answer if isinstance(answer, NotRemote) else None
             self._ahead_failed = self._after is None
         elif isinstance(answer, NotRemote):
             self._finish(answer.reason, answer.error, out_of_range=answer.out_of_range)
-        elif not command.ahead:  # else it is asked once more, now that it is needed
+        elif not command.ahead:  # otherwise it is requested again, because it is needed now
             self._finish(answer.cause, answer)
 
     def _awaits(self, offset: int) -> bool:
-        """Whether an answer for ``offset``, asked ahead of time, still fits what was read since."""
+        """Whether an answer for ``offset``, requested ahead, still fits the position of the read."""
         if self._grants:
             return self._grants[-1].location.next_offset == offset
         return self.state is ReaderState.LOCATING and self.next_offset == offset
@@ -368,24 +368,24 @@ class PartitionRead:
         self.state = transition(self.state, ReaderEvent.GRANTED)
 
     def landed(self, command: Fetch, received: int, error: DirectFetchError | None) -> None:
-        """A range's attempt is over. Its turn to be decoded, or its failure to be acted on, comes in position order."""
+        """A range's attempt is over. Its result is decoded, or its failure handled, in position order."""
         command.range.lease, command.lease = command.lease, None
         command.range.filled = command.range.received = received
         command.range.error = error
         command.range.status = RangeStatus.LANDED if error is None else RangeStatus.FAILED
 
     def starves_for(self, needed: RangeRead) -> bool:
-        """Whether the owner can have nothing before this range has come."""
+        """Whether the owner gets nothing before this range has arrived."""
         return not self._ready and bool(self._grants) and self._grants[0].head is needed
 
     def owns(self, grant: GrantRead) -> bool:
-        """Whether results for this grant are still wanted."""
+        """Whether results for this grant are still needed."""
         return grant in self._grants
 
     def decoded(
         self, command: Decode, blocks: list[RecordBlock], error: DirectFetchError | None, now: float, jitter: float
     ) -> float | None:
-        """What a range gave: blocks in order, then perhaps damage. When it is tried again, if that is what follows.
+        """The result of a range: blocks in order, then perhaps damage. Returns the time of a retry, if one follows.
 
         ``jitter``: a random number in [0, 1), which spreads the pauses before retries.
         """
@@ -409,7 +409,7 @@ class PartitionRead:
         return retry_at
 
     def _held(self, block: RecordBlock, decoded: RangeRead, source_bytes: int) -> ReadyBlock:
-        """Accounts for a block: what it needs beyond the range's own memory, which it shares where it refers to it."""
+        """Counts a block's memory beyond the range's own, which the block shares if it refers to it."""
         lease = decoded.lease.share() if self.borrow and decoded.lease is not None else None
         extra = max(0, block.nbytes - lease.size) if lease else block.nbytes
         self._shared.budget.memory.force(extra)
@@ -424,7 +424,7 @@ class PartitionRead:
             self._grant_done(grant)
 
     def _grant_done(self, grant: GrantRead) -> None:
-        """A used-up grant ends exactly at its next offset; anything else is a doubt, and doubts go to the broker."""
+        """Checks that a grant ended exactly at its next offset. Otherwise the read moves to the broker."""
         expected = readable_end(grant.location, self.isolation_level, self.end_offset)
         if self.next_offset < expected and self._shared.config.allow_offset_gaps:
             self.next_offset = expected
@@ -465,16 +465,16 @@ class PartitionRead:
     # -- its end ---------------------------------------------------------------------------------------------------------
 
     def refuse(self, reason: str, error: DirectFetchError | None = None) -> None:
-        """The store is not to be asked for this read; ``error`` is the failure that led to it."""
+        """The store must not be used for this read; ``error`` is the failure that led to it."""
         self._finish(reason, error)
 
     def fail(self, error: DirectFetchError) -> None:
-        """An unexpected exception: the broker goes on, unless the end was reached already."""
+        """An unexpected exception: the broker continues, unless the end was already reached."""
         if self.state in (ReaderState.LOCATING, ReaderState.READING):
             self._finish(error.cause, error)
 
     def leave(self, reason: str) -> None:
-        """Nothing more is asked of the store; reading ends once what is on its way has come and was decoded."""
+        """Sends no more requests; reading ends after the ranges in flight have arrived and were decoded."""
         self._leaves_for = reason
         self._end_where_drained()
 
@@ -482,7 +482,7 @@ class PartitionRead:
         if self._leaves_for is None or self._decoding is not None or self.state is ReaderState.ENDING:
             return
         head = self._grants[0].head if self._grants else None
-        if head is None or head.status is RangeStatus.WAITING:  # what landed behind it cannot be decoded without it
+        if head is None or head.status is RangeStatus.WAITING:  # ranges after it cannot be decoded without it
             self._finish(self._leaves_for)
 
     def _finish(self, reason: str, error: DirectFetchError | None = None, *, out_of_range: bool = False) -> None:
@@ -492,7 +492,7 @@ class PartitionRead:
         self.state = transition(self.state, ReaderEvent.END)
 
     def _drop_grants(self) -> None:
-        """Forgets all grants. Buffers of ranges still flying or being decoded come back when that ends."""
+        """Drops all grants. Buffers of ranges in flight or in decoding are released when that ends."""
         for grant in self._grants:
             self._shared.counters.over_read(grant.abandon(self._decoding))
         self._grants.clear()

@@ -1,11 +1,11 @@
 """The states of one partition's remote read, as a table. Pure (no I/O).
 
-Theory of operation. A reader starts LOCATING: it needs to be told where its next offset lies. A grant makes it READING; while
-the last grant is being read the next one is already asked for, so READING meets GRANTED again. When all grants are used up
-before the next one came it is LOCATING once more, and so it is when a range turns out unreadable in a way that a fresh
-location may cure. ENDING means that no further byte will be asked for: what was decoded is still to be taken, then the end
-itself, which says why and from which offset the broker goes on. STOP comes from the owner (seek, pause, revocation, close) and
-may come at any time; results that arrive later are dropped because a stopped reader accepts no event but STOP.
+Theory of operation. A reader starts LOCATING: it needs the location of its next offset. A grant makes it READING; while the
+last grant is being read, the next one is already requested, so READING gets GRANTED again. If all grants are used up before the
+next one arrives, it is LOCATING again, also if a range is unreadable in a way that a new location may fix. ENDING means that no
+further byte is requested: the owner takes the decoded records, then the end itself, with the reason and the offset at which the
+broker continues. STOP comes from the owner (seek, pause, revocation, close) and may come at any time; results that arrive later
+are dropped because a stopped reader accepts no event but STOP.
 
 References: docs/design.md, "States".
 """
@@ -20,7 +20,7 @@ __all__ = ["TRANSITIONS", "IllegalTransitionError", "ReaderEvent", "ReaderState"
 
 
 class ReaderState(Enum):
-    """Where a reader stands."""
+    """The state of a reader."""
 
     LOCATING = auto()
     READING = auto()
@@ -30,12 +30,12 @@ class ReaderState(Enum):
 
 
 class ReaderEvent(Enum):
-    """What happens to a reader."""
+    """An event of a reader."""
 
     GRANTED = auto()
-    """A location came, for the wanted offset or ahead of time."""
+    """A location arrived, for the next offset or ahead of time."""
     EXHAUSTED = auto()
-    """All grants are used up, and no next one is here."""
+    """All grants are used up, and the next one has not arrived."""
     RELOCATE = auto()
     """A range needs a fresh location; the grants are dropped."""
     END = auto()
@@ -43,11 +43,11 @@ class ReaderEvent(Enum):
     TAKEN = auto()
     """The owner took the end."""
     STOP = auto()
-    """The owner gave the reader up."""
+    """The owner stopped the reader."""
 
 
 class IllegalTransitionError(RuntimeError):
-    """An event that has no place in the reader's state: a defect of this package, not of its input."""
+    """An event that is illegal in the reader's state: a defect of this package, not of its input."""
 
 
 TRANSITIONS: Mapping[tuple[ReaderState, ReaderEvent], ReaderState] = MappingProxyType(

@@ -1,6 +1,6 @@
-"""What to ask for, and whether an answer may be used. Pure (no I/O).
+"""Sizes of requests, and checks of grants. Pure (no I/O).
 
-Sizes are bytes of the original segment. A *window* is what one location request asks for; the peer cuts it into ranges, each of
+Sizes are bytes of the original segment. A *window* is the bytes of one location request; the peer cuts it into ranges, each of
 which is one GET.
 """
 
@@ -37,13 +37,13 @@ _FADE = 0.9
 
 
 class RangeSizer:
-    """The size of a range. One store delivers it well within the read time-out, and the memory has room for enough of them.
+    """The size of a range. A store delivers it well within the read time-out, and the memory has room for enough ranges.
 
     The first bound doubles while full ranges take less than a quarter of the time-out, and halves on a time-out. The second
-    bound is a balance. Large ranges cost fewer GETs. But where a store is slow or far, and the application uses records up
-    quickly, more bytes have to be in flight than the memory holds. Then only smaller ranges help. A GET of half the size takes
-    less time, and twice as many of them fly. Both bounds start at ``least``, or at 4 MiB. As many ranges of ``least`` bytes as
-    may fly fill the memory.
+    bound is a balance. Large ranges cost fewer GETs. But if a store is slow or far away, and the application uses records
+    quickly, more bytes must be in flight than the memory holds. Then only smaller ranges help. A GET of half the size takes
+    less time, and twice as many are in flight. Both bounds start at ``least``, or at 4 MiB. The permitted number of ranges of
+    ``least`` bytes fills the memory.
     """
 
     def __init__(self, maximum: int, timeout_seconds: float, least: int = MIN_RANGE_BYTES) -> None:
@@ -51,7 +51,7 @@ class RangeSizer:
         self._least = min(maximum, max(MIN_RANGE_BYTES, least))
         self._timeout = timeout_seconds
         self._deliverable = self._balanced = min(self._least, _FIRST_RANGE_BYTES)
-        self._slow = False  # from a time-out until ranges of the maximum are delivered in time
+        self._slow = False  # from a time-out until ranges of the maximum arrive in time
 
     @property
     def maximum(self) -> int:
@@ -73,16 +73,16 @@ class RangeSizer:
         self._slow = True
 
     def delivered(self, window: tuple[int, int]) -> tuple[int, int]:
-        """A fixed window and its range size. After a time-out ranges are not larger than what the store delivers."""
+        """A fixed window and its range size. After a time-out ranges are at most as large as the store can deliver in time."""
         whole, size = window
         if not self._slow or size <= self._deliverable:
             return window
         return whole * self._deliverable // size, self._deliverable
 
     def balance(self, wanted: float, room: float) -> bool:
-        """Ranges of this size need ``wanted`` bytes in flight, and there is room for so many. Whether the size changes.
+        """Ranges of this size need ``wanted`` bytes in flight, and have ``room`` bytes. Returns whether the size changes.
 
-        Twice the size needs at most twice the bytes in flight, so ranges grow only where they will not shrink again at once.
+        Twice the size needs at most twice the bytes in flight, so ranges grow only if they do not shrink again immediately.
         """
         before = self.range_bytes
         if wanted > room:
@@ -93,15 +93,15 @@ class RangeSizer:
 
 
 class ReadAhead:
-    """How many ranges fly at once: as many as are used up while one is on its way (latency times bandwidth).
+    """The number of ranges in flight: as many as the application uses during one GET (latency times bandwidth).
 
     ::
 
         in flight = 1 + 2 * seconds from request to last byte / seconds that the records of such a range last
 
-    Bandwidth is what is done with the records: decoding, or the application, whichever is slower. The time of a range is the
-    shortest of the last ones: what ranges in flight take from each other is no latency. Twice, because no two ranges take the
-    same time. Until something was measured, and where the store is the slower part, as many fly as are allowed.
+    Bandwidth is the rate of decoding or of the application, whichever is slower. The time of a range is the shortest of the
+    last ones, because time that ranges in flight take from each other is not latency. Twice, because ranges take different
+    times. Without a measurement, and if the store is the slower part, as many are in flight as allowed.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -112,33 +112,33 @@ class ReadAhead:
         self._using = _Pace()
 
     def landed(self, size: int, seconds: float) -> None:
-        """A range of ``size`` bytes took so long from request to last byte."""
+        """A range of ``size`` bytes took ``seconds`` from request to last byte."""
         self._landed.append((size, seconds))
         self._since_resized += 1
 
     def resized(self) -> None:
-        """Ranges have another size from now on: what the last ones took says little of them."""
+        """Ranges have another size from now on, so earlier times are less useful."""
         self._since_resized = 0
 
     def decoded(self, size: int, begun: float, ended: float) -> None:
-        """So many bytes were decoded from ``begun`` to ``ended``."""
+        """Decoding of ``size`` bytes ran from ``begun`` to ``ended``."""
         self._decoding.add(size, begun, ended)
 
     def used(self, size: int, taken: float, given_back: float) -> None:
-        """The owner had a block of so many bytes from ``taken`` to ``given_back``."""
+        """The owner had a block of ``size`` bytes from ``taken`` to ``given_back``."""
         self._using.add(size, taken, given_back)
 
     def in_flight(self, range_bytes: int) -> int:
-        """Ranges of that size to have in flight, at least 2 where so many are allowed."""
+        """Returns the number of ranges of that size to have in flight, at least 2 if allowed."""
         if not self._landed or self._using.seconds_per_byte == 0.0:
             return self._maximum
         seconds = min(seconds for _, seconds in self._like(range_bytes) or self._landed)
         return min(self._maximum, 1 + max(1, math.ceil(2 * seconds / (range_bytes * self._seconds_per_byte))))
 
     def wanted_bytes(self, range_bytes: int) -> float | None:
-        """Bytes to have in flight in ranges of that size; ``None`` until something was measured of such ranges.
+        """Returns the bytes to have in flight in ranges of that size; ``None`` without a measurement of such ranges.
 
-        Where ranges do not get that size (chunks are larger), all of the last ones count.
+        If ranges do not get that size (chunks are larger), all of the last ones count.
         """
         like = self._like(range_bytes) or (self._landed if self._since_resized >= _REMEMBERED else ())
         if not like or self._using.seconds_per_byte == 0.0:
@@ -146,7 +146,7 @@ class ReadAhead:
         return 2 * min(seconds for _, seconds in like) / self._seconds_per_byte
 
     def _like(self, range_bytes: int) -> list[tuple[int, float]]:
-        """Those of the last ranges that are of about that size."""
+        """Returns those of the last ranges that have about that size."""
         return [(size, seconds) for size, seconds in self._landed if range_bytes < 2 * size < 4 * range_bytes]
 
     @property
@@ -155,7 +155,7 @@ class ReadAhead:
 
 
 class _Pace:
-    """Seconds per byte of all partitions together, the last ones counting most. Time that two spans share counts once."""
+    """Seconds per byte of all partitions together, weighted towards the last ones. Overlapping time counts once."""
 
     def __init__(self) -> None:
         self._bytes = 0.0
@@ -173,9 +173,9 @@ class _Pace:
 
 
 def window_bytes(range_bytes: int, *, in_flight: int, readers: int, chunked: bool = False) -> int:
-    """The window that one of ``readers`` partitions asks for: WINDOW_RANGES ranges, and more where more are to be in flight.
+    """Returns the window that one of ``readers`` partitions requests: WINDOW_RANGES ranges, or more for more in flight.
 
-    It covers a partition's share of what is in flight twice. Windows of chunked segments are long, because a chunk that two
+    It has twice a partition's share of the bytes in flight. Windows of chunked segments are long, because a chunk that two
     windows touch is read twice. A window holds no memory: ranges do.
     """
     share = -(-2 * in_flight // max(1, readers))
@@ -183,15 +183,15 @@ def window_bytes(range_bytes: int, *, in_flight: int, readers: int, chunked: boo
 
 
 def refresh_time(received_at: float, expires_at: float) -> float:
-    """From when on ranges of a location get new URLs before they are asked for: half of the life that was left."""
+    """Returns the time from which ranges of a location get new URLs before a request: half of the remaining life."""
     return received_at + (expires_at - received_at) / 2
 
 
 def within(location: SegmentLocation, end_offset: int | None) -> SegmentLocation:
-    """The location without the ranges that hold no record below ``end_offset``, as far as these say where they begin.
+    """Returns the location without the ranges that have no record below ``end_offset``, if they have start offsets.
 
-    The first range stays. The records of what is left are read, and counted, as if no more had been granted. So a peer that
-    says where ranges begin, and is wrong, is found out: the read does not reach the end that the location promises.
+    The first range stays. The rest is read and counted as if no more had been granted. So a peer with wrong start offsets
+    is detected: the read does not reach the location's end.
     """
     if end_offset is None:
         return location
@@ -217,7 +217,7 @@ def readable_end(location: SegmentLocation, isolation_level: IsolationLevel, end
 def refusal(
     location: SegmentLocation, offset: int, isolation_level: IsolationLevel, formats: tuple[str, ...], now: float
 ) -> str | None:
-    """Why this grant must not be used for a read from ``offset``, as a short reason; ``None`` when it may."""
+    """Returns why this grant must not be used for a read from ``offset``, as a short reason; ``None`` if it may."""
     if location.format not in formats:
         return "unsupported-format"
     if location.fetch_offset != offset:

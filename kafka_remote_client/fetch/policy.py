@@ -1,11 +1,11 @@
-"""From symptom to action: the one place that decides what follows a failure. Pure (no I/O).
+"""Maps symptoms to actions: the only place that decides what follows a failure. Pure (no I/O).
 
-An error's kind is what was seen and says what is done first (errors.py); :data:`POLICY` says for each how often that is done
-before the broker's turn, and whether it speaks against the store's health (breaker.py). A kind that is not listed is
-treated as the nearest kind that it is one of. docs/failures.md is this table, generated.
+An error's kind is the symptom, and has the first action (errors.py). :data:`POLICY` has for each kind how often that action is
+tried before the broker takes over, and whether it counts against the store's health (breaker.py). A kind that is not listed is
+treated as its nearest listed base class. docs/failures.md is generated from this table.
 
-What needs a retry also needs one from the store's budget, which a store that fails uses up. What has no budget left goes to the
-broker, from the exact next offset; nothing is lost by that but speed.
+A retry also needs a token of the store's retry budget, which a failing store uses up. Without budget the read moves to the
+broker, from the exact next offset; that costs only speed.
 
 References: KIP-1254, "Fallback"; docs/reliability.md.
 """
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 PENDING_PAUSE_SECONDS = 0.01
-"""The pause before a pending location is asked for again. The peer has waited already."""
+"""The pause before a pending location is requested again. The peer has already waited."""
 _THROTTLED_RETRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -62,7 +62,7 @@ _LONGEST_THROTTLE_SECONDS = 30.0
 
 
 class Budget(Enum):
-    """How often the error's action is taken before the broker's turn."""
+    """How often the error's action is tried before the broker takes over."""
 
     NONE = "-"
     THROTTLED = "10 times, and the host's retry budget"
@@ -73,7 +73,7 @@ class Budget(Enum):
 
 @attrs.frozen
 class Rule:
-    """One line of the table. ``symptom``: what was seen. ``counts``: the breaker counts it against the store."""
+    """One line of the table. ``symptom``: the observation. ``counts``: the breaker counts it against the store."""
 
     error: type[DirectFetchError]
     symptom: str
@@ -103,7 +103,7 @@ POLICY: tuple[Rule, ...] = (
     Rule(RemoteStorageAccessError, "401, 403: signature or credentials", Budget.ONCE_BETWEEN, counts=True),
     Rule(ForbiddenLocationError, "a redirect, or a URL that the settings do not permit"),
     Rule(RemoteStorageError, "a refused certificate; any other failure of a fetcher", counts=True),
-    # The store gave it, and it is not what Kafka wrote.
+    # The store gave the range, but not with the bytes that Kafka wrote.
     Rule(CorruptRecordError, "checksum, chain, lineage or sizes are wrong", Budget.ONCE),
     Rule(UnsupportedFormatError, "an unknown format, magic or codec; a batch above the size limit"),
     # Its location is unknown.
@@ -121,16 +121,16 @@ _RULES = {rule.error: rule for rule in POLICY}
 
 
 def rule_for(error: DirectFetchError) -> Rule:
-    """The line of the table that an error falls under: that of its own kind, or of the nearest above it."""
+    """Returns the table's line for an error: that of its kind, or of its nearest base class."""
     return next(_RULES[kind] for kind in type(error).__mro__ if kind in _RULES)
 
 
 def decide(
     error: DirectFetchError, *, attempts: int, corrupt: int, retries: int, relocated: bool, health: StoreHealth
 ) -> Action:
-    """What follows ``error`` of a range: RETRY, RELOCATE or BROKER. Takes retry tokens when it answers RETRY.
+    """Returns the action after ``error`` of a range: RETRY, RELOCATE or BROKER. RETRY takes retry tokens.
 
-    ``attempts`` and ``corrupt`` count those of this range so far, ``relocated`` tells whether a fresh location was asked for
+    ``attempts`` and ``corrupt`` count those of this range so far, ``relocated`` is whether a new location was requested
     since the last good one, ``retries`` is the setting.
     """
     rule = rule_for(error)
@@ -147,7 +147,7 @@ def decide(
 
 
 def retry_pause(error: DirectFetchError, attempts: int, jitter: float) -> float:
-    """Seconds before the next attempt: what the store asked for, else doubling from 50 ms with full jitter, at most 2 s."""
+    """Returns the seconds before the next attempt: Retry-After, or doubling from 50 ms with full jitter, at most 2 s."""
     if isinstance(error, RemoteStorageThrottledError) and error.retry_after is not None:
         return error.retry_after
     ceiling = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * float(2 ** max(0, attempts - 1)))
@@ -155,9 +155,9 @@ def retry_pause(error: DirectFetchError, attempts: int, jitter: float) -> float:
 
 
 def store_pause(error: DirectFetchError) -> float:
-    """Seconds for which nothing is asked of a store that wants to be left alone for longer than a range can wait; 0 = none.
+    """Returns the seconds without requests to a store whose Retry-After is longer than a range can wait; 0 = none.
 
-    At most 30 s, so that a store that is well again is read again soon, whatever it said.
+    At most 30 s, so that a recovered store is used again soon, even after a longer Retry-After.
     """
     if not isinstance(error, RemoteStorageThrottledError) or (error.retry_after or 0.0) <= _LONGEST_PAUSE_SECONDS:
         return 0.0
@@ -165,9 +165,9 @@ def store_pause(error: DirectFetchError) -> float:
 
 
 def location_pause(answer: object) -> float:
-    """Seconds after which a location is asked again because the broker wants to be left alone till then; 0 = it is answered.
+    """Returns the seconds after which to repeat a location request because of the broker's throttle time; 0 = none.
 
-    Beyond 30 s a partition that has nothing else to read is better off with the broker path, which is throttled by itself.
+    Beyond 30 s the broker path, which is also throttled, is better for a partition with nothing else to read.
     """
     if isinstance(answer, LocationThrottledError) and answer.retry_after <= _LONGEST_THROTTLE_SECONDS:
         return answer.retry_after
@@ -175,5 +175,5 @@ def location_pause(answer: object) -> float:
 
 
 def is_store_failure(error: DirectFetchError) -> bool:
-    """Whether the failure speaks against the store's health (so that the breaker counts it)."""
+    """Whether the failure counts against the store's health, so that the breaker counts it."""
     return rule_for(error).counts

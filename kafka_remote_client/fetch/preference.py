@@ -1,28 +1,28 @@
-"""Whether tiered records come faster through the broker than from the store. Pure (no I/O): the caller tells the time.
+"""Decides whether the broker delivers tiered records faster than the store. Pure (no I/O): the caller passes the time.
 
 Theory of operation. Two paces are compared, in bytes of the original segment per second. The *store's* is the median of the
-partition's last ranges, each ``size * ranges in flight / seconds``: what the store gives all partitions together while it is
-asked (Little's law), however many share it. The *broker's* is how far the application came while the broker delivered, times
-the bytes per offset of the segment read last. So an application that is itself the slower part sees no difference, and no
-partition leaves because others take their share of a store that is well.
+partition's last ranges, each ``size * ranges in flight / seconds``: the store's rate for all partitions together during
+requests (Little's law). The *broker's* is the number of offsets that the application read while the broker delivered, times
+the bytes per offset of the segment read last. So with a slow application the paces are equal, and no
+partition leaves a healthy store because others use their share of it.
 
 ======  ============================================================  ==============================================
-place   what is seen                                                  what follows
+place   observation                                                   next
 ======  ============================================================  ==============================================
 STORE   fewer than 4 ranges, or less than 2 s of waiting for them     STORE
-STORE   at least the pace that will do (the setting)                  STORE; what was known of the broker is forgotten
+STORE   at least the sufficient pace (the setting)                    STORE; the broker's known pace is dropped
 STORE   slower, and less than half of the broker's known pace         BROKER, for twice as long as the last time
-STORE   slower otherwise, and a trial may be                          TRIAL: the broker delivers for 2 s
+STORE   slower otherwise, and a trial is allowed                      TRIAL: the broker delivers for 2 s
 STORE   slower otherwise                                              STORE
 TRIAL   the broker was more than twice as fast as the store           BROKER, for the first stay
 TRIAL   it was not                                                    STORE; the pause before the next trial doubles
 BROKER  the stay is over                                              STORE, measured again; the broker's pace is kept
-any     its ranges land though it was thought to be with the broker   STORE: the application has sought, or came back
+any     its ranges arrive although it should be with the broker       STORE: the application has sought, or returned
 ======  ============================================================  ==============================================
 
-One partition is on trial at a time, so what trials cost a broker is bounded, and each partition is compared with a broker that
-carries those which left before it. The factor of two lies between leaving and coming back, and stays and pauses double, so a
-partition does not flap. Where a partition leaves it is an ordinary fallback, from the exact next offset.
+One partition is on trial at a time, so trials have a limited cost for brokers, and each partition is compared with a broker
+that serves those that left before it. The factor of two separates leaving and returning, and stays and pauses double, so a
+partition does not flap. Leaving the store is an ordinary fallback, from the exact next offset.
 
 References: docs/reliability.md, fault F29.
 """
@@ -58,7 +58,7 @@ Key = tuple[str, int]
 
 
 class Place(Enum):
-    """Where a partition is read."""
+    """The tier that a partition is read from."""
 
     STORE = auto()
     TRIAL = auto()
@@ -80,7 +80,7 @@ class _Partition:
     landed: deque[_Landed] = attrs.field(factory=lambda: deque(maxlen=_REMEMBERED))
     bytes_per_offset: float = 0.0
     store: float = 0.0
-    """The store's pace when it was left."""
+    """The store's pace when the partition left it."""
     broker: float | None = None
     stay: float = 0.0
     left_offset: int = 0
@@ -88,7 +88,7 @@ class _Partition:
     """``None`` until the broker continues."""
 
     def back(self) -> None:
-        """From now on the store is read and measured."""
+        """From now on the partition reads the store and measures it."""
         self.place = Place.STORE
         self.left_at = None
         self.landed.clear()
@@ -104,7 +104,7 @@ class _Partition:
 class BrokerPreference:
     """See the module. Thread safe. ``key`` identifies a partition: topic and number.
 
-    ``slow``: bytes per second from which on a store is fast enough never to be left; 0 = it is never left. ``first_stay``:
+    ``slow``: a partition never leaves a store with at least this many bytes per second; 0 = it never leaves. ``first_stay``:
     seconds. ``now`` is always monotonic seconds.
     """
 
@@ -120,7 +120,7 @@ class BrokerPreference:
     def landed(
         self, key: Key, segment: RemoteLogSegmentMetadata, size: int, seconds: float, *, in_flight: int, now: float
     ) -> None:
-        """A range of ``size`` bytes came after ``seconds``, one of ``in_flight`` (itself included)."""
+        """A range of ``size`` bytes arrived after ``seconds``, one of ``in_flight`` (including itself)."""
         if not self._slow:
             return
         waited = max(seconds, 1e-6) / max(1, in_flight)
@@ -132,7 +132,7 @@ class BrokerPreference:
             partition.landed.append(_Landed(now, waited, size / waited))
 
     def leaves(self, key: Key, now: float) -> bool:
-        """Whether the partition is to go on by the broker before another range is asked for."""
+        """Whether the partition must move to the broker before the next range."""
         with self._lock:
             partition = self._partitions.get(key)
             pace = None if partition is None else _pace(partition, now)
@@ -154,14 +154,14 @@ class BrokerPreference:
             return True
 
     def left(self, key: Key, offset: int, now: float) -> float:
-        """The broker goes on at ``offset``. The seconds after which :meth:`returns` is to be asked."""
+        """The broker continues at ``offset``. Returns the seconds after which to call :meth:`returns`."""
         with self._lock:
             partition = self._partitions[key]
             partition.left_offset, partition.left_at = offset, now
             return _TRIAL_SECONDS if partition.place is Place.TRIAL else partition.stay
 
     def returns(self, key: Key, offset: int, now: float) -> bool:
-        """Whether a partition that the broker has brought to ``offset`` is to be read from the store again."""
+        """Whether a partition that the broker has read up to ``offset`` must return to the store."""
         with self._lock:
             partition = self._partitions.get(key)
             if partition is None or partition.left_at is None:
@@ -189,7 +189,7 @@ class BrokerPreference:
 
 
 def _pace(partition: _Partition, now: float) -> float | None:
-    """The store's, in bytes per second; ``None`` where too little is known of it."""
+    """The store's pace in bytes per second; ``None`` with too few measurements."""
     landed = partition.landed
     while landed and landed[0].at < now - _OLDEST_SECONDS:
         landed.popleft()

@@ -25,15 +25,15 @@ __all__ = ["DiscardingFetcher", "Transfer", "attempt", "discard_range", "read_ra
 
 @runtime_checkable
 class DiscardingFetcher(Protocol):
-    """A wrapper that keeps what it read, and can be told that it was wrong. What has the method is one."""
+    """A caching wrapper that can drop damaged bytes. Any object with the method is one."""
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:
-        """Forgets these bytes."""
+        """Drops these bytes from the cache."""
 
 
 @attrs.define(eq=False)
 class Transfer:
-    """One attempt to read a range: where its buffer comes from, the buffer, and how many bytes of it arrived."""
+    """One attempt to read a range: the source of its buffer, the buffer, and the number of bytes that arrived."""
 
     take: Callable[[], WritableBuffer]
     buffer: WritableBuffer = attrs.field(factory=bytearray, init=False)
@@ -48,7 +48,7 @@ def attempt(
     deadline: Deadline,
     unwanted: Callable[[], bool] = lambda: False,
 ) -> tuple[Transfer, RemoteStorageError | None]:
-    """Reads a range into the buffer that ``take`` gives: what arrived, and why not more. Never raises.
+    """Reads a range into the buffer of ``take``. Returns the received bytes and the error, if any. Never raises.
 
     The buffer is taken when the store begins to answer. Stops without an error once ``unwanted`` is true.
     """
@@ -68,9 +68,9 @@ def read_range(
     deadline: Deadline,
     unwanted: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Fills ``transfer`` with the range; ``transfer.filled`` tells how far it came, also when this raises or stops early.
+    """Fills ``transfer`` with the range; ``transfer.filled`` counts the bytes, also if this raises or stops early.
 
-    Raises only RemoteStorageError kinds: what else a plugin raises is wrapped, and its text, which may hold a URL, is dropped.
+    Raises only RemoteStorageError kinds. It wraps a plugin's other errors and drops their text, which may have a URL.
     """
     try:
         _fill(fetcher, location, granted, transfer, deadline, unwanted)
@@ -115,8 +115,8 @@ def _fill(
 
 
 def discard_range(fetcher: RemoteStorageFetcher, location: SegmentLocation, granted: GrantedRange) -> None:
-    """Tells a fetcher that keeps ranges that this one's bytes were wrong: the next attempt is to come from the store."""
+    """Reports wrong bytes to a caching fetcher, so that the next attempt reads the store."""
     fetcher = fetcher_for(fetcher, location)
     if isinstance(fetcher, DiscardingFetcher):
-        with suppress(Exception):  # a plugin may raise anything, and may mean something else by the name
+        with suppress(Exception):  # a plugin may raise anything, and its method of this name may do something else
             fetcher.discard(location.metadata_for(granted), granted.range.start, granted.range.end)

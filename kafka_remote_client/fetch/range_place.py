@@ -1,6 +1,6 @@
-"""Where a range lies, as far as it may be told: the host that its health is counted by, and the context of its errors. Pure.
+"""The place of a range without secrets: the host for its health, and the context of its errors. Pure.
 
-Of a URL that is the host and the path. Its query holds the signature, so it is never part of an error.
+For a URL that is the host and the path. Its query has the signature, so it is never part of an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _E = TypeVar("_E", bound=DirectFetchError)
 
 
 def located(error: _E, location: SegmentLocation, granted: GrantedRange) -> _E:
-    """The error, with the context that the range's location tells. Of a URL that is the host and nothing else."""
+    """Returns the error with the context of the range's location. For a URL that is only the host."""
     segment = location.metadata.remote_log_segment_id
     partition = segment.topic_id_partition
     return error.with_context(
@@ -32,7 +32,7 @@ def located(error: _E, location: SegmentLocation, granted: GrantedRange) -> _E:
 
 
 def store_host(granted: GrantedRange) -> str:
-    """The host that health is counted by: the URL's authority, or "store" for locations without a URL."""
+    """Returns the host for the health: the URL's authority, or "store" for locations without a URL."""
     try:
         url = LocationMetadata.decode(granted.custom_metadata).url
         return urlsplit(url).netloc.rpartition("@")[2] if url else "store"
@@ -41,7 +41,7 @@ def store_host(granted: GrantedRange) -> str:
 
 
 def _object_key(granted: GrantedRange) -> str | None:
-    """The key of the location, or the path of its URL: the query, which holds the signature, is left out."""
+    """Returns the key of the location, or the path of its URL without the query, which has the signature."""
     try:
         location = LocationMetadata.decode(granted.custom_metadata)
         return location.object_key or (unquote(urlsplit(location.url).path).lstrip("/") if location.url else None)

@@ -1,11 +1,11 @@
-"""The client's own limits of bytes and GETs per second. Pure: the caller tells the time.
+"""The client's own limits of bytes and GETs per second. Pure: the caller passes the time.
 
-Theory of operation. A bucket holds at most what one second allows and fills at that rate. Whatever is left in it, be it one
-token, lets the next range go; the range then pays in full, and the bucket may owe. So a range larger than the bucket is not
-stuck, the mean rate is kept exactly, and what can go out at once is one second's allowance and one range.
+Theory of operation. A bucket holds at most the tokens of one second and fills at that rate. If it has any tokens, even one,
+the next range may go; the range then pays in full, and the bucket may owe. So a range larger than the bucket is not
+stuck, the mean rate is exact, and a burst is at most one second's tokens and one range.
 
-A range that may not go yet waits like one for which there is no memory: nothing of it has been asked, so no time-out runs, and
-the partition stays where it is.
+A range that may not go yet waits like one without memory: it is not requested, so no time-out runs, and
+the partition keeps its route.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TokenBucket:
         return 0.0 if self._tokens > 0 else (_LEAST_TOKENS - self._tokens) / self._rate
 
     def take(self, amount: float, now: float) -> None:
-        """Takes ``amount``, whatever there is."""
+        """Takes ``amount``, even if there is less."""
         self._fill(now)
         self._tokens -= amount
 
@@ -38,11 +38,11 @@ class TokenBucket:
 
 
 _LEAST_TOKENS = 1e-6
-"""The least that is available after a delay: more than nothing, however the sum is rounded."""
+"""The smallest amount after a delay: more than zero, despite rounding."""
 
 
 class RateLimits:
-    """Both limits of one consumer, and how long they held it back. ``None`` = no limit."""
+    """Both limits of one consumer, and the time that they delayed it. ``None`` = no limit."""
 
     def __init__(self, bytes_per_second: int | None, requests_per_second: int | None) -> None:
         self._bytes = None if bytes_per_second is None else TokenBucket(bytes_per_second)
@@ -50,7 +50,7 @@ class RateLimits:
         self._held_since: float | None = None
 
     def delay(self, now: float) -> float:
-        """Seconds until the next range may be asked for; 0 = now. Call it when a range is due, because its wait is counted."""
+        """Seconds until the next range may be requested; 0 = now. Call it when a range is due, because it counts the wait."""
         delay = self.left(now)
         if delay > 0 and self._held_since is None:
             self._held_since = now

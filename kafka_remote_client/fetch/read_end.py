@@ -1,4 +1,4 @@
-"""Why a read from the tier ended, and where the broker goes on. A value: a reader reads until it comes.
+"""Why a read from the tier ended, and where the broker continues. A value, which is a reader's last item.
 
 References: docs/design.md, "Contracts between packages".
 """
@@ -16,11 +16,11 @@ __all__ = ["ReadEnd"]
 
 @attrs.frozen
 class ReadEnd:
-    """Why reading from the tier ended. ``next_offset`` is where to go on, ``leader_epoch`` the epoch of the last batch read.
+    """Why reading from the tier ended. Reading continues at ``next_offset``; ``leader_epoch`` is that of the last batch read.
 
     ``reason`` is "end" (the bound was reached), a ``NotRemote`` reason, the cause of ``error``, or a refusal of the engine such
-    as "breaker-open", whose ``error`` is the failure that led to it. ``offsets`` is what was last learnt about the partition's
-    tiers. ``segment`` is the one that was being read when ``error`` came.
+    as "breaker-open", whose ``error`` is the failure that led to it. ``offsets`` are the last known bounds of the partition's
+    tiers. ``segment`` is the one that was read when ``error`` happened.
     """
 
     reason: str
@@ -32,9 +32,9 @@ class ReadEnd:
     segment: RemoteLogSegmentId | None = None
 
     def fallback(self, topic: str, partition: int) -> Fallback:
-        """This end as the reason why the broker takes over, for an owner that expected more from the tier.
+        """Returns this end as a fallback, for an owner that expected more from the tier.
 
-        Where the shim grants nothing behind the tier's end all is well. An owner that expected more has an error.
+        A shim grants nothing after the tier's end, which is normal. For an owner that expected more it is an error.
         """
         error = self.error
         if error is None and self.reason == LocationNotGrantedError.cause:

@@ -1,16 +1,16 @@
-"""Whose turn it is: readers that may have something to do, each found without looking at the others. Pure (no I/O).
+"""The queue of readers that may have work. Finding the next one does not depend on the number of readers. Pure (no I/O).
 
-Theory of operation. A reader is in one of three places:
+Theory of operation. A reader is in one of three states:
 
 =======  ==========================================  ===========================================
-place    it is there because                         it leaves when
+state    reason                                      end of the state
 =======  ==========================================  ===========================================
-asked    something happened to it                    it is taken, to be asked what it wants
-held     it wants a range, and no budget was free    budget is free; the one that waited longest
-nowhere  it wants nothing until something happens    something happens: :meth:`ReadyQueue.add`
+asked    an event concerned it                       it is taken, to ask for its next command
+held     it needs a range, and no budget was free    budget is free; the longest waiting reader is first
+nowhere  it needs nothing until the next event       an event: :meth:`ReadyQueue.add`
 =======  ==========================================  ===========================================
 
-So a reader is looked at as often as something happens to it, whatever the number of readers, and none overtakes another that
+So the queue examines a reader once per event, independent of the number of readers, and no reader overtakes another that
 waits for budget.
 """
 
@@ -37,20 +37,20 @@ class ReadyQueue(Generic[_T]):
         self._numbers = count()
 
     def __bool__(self) -> bool:
-        """Whether anybody is waiting for a turn or for budget."""
+        """Whether any reader waits for a turn or for budget."""
         return bool(self._asked or self._held)
 
     def add(self, one: _T) -> None:
-        """Something happened to ``one``: it gets a turn, once. One that waits for budget keeps its place."""
+        """An event concerned ``one``: it gets a turn, once. A reader that waits for budget keeps its place."""
         if one not in self._held:
             self._asked.setdefault(one, None)
 
     def add_later(self, one: _T, at: float) -> None:
-        """``one`` gets a turn once it is ``at``."""
+        """``one`` gets a turn at the time ``at``."""
         heapq.heappush(self._later, (at, next(self._numbers), one))
 
     def discard(self, one: _T) -> None:
-        """``one`` gets no turn any more, unless it is added again."""
+        """``one`` gets no more turns, unless it is added again."""
         self._asked.pop(one, None)
         self._held.pop(one, None)
 
@@ -60,16 +60,16 @@ class ReadyQueue(Generic[_T]):
             self.add(heapq.heappop(self._later)[2])
 
     def patience(self, now: float, longest: float) -> float:
-        """Seconds until somebody's time comes, from 0 up to ``longest``."""
+        """Seconds until the next reader's time, from 0 up to ``longest``."""
         return min(longest, max(0.0, self._later[0][0] - now)) if self._later else longest
 
     def take(self, *, budget: bool) -> _T | None:
-        """The next one to be asked; with ``budget`` those come first that wait for it. Asked again once it is added again."""
+        """Returns the next reader in turn; with ``budget``, readers that wait for it come first."""
         waiting = self._held if budget and self._held else self._asked
         return waiting.popitem(last=False)[0] if waiting else None
 
     def hold(self, one: _T, *, first: bool) -> None:
-        """There is no budget for what ``one`` wants. ``first``: it had waited already."""
+        """There is no budget for the request of ``one``. ``first``: it had already waited."""
         self._held[one] = None
         if first:
             self._held.move_to_end(one, last=False)

@@ -1,7 +1,7 @@
-"""What the owner of a partition's read holds: it takes record blocks and at last one ReadEnd. Thread-safe.
+"""The handle of a partition's read: it returns record blocks, and finally one ReadEnd. Thread-safe.
 
-A reader belongs to one assignment and one position: a seek stops it and makes a new one. Consumer, bounded reads and the
-command line stand on this class. What is read, and when, is up to :mod:`~kafka_remote_client.fetch.scheduler`.
+A reader belongs to one assignment and one position: a seek stops it and creates a new one. Consumer, bounded reads and the
+command line use this class. :mod:`~kafka_remote_client.fetch.scheduler` decides what to read, and when.
 
 References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
 """
@@ -27,7 +27,7 @@ __all__ = ["ReadEngine", "RemoteReader"]
 
 
 class ReadEngine(Protocol):
-    """What a reader asks of its engine, all of it under the engine's lock."""
+    """The calls of a reader to its engine, all under the engine's lock."""
 
     def take(self, read: PartitionRead) -> RecordBlock | ReadEnd | None:
         """See :meth:`RemoteReader.take`."""
@@ -46,10 +46,10 @@ class ReadEngine(Protocol):
 
 
 class RemoteReader:
-    """See the module. Built by ``FetchEngine.reader``, which says what its arguments mean.
+    """See the module. ``FetchEngine.reader`` creates it and documents its arguments.
 
-    Blocks, messages and Arrow record batches differ in form only. Each takes what was not taken yet, so one of them is used,
-    once; ``end`` then tells why and where reading ended.
+    Blocks, messages and Arrow record batches differ only in form. Each takes the remaining records, so use one of them,
+    once; ``end`` then has the reason and the position of the end.
     """
 
     def __init__(self, engine: ReadEngine, read: PartitionRead) -> None:
@@ -64,12 +64,12 @@ class RemoteReader:
 
     @property
     def state(self) -> ReaderState:
-        """Where the read stands."""
+        """The state of the read."""
         return self._read.state
 
     @property
     def offsets(self) -> PartitionOffsets:
-        """What was last learnt about the partition's tiers."""
+        """The last known bounds of the partition's tiers."""
         return self._read.offsets
 
     @property
@@ -78,25 +78,25 @@ class RemoteReader:
         return self._read.has_ready
 
     def take(self) -> RecordBlock | ReadEnd | None:
-        """The next block, the end, or ``None`` while nothing is there. Gives the memory of the block before back."""
+        """Returns the next block, the end, or ``None`` if neither is ready. Releases the memory of the block before."""
         return self._engine.take(self._read)
 
     def release(self) -> None:
-        """The owner is done with the block taken last: its memory is free, though it may be long until the next one comes."""
+        """Releases the memory of the last taken block, before the next one arrives."""
         self._engine.release(self._read)
 
     def passed(self) -> tuple[int, int] | None:
-        """Where reading stands and its leader epoch, if all blocks below were taken; else ``None``."""
+        """Returns the position of the read and its leader epoch, if all blocks below were taken; else ``None``."""
         return self._engine.passed(self._read)
 
     def stop(self) -> None:
-        """Gives the reader up. When it returns nothing more is delivered; what is in flight is dropped as it lands."""
+        """Stops the reader. Afterwards it delivers nothing, and drops ranges in flight when they arrive."""
         self._engine.stop(self._read)
 
     def blocks(self, timeout: float | None = None) -> Generator[RecordBlock | ReadEnd, None, None]:
-        """All blocks and then the end, waiting for each at most ``timeout`` seconds (forever when ``None``).
+        """Yields all blocks and then the end. It waits for each at most ``timeout`` seconds (forever if ``None``).
 
-        Raises RemoteStorageTimeoutError when nothing came in time, and ConfigurationError for a ``timeout`` that is negative,
+        Raises RemoteStorageTimeoutError if nothing arrived in time, and ConfigurationError for a ``timeout`` that is negative,
         NaN or infinite; stops the reader when the iteration is left.
         """
         try:
@@ -109,13 +109,13 @@ class RemoteReader:
             self.stop()
 
     def messages(self, timeout: float | None = None) -> Iterator[Message]:
-        """The records as a consumer gives them. Raises as :meth:`blocks`."""
+        """Yields the records as a consumer's messages. Raises as :meth:`blocks`."""
         with closing(self._blocks(timeout)) as blocks:
             for block in blocks:
                 yield from block.messages(self.topic, self.partition)
 
     def record_batches(self, timeout: float | None = None) -> Iterator[pa.RecordBatch]:
-        """The records with the schema of Spark's Kafka source. Raises as :meth:`blocks`, and ImportError without pyarrow."""
+        """Yields the records in the schema of Spark's Kafka source. Raises as :meth:`blocks`, ImportError without pyarrow."""
         with closing(self._blocks(timeout)) as blocks:
             for block in blocks:
                 yield block.to_arrow(self.topic, self.partition)

@@ -1,9 +1,9 @@
-"""How many GETs per second a store takes, learnt from its 503s. Pure: the caller tells the time.
+"""The number of GETs per second that a store accepts, derived from its 503s. Pure: the caller passes the time.
 
 Theory of operation. Nothing is limited before the first 503. A 503 sets the limit to four fifths of the rate at which the store
-answered within the last second. 503s of the next half second are answers to what was in flight, and say nothing new. The limit
-grows by a twentieth each second, so that the client finds out when the store takes more. It is gone when it has grown tenfold.
-GETs are paced: each waits until the time that the one before it has taken is over.
+answered within the last second. 503s of the next half second are answers to GETs that were in flight, and do not count. The
+limit grows by a twentieth each second, so that the client notices when the store accepts more. It ends when it has grown
+tenfold. GETs are paced: each waits for the interval of the one before it.
 
 References: additive increase, multiplicative decrease (RFC 5681, section 3.1); docs/reliability.md.
 """
@@ -18,7 +18,7 @@ _WINDOW_SECONDS = 1.0
 _CUT = 0.8
 _SETTLE_SECONDS = 0.5
 _REST_SECONDS = 0.25
-"""For which nothing is requested after a 503: the store counts what it was asked a moment ago."""
+"""Seconds without requests after a 503, because the store counts recent requests."""
 _GROWTH_PER_SECOND = 1.05
 _FORGOTTEN = 10.0
 _LEAST = 10.0
@@ -39,7 +39,7 @@ class RequestRate:
         self._forget(now)
 
     def throttled(self, now: float) -> bool:
-        """A GET got a 503. Whether that is new: the limit is lower from now on."""
+        """A GET got a 503. Returns whether the limit becomes lower."""
         if self._base is not None and now < self._cut_at + _SETTLE_SECONDS:
             return False
         self._forget(now)

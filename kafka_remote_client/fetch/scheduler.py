@@ -1,38 +1,38 @@
-"""What is to be done next, for all partitions of one engine: events go in, commands come out. Pure (no I/O).
+"""Decides the next work for all partitions of one engine: events go in, commands come out. Pure (no I/O).
 
-Theory of operation. The scheduler owns the reads of partitions, with their grants and ranges, the budget that they share, the
-ranges in flight and the queue of those whose turn it is. It has no thread and no clock: each event says what time it is.
+Theory of operation. The scheduler owns the reads of partitions with their grants and ranges, the shared budget, the
+ranges in flight and the queue of readers with work. It has no thread and no clock: each event has the time.
 
 =============  ===========================================  ==========================================================
-event          comes from                                   what follows
+event          comes from                                   next commands
 =============  ===========================================  ==========================================================
 opened         the owner                                    LocationBatch
-located        whoever carried out LocationBatch            Fetch, LocationBatch once a pause is over, or End
-landed         whoever carried out Fetch                    Decode, and Fetch in the free place
-failed         the same, or a Fetch that is overdue         Decode, in its turn: what landed before it is delivered first
+located        the worker of LocationBatch                  Fetch, LocationBatch after a pause, or End
+landed         the worker of Fetch                          Decode, and Fetch in the free place
+failed         the same, or a Fetch that is overdue         Decode in turn: ranges before it are delivered first
 overtaken      the same: another GET brought the range      Fetch in the free place
-decoded        whoever carried out Decode                   Deliver, Decode, Fetch again, LocationBatch or End
-taken          the owner                                    Fetch for whoever waited for the memory
-stopped        the owner                                    the same; what is in flight is dropped as it lands
-broke          whoever met an exception of no known kind    End
+decoded        the worker of Decode                         Deliver, Decode, Fetch again, LocationBatch or End
+taken          the owner                                    Fetch for a reader that waited for the memory
+stopped        the owner                                    the same; ranges in flight are dropped on arrival
+broke          the thread that met an unexpected exception  End
 time           any of the above, as ``now``                 Fetch of what had to wait and of what is late, once more;
                                                             ``failed`` of what is overdue
 =============  ===========================================  ==========================================================
 
 LocationBatch, Fetch and Decode take long. A worker that has nothing to do takes *one* from :meth:`Scheduler.next_command`, so
-none waits between its decision and its start, and what is decided is decided on the last state of all. All reads that want a
+none waits between its decision and its start, and each decision uses the latest state. All reads that need a
 location at that moment are in one LocationBatch. Decode comes first: the
-worker that read a range finds its bytes in its processor's cache. Deliver and End take no time; whoever told the event takes
-them from :meth:`Scheduler.notices`.
+worker that read a range finds its bytes in its processor's cache. Deliver and End take no time; the thread that reported the
+event takes them from :meth:`Scheduler.notices`.
 
-A read is looked at when something happened to it (:mod:`~kafka_remote_client.fetch.ready_queue`), so a step costs the same with
-a thousand partitions as with one. A Fetch needs, in this order: a place among those in flight, memory and its share of the rate
+The scheduler examines a read after an event (:mod:`~kafka_remote_client.fetch.ready_queue`), so a step costs the same with
+a thousand partitions as with one. A Fetch needs, in this order: a free place in flight, memory and its share of the rate
 limits (:mod:`~kafka_remote_client.fetch.fetch_budget`); a URL that is young enough; a store that may be asked
 (:mod:`~kafka_remote_client.fetch.admission`). A read that waits for the first of these keeps its place before all others, and
 from then on no other reader gets memory in the same step.
 
-An exception of no known kind is a defect. It costs one read its store, never records, a thread or another partition:
-:class:`ReadDefectError` says whose it is, and the engine ends that read by :meth:`Scheduler.broke`.
+An unexpected exception is a defect. It moves one read to the broker, and never costs records, a thread or another partition:
+:class:`ReadDefectError` names the read, and the engine ends it with :meth:`Scheduler.broke`.
 
 References: docs/design.md, "Windows, ranges, grants".
 """
@@ -64,21 +64,21 @@ from kafka_remote_client.records import RecordBlock
 __all__ = ["LOCATION_BATCHES", "ReadDefectError", "Scheduler"]
 
 LOCATION_BATCHES = 2
-"""Under way at once: one may wait for a peer that is slow, or gone. To one peer they go one after the other."""
+"""Location batches in flight: one may wait for a slow or unreachable peer. To one peer they go one after the other."""
 _MOST_LOCATIONS = 128
 _FEWEST_LOCATIONS = 8
-"""In a batch. A peer that leaves most of a batch pending has too much to do: the next one asks for half as many."""
+"""Locations in a batch. A peer that leaves most of a batch pending is overloaded: the next batch has half as many."""
 
 _UNMEASURED_SHARE = 0.25
-"""Of the read time-out: when a GET of a size that was never measured is late."""
+"""The share of the read time-out after which a GET of an unmeasured size is late."""
 _MOST_RACING = 5
 """GETs of one range. A hedge may be late as well."""
 _LOOK_SECONDS = 0.1
-"""How often a GET is looked at that may be late: what others took meanwhile tells more of it."""
+"""How often to check a GET that may be late, because new measurements change that."""
 
 
 class ReadDefectError(Exception):
-    """An exception of no known kind while it was decided what to do for ``read``; ``command`` is what was about to be done."""
+    """An unexpected exception during a decision for ``read``; ``command`` is the intended command."""
 
     def __init__(self, read: PartitionRead, command: Work | None) -> None:
         super().__init__(read.name)
@@ -114,21 +114,21 @@ class Scheduler:
     # -- what there is to do ---------------------------------------------------------------------------------------------
 
     def next_command(self, now: float) -> Work | None:
-        """One command for one worker that has nothing to do; ``None`` when all has to wait.
+        """Returns one command for one idle worker; ``None`` if everything must wait.
 
-        Raises ReadDefectError; the next call goes on with the other reads.
+        Raises ReadDefectError; the next call continues with the other reads.
         """
         self._give_up_overdue(now)
         self._queue.wake(now)
         return self._next_decode() or self._next_hedge(now) or self._next_fetch(now) or self._next_locations(now)
 
     def notices(self) -> list[Deliver | End | Passed]:
-        """What owners are to be told since the last call."""
+        """Returns the notices for owners since the last call."""
         notices, self._notices = self._notices, []
         return notices
 
     def patience(self, now: float, longest: float) -> float | None:
-        """Seconds after which there may be something to do by time alone, at most ``longest``; ``None``: never."""
+        """Seconds after which there may be work without an event, at most ``longest``; ``None``: never."""
         if not self._reads:
             return None
         return self._flying.patience(now, self._queue.patience(now, self.budget.patience(now, longest)))
@@ -150,7 +150,7 @@ class Scheduler:
 
     @property
     def stuck(self) -> int:
-        """How many workers hang in a Fetch that was given up, and are lost to all others until it returns."""
+        """The number of workers that hang in an abandoned Fetch, and are not available until it returns."""
         return self._flying.stuck
 
     @property
@@ -174,7 +174,7 @@ class Scheduler:
         offsets: PartitionOffsets,
         now: float,
     ) -> None:
-        """The answer for the numeric ``offset``, and what was learnt of the partition's tiers."""
+        """The answer for the numeric ``offset``, and the new bounds of the partition's tiers."""
         read = command.read
         self._forget(command, pending=isinstance(answer, LocationPending))
         read.offsets = offsets
@@ -197,7 +197,7 @@ class Scheduler:
         self._happened(read)
 
     def landed(self, command: Fetch, seconds: float, now: float) -> None:
-        """All bytes of the range are in its buffer, ``seconds`` after they were asked for."""
+        """All bytes of the range are in its buffer, ``seconds`` after the request."""
         read, came = command.read, command.range
         found, others = self._flying.end(command)
         if found is not Return.WANTED:
@@ -218,7 +218,7 @@ class Scheduler:
         self._returned(command, came.size, None)
 
     def failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
-        """The range did not come; ``received`` of its bytes did."""
+        """The range failed after ``received`` bytes."""
         found, others = self._flying.end(command)
         if found is Return.WANTED:
             self._failed(command, received, error, now, others)
@@ -252,11 +252,11 @@ class Scheduler:
         self._happened(command.read)
 
     def taken(self, read: PartitionRead, now: float) -> RecordBlock | ReadEnd | None:
-        """The owner wants the next block or the end, and is done with the block before: what it gets."""
+        """The owner takes the next block or the end, and releases the block before. Returns the item."""
         begun = read.begun
         item = read.take(now)
         if read.begun and not begun:
-            self._queue.add(read)  # it may want more than its first window
+            self._queue.add(read)  # it may need more than its first window
         self._tell(read)
         return item
 
@@ -265,7 +265,7 @@ class Scheduler:
         read.release(now)
 
     def stopped(self, read: PartitionRead, now: float) -> None:
-        """The owner wants nothing more. What was asked for and has not come yet is dropped as it comes."""
+        """The owner stops. Results that are not there yet are dropped on arrival."""
         read.stop(now)
         self._tell(read)
         self._reads.pop(read, None)
@@ -275,12 +275,12 @@ class Scheduler:
         self._queue.discard(read)
 
     def refused(self, read: PartitionRead, reason: str) -> None:
-        """No thread can carry out commands: the broker goes on."""
+        """No thread can execute commands: the broker continues."""
         read.refuse(reason)
         self._tell(read)
 
     def abandoned(self, command: Work | None) -> None:
-        """The command met an exception of no known kind: what it holds is given back."""
+        """The command met an unexpected exception: releases its resources."""
         if isinstance(command, Fetch):
             self._flying.discard(command)
             command.drop()
@@ -289,7 +289,7 @@ class Scheduler:
                 self._forget(locate)
 
     def broke(self, read: PartitionRead, defect: BaseException | None) -> None:
-        """Reading met an exception of no known kind: the broker goes on."""
+        """Reading met an unexpected exception: the broker continues."""
         kind = type(defect).__name__
         error = DirectFetchError(f"reading {read.name} failed with {kind}; see the traceback in the log")
         error.__cause__ = defect
@@ -316,7 +316,7 @@ class Scheduler:
             try:
                 hedge = self._hedge(late, now)
             except Exception as error:
-                self._flying.watch(late, math.inf)  # its thread comes back, and learns that
+                self._flying.watch(late, math.inf)  # its thread returns and sees that
                 raise ReadDefectError(late.read, None) from error
             if hedge is not None:
                 return hedge
@@ -345,7 +345,7 @@ class Scheduler:
         return hedge
 
     def _next_fetch(self, now: float) -> Fetch | None:
-        """The next range that may be asked for, reads in turn. Reads that want a location are noted."""
+        """Returns the next range that may be requested, reads in turn. It collects reads that need a location."""
         budget = True
         while (read := self._queue.take(budget=budget)) is not None:
             command: Locate | Fetch | None = None
@@ -372,7 +372,7 @@ class Scheduler:
         return bool(self._to_locate) and len(self._locating) < LOCATION_BATCHES
 
     def _next_locations(self, now: float) -> LocationBatch | None:
-        """One batch for the reads that want a location. It is limited to as many as the peer decides at once."""
+        """Returns one batch for the reads that need a location, limited to the number that the peer decides at once."""
         locates: list[Locate] = []
         while self._may_locate and len(locates) < self._locations_at_once:
             read = next(iter(self._to_locate))
@@ -386,7 +386,7 @@ class Scheduler:
                 self._queue.add(read)
             except Exception as error:
                 if locates:
-                    break  # these are asked for first
+                    break  # these are requested first
                 del self._to_locate[read]
                 raise ReadDefectError(read, None) from error
             del self._to_locate[read]
@@ -396,7 +396,7 @@ class Scheduler:
         return LocationBatch(tuple(locates))
 
     def _forget(self, command: Locate, *, pending: bool = False) -> None:
-        """The location is not under way any more. ``pending``: it has to be asked for again."""
+        """The location request has ended. ``pending``: it must be repeated."""
         batch = next(one for one in self._locating if command in one.left)
         batch.left.remove(command)
         batch.pending += pending
@@ -472,12 +472,12 @@ class Scheduler:
         self._queue.add(read)
 
     def _happened(self, read: PartitionRead) -> None:
-        """Something happened to the read: it gets a turn, and its owner is notified."""
+        """An event concerned the read: it gets a turn, and its owner is notified."""
         self._queue.add(read)
         self._tell(read)
 
     def _tell(self, read: PartitionRead) -> None:
-        """Notes whether the owner has something to take; the owner is notified once, until it has taken all of it."""
+        """Records whether the owner has something to take; it notifies the owner once, until it has taken everything."""
         ready = read.ready
         if ready is None:
             self._ready.discard(read)

@@ -1,4 +1,4 @@
-"""What all reads of one engine share: settings, the budget, what may be asked of stores, and what is counted. Pure (no I/O)."""
+"""The shared parts of all reads of one engine: settings, the budget, admission to stores, and counters. Pure (no I/O)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Counters", "Shared"]
 
 
 class Counters(Protocol):
-    """What reads count; :class:`~kafka_remote_client.metrics.FetchMetrics` has them all."""
+    """The counters of reads; :class:`~kafka_remote_client.metrics.FetchMetrics` has all of them."""
 
     def add(self, name: str, amount: int = 1) -> None:
         """Adds to a total."""
@@ -23,15 +23,15 @@ class Counters(Protocol):
         """Counts one failure that was not a GET."""
 
     def over_read(self, size: int) -> None:
-        """Counts bytes that were received for nothing."""
+        """Counts wasted bytes."""
 
     def segment_opened(self, size: int) -> None:
-        """Counts one segment of which something is going to be read, and its size in bytes."""
+        """Counts one segment that is read, and its size in bytes."""
 
 
 @attrs.frozen(eq=False)
 class Shared:
-    """What all reads of one engine share."""
+    """The shared parts of all reads of one engine."""
 
     config: RemoteFetchConfig
     budget: FetchBudget

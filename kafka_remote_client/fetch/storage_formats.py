@@ -29,7 +29,7 @@ def installed_formats() -> dict[str, StorageFormat]:
 
 
 def readable_formats(formats: Mapping[str, StorageFormat]) -> tuple[str, ...]:
-    """The names of those that can be read, Kafka's own first: what a client offers. Logs which it cannot."""
+    """Returns the names of the readable formats, Kafka's first, which a client offers. Logs the others."""
     readable = [ORIGINAL_FORMAT]
     for name, one in formats.items():
         missing = one.missing()
@@ -41,14 +41,14 @@ def readable_formats(formats: Mapping[str, StorageFormat]) -> tuple[str, ...]:
 
 
 class RestoringFetcher:
-    """A RemoteStorageFetcher that has one of each format. By itself it reads objects as they are stored."""
+    """A RemoteStorageFetcher with a fetcher for each format. Its own reads return objects as they are stored."""
 
     def __init__(self, inner: RemoteStorageFetcher, formats: Mapping[str, StorageFormat]) -> None:
         self._inner = inner
         self._restoring = {name: one.restoring(inner) for name, one in formats.items()}
 
     def of_format(self, name: str) -> RemoteStorageFetcher:
-        """The fetcher of segments in that format: in positions of the original segment."""
+        """Returns the fetcher of segments in that format, in positions of the original segment."""
         return self._restoring.get(name, self._inner)
 
     def configure(self, configs: Mapping[str, object]) -> None:
@@ -64,5 +64,5 @@ class RestoringFetcher:
 
 
 def fetcher_for(fetcher: RemoteStorageFetcher, location: SegmentLocation) -> RemoteStorageFetcher:
-    """The fetcher that reads the location's format, in positions of the original segment."""
+    """Returns the fetcher of the location's format, in positions of the original segment."""
     return fetcher.of_format(location.format) if isinstance(fetcher, RestoringFetcher) else fetcher

@@ -1,4 +1,4 @@
-"""Makes a fetcher of an object store that this process reads with credentials of its own."""
+"""A fetcher over an object store that this process reads with its own credentials."""
 
 from __future__ import annotations
 

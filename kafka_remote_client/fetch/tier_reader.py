@@ -1,8 +1,8 @@
 """TierReader: a tier opened by its store alone, for bounded reads without any broker.
 
-It is the engine over a listing: what an archive, a restore or a report needs, and what ``kafka-remote dump`` is made of. Where
-the log starts after DeleteRecords, and what is still on brokers' disks, no store tells; committed records end before the first
-transaction that is undecided where the tier ends.
+It is the engine over a listing, for an archive, a restore or a report; ``kafka-remote dump`` uses it. A store does not have
+the log start after DeleteRecords, nor records that are only on brokers' disks; committed records end before the first
+transaction that is undecided at the tier's end.
 
 References: docs/sources.md.
 """
@@ -79,7 +79,7 @@ class TierReader:
         return self._source.partitions(topic)
 
     def absence(self, topic: str) -> NoSegmentsError | None:
-        """The error where the store has nothing of the topic, with what it has instead. Raises as :meth:`partitions`."""
+        """Returns the error for a missing topic, with what the store has instead. Raises as :meth:`partitions`."""
         return self._source.absence(topic)
 
     def bounds(self, topic: str, partition: int) -> PartitionOffsets:
@@ -91,20 +91,20 @@ class TierReader:
     def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment]:
         """The segments of a partition that are read, in order, with the offsets of each that belong to the log.
 
-        Raises RemoteLogError kinds where the lineage cannot be read, and what the store raises; so do the next two.
+        Raises RemoteLogError kinds if the lineage cannot be read, and the store's errors; so do the next two methods.
         """
         return self._source.segments(topic_id_partition)
 
     def offset_for_time(self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0) -> int | None:
-        """The first record from ``start_offset`` on that is at least so young, in milliseconds; ``None`` where none is."""
+        """Returns the first record from ``start_offset`` on with at least this timestamp, in milliseconds, or ``None``."""
         return self._source.offset_for_time(topic_id_partition, timestamp_ms, start_offset)
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
-        """Where committed records end: at the first transaction that is not decided in the tier; ``None`` = nowhere."""
+        """Returns the end of committed records: the first transaction that the tier does not decide; ``None`` = no end."""
         return self._source.first_undecided_offset(topic_id_partition)
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
-        """One line for each segment that is not read, with the reason: half copied, damaged, or another copy is used."""
+        """One line for each segment that is not read, with the reason: incomplete copy, damaged, or another copy is used."""
         return self._source.remarks(topic_id_partition)
 
     def read(
@@ -119,7 +119,7 @@ class TierReader:
         borrow: bool = False,
         tally: bool | None = None,
     ) -> RemoteReader:
-        """Starts to read ``[start_offset, end_offset)``, as far as it is tiered; ``None`` is the tier's own bound.
+        """Starts to read the tiered part of ``[start_offset, end_offset)``; ``None`` is the tier's own bound.
 
         ``isolation_level``: the enum, or ``"read_committed"`` or ``"read_uncommitted"`` in any case. ``window``, ``borrow`` and
         ``tally`` are those of :class:`~kafka_remote_client.fetch.partition_read.PartitionRead`: fixed sizes of requests, blocks

@@ -1,3 +1,3 @@
-"""Where an offset lies: LocationSource and its makers."""
+"""Locations of offsets: LocationSource and its implementations."""
 
 __all__: list[str] = []

@@ -1,15 +1,15 @@
-"""Aborted transactions whose marker is not in the tier yet: the broker knows them, and is asked once per end of the tier.
+"""Aborted transactions whose marker is not in the tier yet: the broker knows them, and gets one question per end of the tier.
 
 Let L be the first offset that is not tiered. A transaction that began below L and whose ABORT marker is at or above L is in no
-transaction index of the tier. A read_committed Fetch lists every aborted transaction that overlaps what it returns, also those
+transaction index of the tier. A read_committed Fetch lists every aborted transaction that overlaps its records, also those
 that began earlier. So::
 
     Fetch at | accepted when                                  | because
-    L        | no error, a list, LSO > L                      | what is returned begins at L, so the list has all of them
+    L        | no error, a list, LSO > L                      | the records begin at L, so the list has all of them
     L-1      | no error, a list, LSO >= L, at least one batch | only if LSO = L: at the LSO a broker returns at once, with
-             |                                                | an empty list that means nothing
+             |                                                | an empty list without meaning
 
-A null list means "not known". The Fetch at L-1 is a small read from the tier by the broker itself, and is counted. All
+A null list means "not known". The Fetch at L-1 makes the broker do a small read of the tier, and is counted. All
 transactions below L are decided, so the answer holds for this L as long as the leader epoch does.
 
 References: KIP-98; Kafka's UnifiedLog.read, LocalLog.read, RemoteLogManager.collectAbortedTransactions.
@@ -31,9 +31,9 @@ class AbortedTail:
         self._known: LruCache[tuple[AbortedTransaction, ...]] = LruCache()
 
     def ask(self, tip: TopicIdPartition, tiered_end: int, leader_epoch: int) -> Probes[tuple[AbortedTransaction, ...] | None]:
-        """Aborted transactions that began below ``tiered_end`` (L) and end at or above it, among others that do no harm.
+        """Returns aborted transactions that began below ``tiered_end`` (L) and end at or above it, and harmless others.
 
-        ``leader_epoch``: the epoch that the broker has confirmed, -1 = none, then nothing is remembered. ``None`` = not known.
+        ``leader_epoch``: the epoch that the broker has confirmed, -1 = none, then nothing is cached. ``None`` = not known.
         """
         key = (tip, tiered_end, leader_epoch)
         known = self._known.get(key) if leader_epoch != UNKNOWN_EPOCH else None
@@ -45,7 +45,7 @@ class AbortedTail:
 
 
 def _ask(tiered_end: int) -> Probes[tuple[AbortedTransaction, ...] | None]:
-    # The reader has not read up to this position, so no epoch goes with it.
+    # The reader has not read up to this position, so there is no epoch for it.
     data = yield Probe(ProbeKind.ABORTED, tiered_end, max_bytes=1)
     if data is None or data.error_code:
         return None

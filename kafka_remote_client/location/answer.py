@@ -41,7 +41,7 @@ from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchRespons
 __all__ = ["MAX_EXPIRY_MS", "leader_answer", "location_of", "offsets_of"]
 
 MAX_EXPIRY_MS = 7 * 24 * 3600 * 1000
-"""The longest life of a signed URL that stores give (a week, by AWS Signature Version 4): more is not believed."""
+"""The longest life of a store's signed URL (a week, by AWS Signature Version 4). A longer one is ignored."""
 
 _UNKNOWN = -1
 
@@ -49,7 +49,7 @@ _UNKNOWN = -1
 def location_of(
     question: LocationQuestion, response: FetchResponse, *, sent_at: float, by_id: bool, dialect: TaggedDialect
 ) -> SegmentLocation | NotRemote | LocationPending:
-    """Reads what the answer to a Fetch says of one partition; ``by_id`` = the request named the topic by its id.
+    """Reads one partition's part of the answer to a Fetch; ``by_id`` = the request named the topic by its id.
 
     ``sent_at``: when the question was sent, on the monotonic clock.
 
@@ -86,7 +86,7 @@ def location_of(
 
 
 def leader_answer(question: LocationQuestion, response: FetchResponse, *, by_id: bool) -> PartitionData | NotRemote:
-    """What the leader says of the partition, or why it has nothing for this position.
+    """Returns the leader's data of the partition, or why it has nothing for this position.
 
     Raises BrokerResponseError for any other error, and ProtocolError for an answer about something else.
     """
@@ -104,7 +104,7 @@ def leader_answer(question: LocationQuestion, response: FetchResponse, *, by_id:
 
 
 def offsets_of(data: PartitionData) -> PartitionOffsets:
-    """Where the log begins and ends, by an answer without error."""
+    """Returns the start and the end of the log, from an answer without error."""
     return PartitionOffsets(log_start=data.log_start_offset, high_watermark=data.high_watermark)
 
 
@@ -142,12 +142,12 @@ def _metadata(question: LocationQuestion, grant: SegmentGrant) -> RemoteLogSegme
 
 
 def _expires_at(sent_at: float, expires_in_ms: int | None) -> float:
-    """Counted from when the question was sent, which is before the grant was made: never later than the truth."""
+    """Counts from the time of the request, which is before the grant, so the result is never too late."""
     return NO_EXPIRY if expires_in_ms is None else sent_at + max(0, min(expires_in_ms, MAX_EXPIRY_MS)) / 1000
 
 
 def _has_signed_url(ranges: Iterable[GrantedRange]) -> bool:
-    """Whether any range may only be read whole. What does not parse is left for the fetcher to refuse."""
+    """Whether any range may only be read completely. The fetcher rejects metadata that does not parse."""
     try:
         return any(LocationMetadata.decode(granted.custom_metadata).url is not None for granted in ranges)
     except DirectFetchError:

@@ -1,11 +1,11 @@
-"""BrokerLocationSource: asks the partition's leader, by a Fetch that carries the dialect's tagged fields.
+"""BrokerLocationSource: asks the partition's leader with a Fetch that has the dialect's tagged fields.
 
 Step by step: the partitions' leaders and a session with each (:mod:`~kafka_remote_client.location.leaders`), whether these
 peers announced themselves, one Fetch per leader with up to 128 partitions, and the answers
 (:mod:`~kafka_remote_client.location.answer`). A peer that announces version 1 of the dialect gets one partition per Fetch.
 
-The Fetch is without a session and asks for no records (MinBytes and PartitionMaxBytes 0), so a peer that grants nothing has
-next to nothing to do. A peer that did not announce the dialect is never asked: a broker would take the Fetch for an ordinary
+The Fetch has no session and requests no records (MinBytes and PartitionMaxBytes 0), so a peer that grants nothing has
+hardly any work. A peer that did not announce the dialect never gets it: a broker would treat the Fetch as an ordinary
 one and might read the tier for it. Locations have a connection of their own, so a look-up that takes long delays nothing else.
 
 References: KIP-1248, KIP-1254, docs/wire-format.md.
@@ -44,7 +44,7 @@ _DEFAULT_CONNECT_SECONDS = 1.0
 _ENOUGH_FOR_NO_RECORD = 1
 _LOCATIONS = "locations"
 _WAIT_SECONDS = 0.5
-"""For which a peer may wait for look-ups before it answers that they are pending: two rounds of store requests, 0.2 s each."""
+"""How long a peer may wait for look-ups before it answers that they are pending: two rounds of store requests of 0.2 s."""
 
 
 class BrokerLocationSource(BoundsByLeaders):
@@ -174,7 +174,7 @@ class BrokerLocationSource(BoundsByLeaders):
             except DirectFetchError as error:
                 answers[key] = error
         if any(isinstance(answer, ProtocolError) for answer in answers.values()):
-            session.connection.close()  # the frame was whole, its content is not what it should be: no more is believed
+            session.connection.close()  # the frame was complete but its content is wrong: the connection is not used any more
         return answers
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class BrokerLocationSource(BoundsByLeaders):
 
 
 def _once_per_partition(questions: Sequence[LocationQuestion]) -> list[dict[Key, LocationQuestion]]:
-    """The questions in groups that one Fetch can ask: no partition twice, one isolation level."""
+    """Returns the questions in groups for one Fetch each: no partition twice, one isolation level."""
     groups: list[dict[Key, LocationQuestion]] = []
     for question in dict.fromkeys(questions):
         key = (question.topic, question.partition)
@@ -196,6 +196,6 @@ def _once_per_partition(questions: Sequence[LocationQuestion]) -> list[dict[Key,
 
 
 def _check_announced(leader: PartitionLeader, session: PeerSession) -> None:
-    """A peer that grants nothing is not asked for bounds either: the partition would leave the broker path for nothing."""
+    """A peer that grants nothing is not asked for bounds, because the partition would leave the broker path without use."""
     if not session.versions.announces_direct_fetch:
         raise NotAnnouncedError(leader.host)

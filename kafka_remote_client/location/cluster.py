@@ -1,7 +1,7 @@
 """The leader of a partition: a cache of Metadata that is refreshed when it is old, or when a leader was wrong.
 
-Topics are asked for by their names and never created, all that a caller misses in one request. One request is under way at a
-time; threads that miss the same topics share it. A thread that was sent away by a leader passes what it believed as ``stale``,
+A request names topics and never creates them; it has all topics that a caller needs. One request runs at a
+time; threads that need the same topics share it. A thread that a leader rejected passes its old answer as ``stale``,
 so that only the first of many such threads asks again.
 
 References: Kafka's Metadata, KIP-320 (leader epochs), KIP-516 (topic ids).
@@ -34,7 +34,7 @@ Key: TypeAlias = tuple[str, int]
 
 @attrs.frozen
 class PartitionLeader:
-    """The leader of a partition as one answer had it; another answer gives another object, though it may be equal."""
+    """The leader of a partition from one answer; another answer gives another object, even if it is equal."""
 
     topic_id: UUID
     leader_epoch: int
@@ -75,7 +75,7 @@ class ClusterMetadata:
     def leader(
         self, topic: str, partition: int, deadline: Deadline, *, stale: PartitionLeader | None = None
     ) -> PartitionLeader:
-        """The partition's leader, other than what ``stale`` says by newer metadata.
+        """Returns the partition's leader, from metadata that are newer than ``stale``.
 
         Raises BrokerResponseError when the partition does not exist, has no leader now, or may not be described; LocationError
         when no broker answers.
@@ -89,7 +89,7 @@ class ClusterMetadata:
     def leaders(
         self, partitions: Sequence[Key], deadline: Deadline, stale: Mapping[Key, PartitionLeader] | None = None
     ) -> dict[Key, PartitionLeader | LocationError]:
-        """:meth:`leader` of many partitions, with at most one request that is answered: for each its leader or the error."""
+        """:meth:`leader` of many partitions, with at most one answered request: for each its leader or the error."""
         stale = stale or {}
         failures: Mapping[str, LocationError] = {}
         if missing := self._missing(partitions, stale):
@@ -104,7 +104,7 @@ class ClusterMetadata:
         return {key: self._leader(key, failures.get(key[0]), contradicted=key in stale) for key in partitions}
 
     def _missing(self, partitions: Sequence[Key], stale: Mapping[Key, PartitionLeader]) -> list[str]:
-        """The topics of partitions of which nothing is known, nothing new enough, or only what was contradicted."""
+        """Returns the topics of partitions without metadata, or with old or contradicted metadata."""
         now = self._clock.monotonic()
         missing: dict[str, None] = {}
         for topic, partition in partitions:
@@ -128,7 +128,7 @@ class ClusterMetadata:
         return broker_error(absent, f"Metadata of {topic}-{partition}")
 
     def _refresh(self, topics: Sequence[str], deadline: Deadline) -> dict[str, LocationError]:
-        """Asks until somebody answers. What is learnt of some topics is kept; the errors of the others."""
+        """Asks until a broker answers. Keeps the metadata of the topics, and returns the errors of the others."""
         failure = LocationError("no broker is available for the metadata request")
         for address in dict.fromkeys((*self._brokers, *self._bootstrap)):
             if deadline.expired():

@@ -1,6 +1,6 @@
-"""Makes a location of what the resolver found, for a reader with credentials of its own. Pure but for the layout's look-ups.
+"""Makes a location from the resolver's result, for a reader with its own credentials. Pure except for the layout's look-ups.
 
-Every range carries the object's key, and for a segment kept in chunks what restores it. Nothing expires, and a range may be
+Every range has the object's key, and for a chunked segment the data to restore it. Nothing expires, and a range may be
 read in parts.
 """
 
@@ -27,7 +27,7 @@ def direct_location(
     log_start_offset: int = UNKNOWN_OFFSET,
     throttle_time_ms: int = 0,
 ) -> SegmentLocation:
-    """``aborted`` is complete for the window, ``None`` where the reader needs none.
+    """``aborted`` is complete for the window, ``None`` if the reader needs none.
 
     Raises RemoteLogError and RemoteStorageError kinds.
     """

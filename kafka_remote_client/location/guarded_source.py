@@ -1,8 +1,8 @@
-"""Stands between the engine and any location source: what leaves it is an answer that the engine knows, or a DirectFetchError.
+"""Guards the engine against defects of location sources: it returns only valid answers, or a DirectFetchError.
 
-Sources raise what they document. One with a defect must cost speed and never a partition or a thread, so whatever else it
-raises or answers becomes a LocationError here. The log has the traceback. The error names the kind of the exception, has it as
-its ``__cause__``, and repeats none of its text.
+A defect of a source must cost only speed, never a partition or a thread. So any undocumented exception or answer
+becomes a LocationError here. The log has the traceback. The error names the type of the exception, has it as
+its ``__cause__``, and does not repeat its text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class GuardedLocationSource:
-    """A LocationSource that raises DirectFetchError kinds and nothing else. Owns ``inner``. Thread safe as that is."""
+    """A LocationSource that raises only DirectFetchError kinds. Owns ``inner``. Thread safe if that is."""
 
     def __init__(self, inner: LocationSource) -> None:
         self.inner = inner
@@ -46,7 +46,7 @@ class GuardedLocationSource:
             answers = dict.fromkeys(questions, error)
         errors = Counter(id(answer) for answer in answers.values())
         for question, answer in answers.items():
-            if isinstance(answer, DirectFetchError) and errors[id(answer)] == 1:  # else it is about more than this partition
+            if isinstance(answer, DirectFetchError) and errors[id(answer)] == 1:  # otherwise it concerns several
                 answer.with_context(topic=question.topic, partition=question.partition, offset=question.offset)
         return answers
 

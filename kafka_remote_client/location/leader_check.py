@@ -1,19 +1,19 @@
-"""What the partition's leader has to say before a place in the tier may be granted. Pure.
+"""The confirmation of the partition's leader that a grant needs. Pure.
 
 ::
 
-    step | what                                                  | the leader is asked by
+    step | question                                              | request to the leader
     1    | error, divergence, log start, high watermark, LSO     | a Fetch at the offset, 0 bytes, no wait: readable_end
     2    | is the segment on the leader's lineage                | a Fetch at the window's end, with its epoch
     3    | aborted transactions whose marker is still local      | a Fetch at L, or at L-1 (see aborted_tail)
 
-Step 2 closes the one gap of the metadata topic, and of a listing: after an unclean leader election the newest segments in the
+Step 2 closes a gap of the metadata topic, and of a listing: after an unclean leader election the newest segments in the
 tier may hold records that the new leader does not have, until it has tiered its own. Records are the same up to an offset when
 the leader epoch before it is (the log-matching property), so one question answers for the whole window; its answer holds as
-long as the leader epoch, which the question names.
+long as the leader epoch, which is part of the question.
 
-The shim asks over the client's own connection, a client that reads the tier itself over its own. So READ, quotas, leadership
-and fencing are the broker's to judge either way.
+The shim asks over the client's connection, and a client that reads the tier over its own. So the broker still controls READ,
+quotas, leadership and fencing.
 
 References: KIP-320, KIP-595 (LastFetchedEpoch), docs/design.md.
 """
@@ -33,9 +33,9 @@ _NO_REPLICA = -1
 
 
 def readable_end(data: PartitionData, offset: int, isolation_level: IsolationLevel) -> int:
-    """The first offset that a reader of that isolation level may not have, by a leader's answer without error.
+    """Returns the first offset that a reader of that isolation level must not get, from a leader's answer without error.
 
-    Raises NotGrantedError when the leader sends readers elsewhere, or ``offset`` is not readable.
+    Raises NotGrantedError if the leader sends readers to another replica, or ``offset`` is not readable.
     """
     committed = isolation_level is IsolationLevel.READ_COMMITTED
     end = data.last_stable_offset if committed else data.high_watermark
@@ -47,14 +47,14 @@ def readable_end(data: PartitionData, offset: int, isolation_level: IsolationLev
 
 
 def only_partition(answer: FetchResponse) -> PartitionData | None:
-    """The data of an answer about one partition, ``None`` when it is not about one."""
+    """Returns the data of an answer about one partition, ``None`` if it is not about one."""
     if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
         return None
     return answer.responses[0].partitions[0]
 
 
 class LeaderCheck:
-    """Steps 2 and 3, with a bounded memory of what was answered. Thread safe."""
+    """Steps 2 and 3, with a bounded cache of answers. Thread safe."""
 
     def __init__(self) -> None:
         self._on_lineage: LruCache[bool] = LruCache()
@@ -63,9 +63,9 @@ class LeaderCheck:
     def confirm(
         self, resolved: ResolvedSegment, isolation_level: IsolationLevel, leader_epoch: int
     ) -> Probes[tuple[AbortedTransaction, ...] | None]:
-        """The aborted transactions that a reader of the window needs; ``None`` for read_uncommitted, which needs none.
+        """Returns the aborted transactions that a reader of the window needs; ``None`` for read_uncommitted.
 
-        ``leader_epoch``: what the probes name as the leader's, -1 = unknown, then nothing is remembered. Raises
+        ``leader_epoch``: the leader's epoch in the probes, -1 = unknown, then nothing is cached. Raises
         NotGrantedError when the window is not the leader's, or the transactions cannot be known.
         """
         yield from self._check_lineage(resolved, leader_epoch)

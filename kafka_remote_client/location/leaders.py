@@ -1,9 +1,9 @@
-"""Questions to the leaders of partitions: which brokers these are, one connection to each, and retries.
+"""Questions to the leaders of partitions: finds the brokers, keeps one connection to each, and retries.
 
-What is tried again, each once and only inside the deadline::
+Retries, each once and only within the deadline::
 
-    the connection was an old one and is cut       a new connection: brokers close idle ones
-    the leader is gone, or says it is none         fresh metadata
+    an old connection is closed                    a new connection, because brokers close idle ones
+    the leader is gone, or is no longer leader     new metadata
 
 References: KIP-320 (leader epochs), KIP-516 (topic ids).
 """
@@ -82,9 +82,9 @@ class PartitionLeaders:
         self._cluster = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), self._ask_metadata, clock)
 
     def ask(self, topic: str, partition: int, deadline: Deadline, question: Callable[[PartitionLeader, PeerSession], _T]) -> _T:
-        """The answer of the partition's leader to ``question``, which gets the leader and a session with it.
+        """Returns the answer of the partition's leader to ``question``, which gets the leader and a session with it.
 
-        Raises what ``question`` raises, and LocationError when the leader is not known or cannot be reached.
+        Raises the errors of ``question``, and LocationError if the leader is not known or cannot be reached.
         """
         leader = self._cluster.leader(topic, partition, deadline)
         try:
@@ -98,24 +98,24 @@ class PartitionLeaders:
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
     ) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        """Where the tiers of partitions begin and end: for each the answer, or the error in its place.
+        """Returns the bounds of the tiers of partitions: for each the answer, or an error instead.
 
-        One Metadata request for all topics, then four ListOffsets to each leader for all of its partitions, leaders side by
-        side. So the four offsets of a partition are of slightly different moments. An offset that the peer's version of
+        It sends one Metadata request for all topics, then four ListOffsets to each leader for all of its partitions, leaders in
+        parallel. So the four offsets of a partition are from slightly different times. An offset that the peer's version of
         ListOffsets cannot name is -1.
 
-        Each of the two steps has the time that ``deadline`` leaves at the start, or a slow first one would leave none for the
-        second. Leaders are looked up again only before ``deadline``.
+        Each of the two steps may use the whole time of ``deadline``, because otherwise a slow first one would leave none for
+        the second. Leaders are looked up again only before ``deadline``.
         """
         return self.ask_all(partitions, deadline, self._offsets_led)
 
     def ask_all(
         self, partitions: Sequence[Key], deadline: Deadline, question: LedQuestion[_T], connection: str = _ORDINARY
     ) -> dict[Key, _T | DirectFetchError]:
-        """The answers of the leaders of all partitions to ``question``: for each the answer, or the error in its place.
+        """Returns the answers of the leaders of all partitions to ``question``: for each the answer, or an error instead.
 
-        ``question`` is asked once per leader, leaders side by side. It gets the session, the leaders of the partitions that
-        this one leads, and the deadline, and answers all of these. ``connection`` names the connection that it uses: those of
+        ``question`` runs once per leader, in parallel. It gets the session, the leaders of the partitions that
+        this broker leads, and the deadline, and answers all of them. ``connection`` names the connection that it uses: those of
         other names never wait for it.
         """
         seconds = deadline.remaining()
@@ -257,7 +257,7 @@ class BoundsByLeaders:
 
 
 def fetch_version(leader: PartitionLeader, session: PeerSession) -> int | None:
-    """With topic ids where both sides have them, so that a topic created again is not taken for the old one; else 12."""
+    """Uses topic ids if both sides support them, so that a recreated topic is not confused with the old one; else 12."""
     with_ids = range(fetch.FIRST_VERSION_WITH_TOPIC_IDS, _FETCH_VERSIONS.stop)
     by_name = range(_FETCH_VERSIONS.start, fetch.FIRST_VERSION_WITH_TOPIC_IDS)
     version = None if leader.topic_id == ZERO_UUID else session.best_version(FETCH, with_ids)
@@ -268,13 +268,13 @@ def _ask(session: PeerSession, ask: Callable[[PeerSession], _T]) -> _T:
     try:
         return ask(session)
     except ProtocolError:
-        # The frame was whole and its content is not what it should be: nothing more is believed on this connection.
+        # The frame was complete but its content is wrong: this connection is not used any more.
         session.connection.close()
         raise
 
 
 def _may_be_outdated(answer: object) -> bool:
-    """Whether an answer may come of metadata that are no longer true."""
+    """Whether outdated metadata may be the cause of an answer."""
     if isinstance(answer, BrokerResponseError):
         return refreshes_metadata(answer.code)
     return isinstance(answer, LocationError) and not isinstance(

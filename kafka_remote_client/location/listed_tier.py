@@ -1,11 +1,11 @@
-"""The tier as a listing of the store shows it, for a client with a broker that confirms it.
+"""The tier according to a listing of the store, for a client with a broker that confirms it.
 
 Theory of operation, for each partition::
 
     first question      the listing and the segments' own objects are read by a worker; until then: "listing-not-ready"
-    a later question    answered from what was read
+    a later question    answered from the objects that were read
     topic not in store  "nothing-tiered" with an error that says what the store has instead
-    not in the tier     and what was read is older than ``max_age``: a worker reads it again, the old answer stands meanwhile
+    not in the tier     if the listing is older than ``max_age``, a worker repeats it; the old answer is used until then
 
 The objects of a segment are not read twice. A listing does not show what the broker has deleted since; the leader
 does (the log's start), and an object that is gone costs one location.

@@ -1,11 +1,11 @@
-"""Locations from the store alone: for offline reads and for the day when no broker is left.
+"""Locations from the store alone, for offline reads and for clusters that no longer exist.
 
-It stands on the same resolver as the shim, over what a listing of the store tells. Ranges carry the object's key, and for a
-segment kept in chunks what restores it, so the fetcher needs credentials of its own. Nobody can say here where the log really
-starts (DeleteRecords), nor what the brokers still hold: the tier is taken for the whole log.
+It uses the shim's resolver over a listing of the store. Ranges have the object's key, and for a
+chunked segment the data to restore it, so the fetcher needs its own credentials. The listing does not show where the log really
+starts (DeleteRecords), nor what the brokers still hold: the tier counts as the whole log.
 
-A reader of committed records stops before the first transaction that is undecided where the tier ends (reason "undecided"), and
-gets nothing where neither a producer snapshot nor the log itself tells which that is ("transactions-unknown").
+A reader of committed records stops before the first transaction that is undecided at the tier's end (reason "undecided"), and
+gets nothing if neither a producer snapshot nor the log has that information ("transactions-unknown").
 
 References: docs/sources.md.
 """
@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 class ListingLocationSource:
-    """A LocationSource over one listing of a store, made when it is first needed; what is uploaded later is not seen.
+    """A LocationSource over one listing of a store, made at its first use; later uploads are not seen.
 
     Owns ``store``.
     """
@@ -98,7 +98,7 @@ class ListingLocationSource:
 
     @property
     def listing(self) -> TierListing:
-        """All of the store, or of the one topic. Raises what the store raises."""
+        """Lists the store, or the one topic. Raises the store's errors."""
         return self._listing(self._topic)
 
     def _listing(self, topic: str | None) -> TierListing:
@@ -134,7 +134,7 @@ class ListingLocationSource:
         return [] if log is None else list(log.all_segments())
 
     def offset_for_time(self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0) -> int | None:
-        """The first tiered record from ``start_offset`` on that is at least so young; ``None`` where none is.
+        """Returns the first tiered record from ``start_offset`` on with at least this timestamp; ``None`` if there is none.
 
         Records of transactions and their markers count too. Raises RemoteLogError kinds, CorruptRecordError,
         UnsupportedFormatError, and what the store raises.
@@ -177,7 +177,7 @@ class ListingLocationSource:
         if isinstance(found, NotRemote):
             return found
         if not found.aborted_complete and found.tiered_end != self._offsets(tip).high_watermark:
-            # Every transaction below the bound is decided in the tier. All of it has to be searched: a segment is missing.
+            # The tier decides every transaction below the bound. A segment is missing, so all of the tier must be searched.
             return NotRemote("aborted-unknown", self._offsets(tip))
         return direct_location(
             self._store,
@@ -188,9 +188,9 @@ class ListingLocationSource:
         )
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        """Where the tier begins and ends, as if it were the whole log and nothing of it were on a broker's disk.
+        """Returns the tier's bounds, as if it were the whole log without a part on a broker's disk.
 
-        DeleteRecords leaves no trace here. Raises NoSegmentsError for a topic that has no segment in the store.
+        DeleteRecords is not visible here. Raises NoSegmentsError for a topic that has no segment in the store.
         """
         tip = self._tip(topic, partition)
         absence = self.absence(topic) if tip is None else None
@@ -210,7 +210,7 @@ class ListingLocationSource:
         return answers
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
-        """Where a reader of committed records stops; None = at the tier's end.
+        """Returns where a reader of committed records stops; None = at the tier's end.
 
         Raises RemoteLogError, CorruptRecordError and UnsupportedFormatError when that is unknown, and what the store raises.
         """
@@ -231,7 +231,7 @@ class ListingLocationSource:
         return next((tip for tip in self.partitions(topic) if tip.partition == partition), None)
 
     def absence(self, topic: str) -> NoSegmentsError | None:
-        """The error where the store has nothing of the topic, with what it has instead; listed once."""
+        """Returns the error for a missing topic, with what the store has instead; listed once."""
         if self.partitions(topic):
             return None
         if topic not in self._absent:

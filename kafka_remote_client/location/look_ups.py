@@ -1,4 +1,4 @@
-"""Answers questions in parallel for a source that reads the store itself: a slow one is pending and delays no other.
+"""Answers questions in parallel for a source that reads the store: a slow one is pending and delays no other.
 
 ::
 
@@ -12,7 +12,7 @@
 
 So what was read before never waits behind reads. A look-up that needs a read asks the leader about its position twice.
 
-An answer that is not asked for again within a few seconds is dropped: its end of the log is old by then.
+An answer without a second request within a few seconds is dropped, because its end of the log is old by then.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class LookUps:
         return answers
 
     def close(self) -> None:
-        """Starts nothing more. Look-ups that go on end by themselves. May be called twice."""
+        """Starts no more look-ups; running ones finish. May be called twice."""
         with self._lock:
             self._closed = True
         for workers in (self._kept_workers, self._workers):
@@ -112,7 +112,7 @@ class LookUps:
         return answer, self._clock.monotonic()
 
     def _forget(self) -> None:
-        """Drops what was answered long ago."""
+        """Drops old answers."""
         now = self._clock.monotonic()
         self._going = {question: one for question, one in self._going.items() if not one.ended_before(now - _KEPT_SECONDS)}
 
@@ -132,13 +132,13 @@ class _LookUp:
 
     @property
     def answer(self) -> LocationAnswer:
-        """Raises what is no DirectFetchError, which is a defect."""
+        """Raises an exception other than DirectFetchError, which is a defect."""
         if self.future.cancelled():
             return LocationError("the location source is closed")
         return self.future.result()[0] if self.future.done() else self.refusal or LocationPending()
 
     def ended_before(self, moment: float) -> bool:
-        """Whether it is over since ``moment`` at least."""
+        """Whether it failed, or finished before ``moment``."""
         future = self.future
         if not future.done():
             return False

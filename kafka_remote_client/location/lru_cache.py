@@ -1,4 +1,4 @@
-"""A bounded memory of answers that stay true: the least recently used is forgotten first."""
+"""A bounded cache of answers that stay true. It drops the least recently used one first."""
 
 from __future__ import annotations
 

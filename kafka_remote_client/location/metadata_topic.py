@@ -1,4 +1,4 @@
-"""The tier as the metadata topic describes it, which the client itself follows.
+"""The tier according to the metadata topic, which the client follows.
 
 The principal of the consumer needs READ and DESCRIBE on ``__remote_log_metadata`` beside its own topics, and read access to the
 store. Reading the topic takes a moment, in which partitions are not ready and are served by their broker.
@@ -37,7 +37,7 @@ _CONNECTION_SETTINGS = frozenset({"bootstrap.servers", "log_level", "metadata.br
 
 
 def connection_settings(config: Mapping[str, object]) -> ClientConfig:
-    """What a consumer's configuration says about how to reach its brokers, and nothing about what it reads."""
+    """Returns the settings of a consumer's configuration for its connections, without those about reading."""
     return {
         name: value  # type: ignore[misc] # librdkafka judges the values
         for name, value in config.items()
@@ -48,8 +48,8 @@ def connection_settings(config: Mapping[str, object]) -> ClientConfig:
 class MetadataTopicTier(FollowedTier):
     """A TierResolver that follows the metadata topic from the moment it is made. Thread safe.
 
-    ``config`` is librdkafka's. In the first ``patience`` seconds a question waits for its partition to be ready; from then on
-    what is not ready is answered so at once.
+    ``config`` is librdkafka's. In the first ``patience`` seconds a question waits for its partition to be ready. After that
+    the answer for a partition that is not ready is immediate.
     """
 
     def __init__(

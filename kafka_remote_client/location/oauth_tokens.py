@@ -3,11 +3,11 @@
 ::
 
     oauth_cb                                        the application makes them
-    enable.sasl.oauthbearer.unsecure.jwt=true       made here, unsigned, for tests: sasl.oauthbearer.config says for whom
-    sasl.oauthbearer.method=oidc                    asked of sasl.oauthbearer.token.endpoint.url, by client credentials
+    enable.sasl.oauthbearer.unsecure.jwt=true       made here, unsigned, for tests; sasl.oauthbearer.config names the principal
+    sasl.oauthbearer.method=oidc                    requested from sasl.oauthbearer.token.endpoint.url, by client credentials
 
-A consumer's own ``oauth_cb`` is called by librdkafka alone, when and where it always was: :class:`OauthCallback` takes its
-place, passes each call on and remembers the token, which is then used here too. Where there is no consumer, it is called here.
+librdkafka alone calls a consumer's own ``oauth_cb``, at the usual times: :class:`OauthCallback` replaces it,
+forwards each call and keeps the token, which is then used here too. Without a consumer, this module calls it.
 
 References: RFC 6749 section 4.4, RFC 7519, KIP-255, KIP-768, librdkafka's CONFIGURATION.md.
 """
@@ -35,7 +35,7 @@ __all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "Unsecu
 _LONGEST_ANSWER = 1 << 20
 _PIECE = 64 << 10
 _FRESH_PART = 0.8
-"""Of a token's life: librdkafka renews its own then."""
+"""The share of a token's life after which librdkafka renews its own."""
 _DEFAULT_LIFE_SECONDS = 3600
 _NO_ANSWER = (OSError, http.client.HTTPException)
 _NO_TOKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -43,7 +43,7 @@ _NO_TOKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, Rec
 
 @attrs.frozen
 class Token:
-    """A token, until when it is good (milliseconds since the Unix epoch), and what goes with it."""
+    """A token, its expiry (milliseconds since the Unix epoch), and its attributes."""
 
     value: str = attrs.field(repr=False)
     expires_ms: int
@@ -51,16 +51,16 @@ class Token:
 
 
 class TokenSource(Protocol):
-    """Where tokens come from. Safe to share between threads."""
+    """A source of tokens. Safe to share between threads."""
 
     def token(self, deadline: Deadline) -> Token:
-        """A token that is good now. Raises SaslAuthenticationError without one before the deadline."""
+        """Returns a valid token. Raises SaslAuthenticationError without one before the deadline."""
 
 
 class OauthCallback:
-    """An application's ``oauth_cb``, to be set in its place; a TokenSource too.
+    """A wrapper that replaces an application's ``oauth_cb``; also a TokenSource.
 
-    ``calls_itself``: whether tokens may be asked for here, because no consumer does.
+    ``calls_itself``: whether this class may request tokens, because no consumer does.
     """
 
     def __init__(self, callback: Callable[[str], tuple[Any, ...]], config: str, clock: Clock, *, calls_itself: bool) -> None:
@@ -93,7 +93,7 @@ class OauthCallback:
         return self._last is not None and self._clock.time_ms() < self._last.expires_ms
 
     def _remember(self, answer: tuple[Any, ...]) -> None:
-        """Takes ``(token, seconds since the epoch[, principal[, extensions]])``; anything else is librdkafka's to refuse."""
+        """Takes ``(token, seconds since the epoch[, principal[, extensions]])``; librdkafka rejects anything else."""
         try:
             extensions = answer[3] if len(answer) > 3 else {}
             self._last = Token(str(answer[0]), int(float(answer[1]) * 1000), dict(extensions or {}))
@@ -102,7 +102,7 @@ class OauthCallback:
 
 
 def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str, object]:
-    """A consumer's settings, in which an OauthCallback stands for ``oauth_cb`` where there is one."""
+    """Returns a consumer's settings with an OauthCallback instead of ``oauth_cb``, if there is one."""
     callback = settings.get("oauth_cb")
     if not callable(callback):
         return dict(settings)
@@ -111,7 +111,7 @@ def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str
 
 
 class UnsecuredTokens:
-    """Unsigned tokens (RFC 7519 section 6), as librdkafka makes them of ``sasl.oauthbearer.config``.
+    """Unsigned tokens (RFC 7519 section 6), as librdkafka makes them from ``sasl.oauthbearer.config``.
 
     ``principal=NAME`` is needed; ``principalClaimName``, ``scopeClaimName``, ``scope=A,B``, ``lifeSeconds`` and
     ``extension_NAME=VALUE`` may be given. Raises ConfigurationError for anything else.
@@ -143,10 +143,10 @@ class UnsecuredTokens:
 
 
 class ClientCredentials:
-    """Tokens of an authorization server (OIDC). One is kept for most of its life, and asked for by one thread at a time.
+    """Tokens of an authorization server (OIDC). One is kept for most of its life, and one thread at a time requests it.
 
-    Redirects are not followed; proxies are those of the environment, as librdkafka's are. Raises ConfigurationError for an
-    address that is none.
+    Redirects are not followed; proxies are those of the environment, as in librdkafka. Raises ConfigurationError for an
+    invalid address.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class ClientCredentials:
         self._clock = clock
         self._extensions = dict(extensions or {})
         fields = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
-        # As they are, like librdkafka and Java's client; RFC 6749 would have them percent-encoded.
+        # Not encoded, like librdkafka and Java's client; RFC 6749 requires percent-encoding.
         pair = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
         headers = {
             "Authorization": f"Basic {pair}",
@@ -229,14 +229,14 @@ class ClientCredentials:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The credentials go where the configuration says and nowhere else."""
+    """Redirects are not followed, so that the credentials go only to the configured server."""
 
     def redirect_request(self, *_: object) -> None:
         return None
 
 
 def _expiry_of(token: str) -> int:
-    """The ``exp`` claim of a JWT in milliseconds. Raises ValueError, KeyError or TypeError where there is none."""
+    """Returns the ``exp`` claim of a JWT in milliseconds. Raises ValueError, KeyError or TypeError if it is missing."""
     claims = token.split(".")[1] if token.count(".") == 2 else ""
     return int(float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]) * 1000)
 

@@ -1,7 +1,7 @@
-"""Questions to a partition's leader, apart from how they travel. Pure.
+"""Questions to a partition's leader, independent of their transport. Pure.
 
 Code that asks the leader is a generator: it yields a :class:`Probe`, is sent the leader's answer, and returns
-what it learnt. The shim drives it over a client's connection in its event loop, a client over a connection of its own::
+its result. The shim drives it over a client's connection in its event loop, a client over its own connection::
 
     probes = word.confirm(...)          probe ──► a Fetch of the partition ──► PartitionData, or None for an error answer
              ▲                                                                       │
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class NotGrantedError(Exception):
-    """No location is granted, and the broker is to serve. ``why`` is the short name that it is counted by."""
+    """No location is granted, and the broker serves the records. ``why`` is the short name of the counter."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -33,7 +33,7 @@ class NotGrantedError(Exception):
 
 
 class ProbeKind(Enum):
-    """What a probe is for. ABORTED_IN_TIER makes the broker read a little of the tier itself."""
+    """The purpose of a probe. ABORTED_IN_TIER makes the broker read a little of the tier."""
 
     POSITION = auto()
     LINEAGE = auto()
@@ -43,7 +43,7 @@ class ProbeKind(Enum):
 
 @attrs.frozen
 class Probe:
-    """A Fetch at ``offset`` that waits for nothing. ``max_bytes`` 0 asks for no records, 1 for at most one batch."""
+    """A Fetch at ``offset`` that does not wait. ``max_bytes`` 0 requests no records, 1 at most one batch."""
 
     kind: ProbeKind
     offset: int
@@ -52,11 +52,11 @@ class Probe:
 
 
 Probes: TypeAlias = Generator[Probe, PartitionData | None, _T]
-"""Yields probes and is sent the answer to each: the partition's data, ``None`` when the request as a whole failed."""
+"""Yields probes and gets the answer to each: the partition's data, ``None`` if the whole request failed."""
 
 
 def answered(probes: Probes[_T], ask: Callable[[Probe], PartitionData | None]) -> _T:
-    """What ``probes`` returns when ``ask`` answers each."""
+    """Returns the result of ``probes``, whose questions ``ask`` answers."""
     try:
         probe = next(probes)
         while True:

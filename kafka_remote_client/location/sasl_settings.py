@@ -1,10 +1,10 @@
-"""Which authenticator a client's own settings ask for, in librdkafka's names.
+"""Builds the authenticator of a client's settings, which have librdkafka's names.
 
 ::
 
     sasl.mechanism, sasl.mechanisms   PLAIN, SCRAM-SHA-256, SCRAM-SHA-512   sasl.username, sasl.password
                                       OAUTHBEARER                           see oauth_tokens
-                                      anything else                         refused: then there is no direct fetch
+                                      anything else                         an error: direct fetch is off
 
 User name and password are looked up whenever a connection authenticates, so a mapping that changes is followed
 (``Consumer.set_sasl_credentials``).
@@ -44,9 +44,9 @@ _OIDC = frozenset(
 
 
 def authenticator(settings: Mapping[str, object], clock: Clock) -> SaslAuthenticator | None:
-    """What authenticates connections to brokers; ``None`` where security.protocol asks for no SASL.
+    """Returns the authenticator of connections to brokers; ``None`` if security.protocol has no SASL.
 
-    Raises ConfigurationError for what cannot be followed; no message repeats a secret.
+    Raises ConfigurationError for unsupported settings; no message repeats a secret.
     """
     protocol = security_protocol(settings)
     if protocol not in _PROTOCOLS:

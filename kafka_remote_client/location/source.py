@@ -1,4 +1,4 @@
-"""What the engine asks for locations: the one interface of all location sources."""
+"""The interface of all location sources, which the engine calls."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["CachingLocationSource", "LocationSource", "locate_one", "watch_cache
 
 
 class LocationSource(Protocol):
-    """Says where the records of partitions lie from an offset on. Safe to call from several threads at once."""
+    """Returns locations of partitions from an offset on. Safe to call from several threads at once."""
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
-        """For each question a grant that begins at its offset, the reason why there is none, or the error in its place.
+        """Returns for each question a grant from its offset on, the reason why there is none, or an error.
 
-        LocationPending: the look-up goes on, and the question is to be asked again. A source waits a little before it answers
-        so, and answers as soon as it can otherwise; the caller need not pause.
+        LocationPending: the look-up is not finished, and the caller must ask again. A source waits a little before this answer,
+        and gives other answers as soon as possible, so the caller need not pause.
 
-        Under read_committed a location's aborted transactions are never unknown. Errors are LocationError when nothing could
-        be learnt (ProtocolError, BrokerResponseError, or no answer before ``deadline``), UnsupportedFormatError when the
-        segment is in a format that the client did not offer. Raises what stands for all questions.
+        Under read_committed a location's aborted transactions are never unknown. Errors are LocationError if the look-up
+        failed (ProtocolError, BrokerResponseError, or no answer before ``deadline``), UnsupportedFormatError if the
+        segment is in a format that the client did not offer. Raises an error that applies to all questions.
         """
 
     def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
-        """Where the two tiers of the partition begin and end, as far as the source can know. Raises LocationError."""
+        """Returns the bounds of the partition's two tiers, as far as the source knows them. Raises LocationError."""
 
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        """:meth:`offsets` of many partitions (topic, number) at once: for each the answer, or the error in its place."""
+        """:meth:`offsets` of many partitions (topic, number) at once: for each the answer, or an error instead."""
 
     def close(self) -> None:
         """Releases connections; calls in other threads fail at once. May be called twice."""
@@ -43,14 +43,14 @@ class LocationSource(Protocol):
 
 @runtime_checkable
 class CachingLocationSource(Protocol):
-    """A source that reads indexes itself and keeps them. What has the method is one; it subclasses nothing."""
+    """A source that reads and caches indexes. Any object with the method is one; it subclasses nothing."""
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
-        """What its caches did, by the names of ``metrics.CACHES``; always the same names."""
+        """Returns the counters of its caches, by the names of ``metrics.CACHES``; always the same names."""
 
 
 def locate_one(source: LocationSource, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
-    """The answer to one question, asked again while it is pending. Raises the error that is the answer."""
+    """Returns the answer to one question, and repeats it while it is pending. Raises an answer that is an error."""
     while True:
         answer = source.locate([question], deadline)[question]
         if isinstance(answer, DirectFetchError):
@@ -62,7 +62,7 @@ def locate_one(source: LocationSource, question: LocationQuestion, deadline: Dea
 
 
 def watch_caches(source: LocationSource, metrics: FetchMetrics) -> None:
-    """Shows in ``metrics`` what the caches of ``source`` do, where it has some."""
+    """Adds the counters of the caches of ``source`` to ``metrics``, if it has caches."""
     if isinstance(source, CachingLocationSource):
         for cache in source.cache_statistics():
             metrics.watch_cache(cache, partial(_statistics, source, cache))

@@ -1,4 +1,4 @@
-"""Asks one leader where both tiers of its partitions begin and end: one ListOffsets per end, for all partitions at once.
+"""Asks one leader for the bounds of both tiers of its partitions: one ListOffsets per bound, for all partitions at once.
 
 References: KIP-405, KIP-1005, KIP-1023.
 """

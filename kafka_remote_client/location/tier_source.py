@@ -1,11 +1,11 @@
-"""TierLocationSource: the client finds the place in the tier by itself, and has the partition's leader confirm it.
+"""TierLocationSource: the client looks up the location in the tier, and the partition's leader confirms it.
 
-One question, step by step: the leader on the position (error, divergence, log start, high watermark, last stable
-offset), the tier (segment, ranges, aborted transactions), the leader on what was found (lineage, aborted transactions
-whose marker is still local). These are the shim's steps, over a connection of the client's own, so any broker will do and READ,
-quotas and leadership stay its to judge. What is found is read with the client's own credentials.
+Steps of one question: to the leader about the position (error, divergence, log start, high watermark, last stable
+offset), to the tier (segment, ranges, aborted transactions), to the leader about the result (lineage, aborted transactions
+whose marker is still local). These are the shim's steps, over a connection of the client's own, so any broker works, and READ,
+quotas and leadership stay under its control. The client reads the segment with its own credentials.
 
-Topics are identified by the ids that the leader gives: a topic created again is never read from the old topic's tier.
+Topics are identified by the leader's topic ids: a recreated topic is never read from the old topic's tier.
 
 References: KIP-516, KIP-1254, docs/design.md.
 """
@@ -50,7 +50,7 @@ _ENOUGH_FOR_ONE_BATCH = 1
 
 
 class TierResolver(Protocol):
-    """What lies in the tier, by the metadata topic or by a listing. Thread safe."""
+    """The content of the tier, from the metadata topic or a listing. Thread safe."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
         """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises what the store raises.
@@ -59,18 +59,18 @@ class TierResolver(Protocol):
         """
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
-        """What its caches did, by the names of ``metrics.CACHES``."""
+        """Returns the counters of its caches, by the names of ``metrics.CACHES``."""
 
     def close(self) -> None:
-        """Ends what it does in the background. May be called twice."""
+        """Ends its background work. May be called twice."""
 
 
 class TierLocationSource(BoundsByLeaders):
     """A LocationSource over a tier and the leaders of its partitions. Owns ``leaders``, ``tier``, ``store`` and ``reads``.
 
     ``range_bytes`` bounds the bytes of one range, ``lookup_concurrency`` the look-ups that read at the same time, and
-    ``lookup_timeout`` the seconds of one look-up, its wait for a thread included. The deadline of a question bounds what is
-    asked of the leader. ``reads`` is the pool that the tier reads the store with, where it has one.
+    ``lookup_timeout`` the seconds of one look-up, including its wait for a thread. The deadline of a question limits the
+    requests to the leader. ``reads`` is the pool with which the tier reads the store, if it has one.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Theory of operation. A connection lives once: it is opened by the first exchange and, after any error or time-out, closes itself
 for good, because what arrives next on it could belong to an exchange that was given up. Exchanges take turns under a lock, so
-the next response is always the answer to the last request; its correlation id is checked all the same.
+the next response is always the answer to the last request; its correlation id is still checked.
 
 :meth:`BrokerConnection.close` may come from another thread at any time. It must not close a descriptor that a blocked thread
 still uses, since the number could be given to another file at once. It shuts the socket down, which wakes that thread, and the

@@ -264,7 +264,7 @@ def _check(grant: SegmentGrant) -> None:
         if one.range.end != following.range.start:
             raise ProtocolError(f"granted ranges do not tile: {one.range}, {following.range}")
     if grant.span.end > grant.segment_size:
-        raise ProtocolError(f"granted bytes {grant.span} lie outside a segment of {grant.segment_size}")
+        raise ProtocolError(f"granted bytes {grant.span} are outside of a segment of {grant.segment_size} bytes")
     if not 0 <= grant.start_offset < grant.next_offset <= grant.end_offset + 1:
         raise ProtocolError(
             f"a grant's next offset {grant.next_offset} is not in its segment [{grant.start_offset}, {grant.end_offset}]"
@@ -282,7 +282,7 @@ def _check(grant: SegmentGrant) -> None:
     if any(one.epoch >= other.epoch or one.start_offset >= other.start_offset for one, other in pairwise(epochs)):
         raise ProtocolError("a grant's leader epochs do not increase")
     if epochs[0].start_offset < grant.start_offset or epochs[-1].start_offset > grant.end_offset:
-        raise ProtocolError("a grant's leader epochs lie outside its segment")
+        raise ProtocolError("a grant's leader epochs are outside of its segment")
 
 
 def _written(write: Callable[[Writer], None]) -> bytes:

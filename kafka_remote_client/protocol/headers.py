@@ -2,7 +2,7 @@
 
 ::
 
-    frame     length i32, then so many bytes
+    frame     length i32, then that many bytes
     request   api_key i16 | api_version i16 | correlation_id i32 | client_id STRING (nullable) | TAGS with a flexible body
     response  correlation_id i32                                                               | TAGS with a flexible body
 

@@ -24,7 +24,7 @@ _MAX_INDEX = 2**63
 class RecordBlock:
     """Records in offset order, as columns; ``len()`` counts them. Values are read from the columns when asked for.
 
-    ``next_offset`` is where reading goes on after the block, also when the block holds no record. ``last_leader_epoch`` is
+    Reading continues at ``next_offset`` after the block, even if the block has no record. ``last_leader_epoch`` is
     the epoch of the last batch that was looked at, -1 when unknown. The block keeps the buffer that it was decoded from
     alive, or memory of its own; ``nbytes`` counts either.
     """

@@ -1,7 +1,7 @@
 """Decoded records as columns over one buffer, in pure Python: the twin of the compiled kernel.
 
 Per record: int64 offset and timestamp; int32 timestamp type, leader epoch, and for key, value and headers a position in the
-source buffer with a size (-1 = null) or a count. Nothing is copied before somebody asks for it. The source is the buffer
+source buffer with a size (-1 = null) or a count. Nothing is copied before it is needed. The source is the buffer
 that was fed, or, as soon as one batch in it was compressed, an arena that holds the decompressed batches.
 """
 
@@ -241,7 +241,7 @@ def _gather(parts: list[bytes | None]) -> BinaryColumn | None:
 class ColumnBuilder:
     """Turns verified batches of one buffer into columns, batch by batch; a damaged batch leaves no record behind.
 
-    Passed over are control batches, which are parsed all the same, batches that end before ``fetch_offset``, and what
+    Skipped are control batches, which are still parsed, batches that end before ``fetch_offset``, and what
     ``aborted`` drops (``None``: read_uncommitted). The filter sees each batch in its turn, but none before ``fetch_offset``.
 
     ``arena`` = all records go through an arena, because at least one batch is compressed or of an old format, or because the

@@ -1,7 +1,7 @@
 """``CompletedFetch``: one grant's bytes to records, with everything that must hold across its ranges.
 
 It does per batch what Kafka's class of this name does, in its order: next batch, verify, aborted-transaction filter, records
-from the fetch offset on, control batches never returned; an empty or wholly filtered batch moves the position to its last
+from the fetch offset on, control batches never returned; an empty or completely filtered batch moves the position to its last
 offset + 1. What a broker does for its clients comes on top: batches that end before the fetch offset are skipped before the
 filter sees them, because an ABORT marker among them would end a transaction that is still to come.
 
@@ -32,7 +32,7 @@ MAX_FEED = 1 << 30
 class FetchState:
     """Where a read stands: position, epoch, chain and filter. Batches go in, in position order; blocks come out.
 
-    ``unneeded_bytes`` counts what was consumed of batches that lie wholly before the fetch offset or from the end offset on.
+    ``unneeded_bytes`` counts the consumed bytes of batches that are completely before the fetch offset or after the end offset.
 
     ``expected_offset`` is where the next batch has to begin, ANY_OFFSET where that is not known. ``must_cover`` = the first
     batch may not begin after ``next_fetch_offset``. A block ends early once its memory reaches ``block_bytes``: decompressed
@@ -185,7 +185,7 @@ class CompletedFetch:
 
     @property
     def unneeded_bytes(self) -> int:
-        """Bytes consumed so far of batches that lie wholly before the fetch offset, or from the end offset on."""
+        """Consumed bytes so far of batches that are completely before the fetch offset, or after the end offset."""
         return self._state.unneeded_bytes
 
     def feed(self, data: memoryview | bytes | bytearray, *, borrow: bool = False) -> tuple[RecordBlock, int]:

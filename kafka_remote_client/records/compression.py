@@ -108,7 +108,7 @@ def _attempt(
         except cramjam.DecompressionError as error:
             if not output_too_small(error):
                 raise BatchFault(Fault.DECOMPRESSION) from error
-    # the last size is the cap, or all that the format can make of so many bytes
+    # the last size is the cap, or the largest possible output for this input
     raise BatchFault(Fault.TOO_LARGE if size >= limit else Fault.DECOMPRESSION)
 
 

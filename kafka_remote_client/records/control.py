@@ -49,8 +49,8 @@ def control_keys(data: memoryview, header: BatchHeader, limit: int) -> list[byte
 def is_abort_marker(data: memoryview, header: BatchHeader, limit: int, *, filtered: bool) -> bool:
     """Whether a control batch ends an aborted transaction. Raises BatchFault where it does not parse.
 
-    Its first record tells. An empty one, which compaction leaves behind, marks nothing. Without ``filtered`` nobody wants to
-    know: it is parsed to its end all the same, but its key may hold anything.
+    Its first record tells. An empty one, which compaction leaves behind, marks nothing. Without ``filtered`` the marker is not
+    needed: it is still parsed to its end, but its key may hold anything.
     """
     keys = control_keys(data, header, limit)
     return filtered and bool(keys) and control_type(keys[0]) == ABORT

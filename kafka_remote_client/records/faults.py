@@ -47,7 +47,7 @@ _WORDS = {
     Fault.BEYOND_SEGMENT: "its size field is larger than the whole segment",
     Fault.CRC: "its checksum does not match its bytes",
     Fault.CHAIN: "its base offset does not follow the batch before it",
-    Fault.OUTSIDE_SEGMENT: "its offsets lie outside the segment",
+    Fault.OUTSIDE_SEGMENT: "its offsets are outside of the segment",
     Fault.LEADER_EPOCH: "its leader epoch is not the one that wrote these offsets",
     Fault.RECORD_COUNT: "its record count does not fit its bytes",
     Fault.LAST_OFFSET: "its last offset is below its base offset",

@@ -17,7 +17,7 @@ __all__ = ["MessageSlice", "slice_poll"]
 
 
 class MessageSlice:
-    """``messages``: all of the slice, of which ``taken`` were handed out. ``due``: somebody wants to be asked before the next.
+    """``messages``: all of the slice, of which ``taken`` were delivered. ``due``: the owner needs control before the next one.
 
     Each call is one step to other threads, so two of them never take the same message, and none is taken after :meth:`stop`.
     """

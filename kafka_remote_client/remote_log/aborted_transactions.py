@@ -54,7 +54,7 @@ def collect_aborted_transactions(
 ) -> CollectedTransactions:
     """What a reader of ``[fetch_offset, upper_bound)`` needs, in the order of first offsets.
 
-    ``tail`` is the transaction index of the segments after the tier's end, where somebody has it. ``prefetch`` reads the files
+    ``tail`` is the transaction index of the segments after the tier's end, if known. ``prefetch`` reads the files
     of several segments at once. Raises CorruptIndexError, or what the store raises.
     """
     found: set[AbortedTransaction] = set()

@@ -139,7 +139,7 @@ class _Store:
         return self._health.ask(lambda: self._store.size(key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Listings are not look-ups: they are always asked for, and count for nothing."""
+        """Listings are not look-ups: they are always requested, and do not count."""
         return self._store.list(prefix)
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ _here = threading.local()
 
 
 class NotKeptError(Exception):
-    """The look-up needs a read. No failure: nothing is known of the store, and nobody but the one who looks up hears of it."""
+    """The look-up needs a read. Not a failure: it says nothing about the store, and only the look-up handles it."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def layout_named(name: str, options: LayoutOptions | None = None) -> ObjectLayou
         name = _OLD_SPELLINGS[name]
     layout = load_named(LAYOUTS, "layout", name)(options or LayoutOptions())
     if not isinstance(layout, ObjectLayout):
-        raise ConfigurationError(f"the plugin {name} is no layout: ObjectLayout in kafka_remote_client.remote_log.layout")
+        raise ConfigurationError(f"plugin {name} does not implement kafka_remote_client.remote_log.layout.ObjectLayout")
     return layout
 
 

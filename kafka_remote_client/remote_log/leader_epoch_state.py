@@ -2,7 +2,7 @@
 
 Theory of operation. Two leaders may upload the same offsets (the new one does not know how far the old one got). Within an
 epoch each offset is to be answered by one segment, so a segment that was finished later and covers more *evicts* the earlier
-ones from the map: they are never read. Only segments that can be read are here: Kafka lists the others too, to delete them.
+ones from the map: they are never read. Only readable segments are here. Kafka also lists the others, to delete them.
 
 Two sorted lists are kept up to date with every event, so that no look-up visits the segments one by one: start offsets, and
 where segments end. A partition has a hundred thousand segments, and each grant asks.

@@ -144,7 +144,7 @@ class TierListing:
         about_to_read()
         with self._lock:
             loading = self._loading.setdefault(tip, threading.Lock())
-        with loading:  # whoever asks for the same partition waits, for another one not
+        with loading:  # threads for the same partition wait, those for another one do not
             known = self._loaded.get(tip)
             if known is None:
                 known = self._loaded[tip] = self._load(tip)

@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 
 @attrs.define(eq=False)
 class _Flight(Generic[_V]):
-    """A call of ``work``: offered until somebody takes it."""
+    """A call of ``work``: offered until a thread takes it."""
 
     work: Callable[[], _V]
     taken: bool = False

@@ -239,7 +239,7 @@ class RemoteSegmentResolver:
         following = log.segment_for_offset(segment.end)
         if following is not None:
             committed = question.isolation_level is IsolationLevel.READ_COMMITTED
-            with kept_only(on=False):  # nobody waits for these reads
+            with kept_only(on=False):  # no caller waits for these reads
                 self._prefetch.segment(following.metadata, transactions=committed)
 
     def offset_for_time(

@@ -1,4 +1,4 @@
-"""Which records of a record batch a predicate is true for.
+"""Evaluates a predicate for the records of a record batch.
 
 References: :mod:`~kafka_remote_client.scanning.predicate`; Arrow's compute functions, of which the Kleene ones follow SQL.
 """
@@ -28,7 +28,7 @@ _COMPARE = {
 
 
 def mask_of(predicate: Predicate, records: pa.RecordBatch) -> pa.BooleanArray:
-    """For each record whether the predicate is true; null as in SQL. ``records`` have the columns that it is about."""
+    """Returns for each record whether the predicate is true; null as in SQL. ``records`` have the predicate's columns."""
     match predicate:
         case And(parts):
             return reduce(pc.and_kleene, [mask_of(part, records) for part in parts])
@@ -49,14 +49,14 @@ def mask_of(predicate: Predicate, records: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _compared(column: pa.Array, how: Operator, value: Scalar) -> pa.BooleanArray:
-    # A number that the column cannot hold is compared all the same.
+    # The comparison also works for a number that the column cannot hold.
     if column.type == pa.int32():
         column = column.cast(pa.int64())
     return _COMPARE[how](column, _scalar(value, column.type))
 
 
 def _is_in(column: pa.Array, values: Sequence[Scalar]) -> pa.BooleanArray:
-    if not values:  # false for null too
+    if not values:  # false for null, too
         return pa.array([False] * len(column))
     kind = pa.int64() if column.type == pa.int32() else column.type
     found = pc.is_in(column.cast(kind), value_set=pa.array(values, kind))

@@ -1,15 +1,15 @@
-"""Items of several iterators, made by a few threads at once, in the order in which they come: a stream of bounded memory.
+"""A few threads run several iterators and yield the items as they arrive: a stream in bounded memory.
 
 ::
 
-    iterators   a  b  c  d  e            each is run by one thread, from its first item to its last one
+    iterators   a  b  c  d  e            one thread runs each, from its first item to its last one
     threads     |--a--|--c---|
                 |---b---|-d-|--e--|
-    queue       at most so many items as there are threads; whoever has one more waits
+    queue       at most as many items as there are threads; a thread with one more waits
 
-Theory of operation. A thread holds one item while it waits for room, so at most twice as many items as threads exist outside of
-the caller's hands. An iterator that raises ends all of them: the caller gets its exception after the items before it. A caller
-that leaves (``close``) ends them at their next item. Where no thread can be started the caller runs the iterators itself.
+Theory of operation. A thread holds one item while it waits for room, so at most twice as many items as threads exist outside
+of the caller. An iterator that raises ends all of them: the caller gets its exception after the items before it. A caller
+that calls ``close`` ends them at their next item. If no thread can be started, the caller runs the iterators.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 def interleaved(iterators: Sequence[Callable[[], Generator[_T, None, None]]], threads: int) -> Generator[_T, None, None]:
-    """All items of all iterators, which are made by the calls; those of one iterator in their order.
+    """Yields all items of all iterators, which the calls create. Items of one iterator keep their order.
 
     Raises what an iterator raises.
     """
@@ -71,7 +71,7 @@ class _Shared(Generic[_T]):
         self._changed = threading.Condition()
 
     def run(self) -> None:
-        """What a thread does: one iterator after the other."""
+        """Runs one iterator after the other, in a thread."""
         try:
             while (make := self._next()) is not None:
                 with closing(make()) as items:
@@ -86,7 +86,7 @@ class _Shared(Generic[_T]):
             self._changed.notify_all()
 
     def items(self, threads: int) -> Iterator[_T]:
-        """What ``threads`` threads make, until the last one has ended."""
+        """Yields the items of ``threads`` threads, until the last thread has ended."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._ended == threads)
@@ -99,7 +99,7 @@ class _Shared(Generic[_T]):
             raise self._failures[0]
 
     def stop(self) -> None:
-        """The caller wants nothing more."""
+        """Ends the iterators for the caller."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -109,7 +109,7 @@ class _Shared(Generic[_T]):
             return None if self._stopped or not self._waiting else self._waiting.popleft()
 
     def _put(self, item: _T) -> bool:
-        """Whether the thread is to go on."""
+        """Whether the thread should continue."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._room)
             if not self._stopped:

@@ -3,9 +3,9 @@
 ::
 
     split  ->  record blocks  ->  the predicate's columns  ->  mask  ->  the scan's columns, of the records that match
-                                  nothing matches: nothing more is made of the block
+                                  nothing matches: the other columns are not built
 
-One partition's splits are read one after the other, and partitions side by side, so records of a partition come in the order of
+Splits of one partition are read one after the other, and partitions in parallel, so records of a partition keep the order of
 their offsets. With a limit partitions are read one after the other, in parts that grow, so that few ranges are requested.
 
 References: docs/tables.md.
@@ -47,7 +47,7 @@ _MOST_THREADS = 8
 
 @attrs.frozen
 class SegmentBounds:
-    """What the offsets ``[start, end)`` hold, which are a segment's, or the part of one that the plan reads."""
+    """The content of the offsets ``[start, end)``, which are a segment, or the part of one that the plan reads."""
 
     topic: str
     partition: int
@@ -59,12 +59,12 @@ class SegmentBounds:
 class OpenScan:
     """A context manager that owns ``tier``. Splits may be read by several threads at once.
 
-    Reading raises TierUnavailableError where a split cannot be read to its end. Planning raises what the tier's metadata and
-    the store raise.
+    Reading raises TierUnavailableError if a split cannot be read to its end. Planning raises the errors of the tier's metadata
+    and of the store.
     """
 
     def __init__(self, scan: Scan, tier: TierReader, *, threads: int | None = None) -> None:
-        """``threads``: so many partitions are read at a time; ``None``: as many as there are cores, at most 8."""
+        """``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8."""
         self.scan = scan
         self._tier = tier
         self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
@@ -76,12 +76,12 @@ class OpenScan:
         self.close()
 
     def close(self) -> None:
-        """Stops what is being read. May be called twice."""
+        """Stops all reads. May be called twice."""
         self._tier.close()
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The splits, once planned: what is uploaded later is not read."""
+        """The plan, made at the first call. Segments that are uploaded later are not read."""
         _, range_bytes = split_window(self._tier.config)
         return plan_scan(self.scan, self._survey, range_bytes=range_bytes)
 
@@ -95,19 +95,19 @@ class OpenScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """That of the record batches: the scan's columns."""
+        """The schema of the record batches: the scan's columns."""
         return schema_of(self.scan.columns)
 
     def metrics(self) -> Snapshot:
-        """What reading took so far, under the names of docs/metrics.md."""
+        """Counters of the reads so far, with the names of docs/metrics.md."""
         return self._tier.metrics.snapshot()
 
     def blocks(self, split: Split) -> Generator[RecordBlock, None, None]:
-        """All records of a split, whatever the predicate says, in the order of their offsets."""
+        """Yields all records of a split in the order of their offsets, without applying the predicate."""
         return split_blocks(self._tier, split, self.scan.isolation_level)
 
     def record_batches(self, split: Split) -> Generator[pa.RecordBatch, None, None]:
-        """The records of a split for which the predicate is true, in the scan's columns; the limit does not count here.
+        """Yields the records of a split for which the predicate is true, in the scan's columns. The limit does not apply.
 
         Raises UnsupportedFormatError as well, for a timestamp that does not fit Arrow's microseconds.
         """
@@ -119,9 +119,9 @@ class OpenScan:
                     yield records
 
     def stream(self) -> Generator[pa.RecordBatch, None, None]:
-        """All records of the scan, up to its limit; nothing is read before the first one is asked for.
+        """Yields all records of the scan, up to its limit. It reads nothing before the first ``next``.
 
-        No more than two record batches for each thread wait at a time. Raises as :meth:`record_batches`.
+        At most two record batches for each thread wait at the same time. Raises as :meth:`record_batches`.
         """
         limit = self.scan.limit
         if limit == 0:
@@ -141,10 +141,10 @@ class OpenScan:
                     return
 
     def count(self) -> int:
-        """How many records :meth:`stream` gives, up to the limit.
+        """Returns the number of records of :meth:`stream`, up to the limit.
 
-        Where the predicate is true for all of a split, batch headers tell it and nothing is decompressed but batches that the
-        split's bounds cut, and those of old formats. Elsewhere the predicate's columns are decoded.
+        If the predicate is true for a whole split, batch headers give the number. Only batches that the split's bounds cut, and
+        those of old formats, are decompressed. For other splits the predicate's columns are decoded.
         """
         lanes: list[Callable[[], Generator[int, None, None]]] = [
             partial(self._counts, list(splits))
@@ -155,10 +155,10 @@ class OpenScan:
         return total if self.scan.limit is None else min(total, self.scan.limit)
 
     def segment_bounds(self, *, oldest: bool = False) -> Iterator[SegmentBounds]:
-        """The batch headers of each segment that the plan reads: its records, their offsets and times.
+        """Returns for each segment that the plan reads its number of records, their offsets and times, by batch headers.
 
-        What the predicate says of single records does not count. ``oldest``: the oldest timestamp too, for which records are
-        decoded unless the topic has LogAppendTime.
+        Conditions of the predicate on single records do not apply. ``oldest``: also the earliest timestamp, for which records
+        are decoded unless the topic has LogAppendTime.
         """
         for split in self.plan.splits:
             for start, end, _ in segments_in(split.start, split.end, self._segments[split.topic_partition]):
@@ -178,7 +178,7 @@ class OpenScan:
                     yield mask_of(condition, block.to_arrow(*split.topic_partition, names)).true_count
 
     def _condition(self, split: Split) -> Predicate | None:
-        """What is to be asked of each record of the split; ``None`` where all of them match."""
+        """Returns the predicate to apply to each record of the split; ``None`` if all of them match."""
         condition = self.scan.filter
         said = verdict(condition, Extent(*split.topic_partition, split.start, split.end))
         return None if said is Verdict.ALWAYS else condition
@@ -192,7 +192,7 @@ class OpenScan:
         return iter((split,)) if self.scan.limit is None else growing_parts(split, self.scan.limit)
 
     def _records(self, block: RecordBlock, split: Split, condition: Predicate | None) -> pa.RecordBatch | None:
-        """``None`` where no record of the block matches: then no other column is made."""
+        """Returns ``None`` if no record of the block matches, without building the other columns."""
         place, columns = split.topic_partition, self.scan.columns
         if condition is None:
             return block.to_arrow(*place, columns)

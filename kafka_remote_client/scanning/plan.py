@@ -1,14 +1,14 @@
-"""The plan of a scan: from what is known of the tier to splits, without what cannot match. Pure.
+"""The plan of a scan: turns facts about the tier into splits, without parts that cannot match. Pure.
 
 ::
 
-    segments   |---s1---|---s2---|---s3---|---s4---|       with the youngest timestamp of each
+    segments   |---s1---|---s2---|---s3---|---s4---|       with the latest timestamp of each
     predicate     never    maybe    maybe    never
     hull                 [--)     [-------)                 from the first to the last offset that can match
-    times                 |                                 the first record that is young enough
-    splits                [-----)[--------)                 cut where segments end, each about split_bytes
+    times                 |                                 the first record that is late enough
+    splits                [-----)[--------)                 cut at the ends of segments, each about split_bytes
 
-References: docs/tables.md, "What is read".
+References: docs/tables.md, "Choose what to read".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 class TimeBounds:
     """The time bounds of records, in milliseconds: ``oldest <= timestamp < youngest``; ``None`` = no such bound.
 
-    ``youngest`` has the scan's ``out_of_order`` in it; it is ``None`` where that is not known.
+    ``youngest`` includes the scan's ``out_of_order``; it is ``None`` if that is not known.
     """
 
     oldest: int | None = None
@@ -45,10 +45,10 @@ class TimeBounds:
 
 @attrs.frozen
 class TieredPartition:
-    """What is known of a partition's tier: offsets ``[start, end)`` can be read, and its segments, in order.
+    """The facts about a partition's tier: offsets ``[start, end)`` are readable, and its segments, in order.
 
-    ``first_young_enough``: no record before this offset is as young as the scan's :class:`TimeBounds` want, ``end`` where
-    none is at all; ``first_too_young``: from here on records may be left out. ``None`` = not looked up.
+    ``first_young_enough``: every record before this offset is too early for the scan's :class:`TimeBounds`; ``end`` if
+    all records are. ``first_too_young``: the scan may leave out records from here on. ``None`` = not looked up.
     """
 
     topic_partition: TopicPartition
@@ -61,10 +61,10 @@ class TieredPartition:
 
 @attrs.frozen
 class ScanPlan:
-    """What a scan reads: ``splits``, by partition and offset, each with an id, GETs and bytes, which are estimates.
+    """The plan of a scan: ``splits``, by partition and offset, each with an id, and estimates of GETs and bytes.
 
-    ``ends``: where reading of each partition ends; from there a later scan, or a stream, goes on without gap or duplicate.
-    ``segments``: so many of ``known_segments`` are read.
+    ``ends``: the end of each partition's read; a later scan, or a stream, continues there without gap or duplicate.
+    ``segments``: the number of ``known_segments`` that are read.
     """
 
     scan: Scan
@@ -75,12 +75,12 @@ class ScanPlan:
 
     @property
     def read_bytes(self) -> int:
-        """Of all splits."""
+        """The total of all splits."""
         return sum(split.size_in_bytes for split in self.splits)
 
     @property
     def gets(self) -> int:
-        """Of all splits."""
+        """The total of all splits."""
         return sum(split.gets or 0 for split in self.splits)
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class ScanPlan:
 
 
 def time_bounds(scan: Scan) -> TimeBounds:
-    """Between which times the scan's filter wants records, by what it says of timestamps alone."""
+    """Returns the time bounds of the scan's filter, by its conditions on timestamps alone."""
     first, stop = hull(scan.filter, "timestamp", -_LATEST, _LATEST)
     if first == stop:
         return TimeBounds()
@@ -102,7 +102,7 @@ def time_bounds(scan: Scan) -> TimeBounds:
 
 
 def plan_scan(scan: Scan, partitions: Iterable[TieredPartition], *, range_bytes: int) -> ScanPlan:
-    """The splits of a scan, from what is known of the partitions that it takes. ``range_bytes``: of one GET at most."""
+    """Returns the splits of a scan, from the facts about its partitions. ``range_bytes``: the most bytes of one GET."""
     known = sorted(partitions, key=lambda one: one.topic_partition)
     bounds = {one.topic_partition: _bounded(scan, one) for one in known}
     condition = scan.filter
@@ -124,21 +124,21 @@ def plan_scan(scan: Scan, partitions: Iterable[TieredPartition], *, range_bytes:
 
 
 def segments_in(start: int, end: int, segments: Sequence[SegmentSpan]) -> list[tuple[int, int, SegmentSpan]]:
-    """The parts of segments in ``[start, end)``: (start, end, segment) of each. The segments are in order."""
+    """Yields the parts of segments in ``[start, end)`` as (start, end, segment). The segments are in order."""
     first = bisect_right(segments, start, key=lambda span: span.end)
     last = bisect_left(segments, end, key=lambda span: span.start)
     return [tile for tile in tiles(start, end, segments[first:last]) if not isinstance(tile, Gap)]
 
 
 def _bounded(scan: Scan, known: TieredPartition) -> tuple[int, int]:
-    """The offsets that the scan bounds itself to, and the tier can give."""
+    """Returns the offsets that are within the scan's bounds and in the tier."""
     start, end = scan.start_of(known.topic_partition), scan.end_of(known.topic_partition)
     first = known.start if start is None else max(start, known.start)
     return first, max(first, known.end if end is None else min(end, known.end))
 
 
 def _pieces(known: TieredPartition, bounds: tuple[int, int], condition: Predicate | None) -> Iterator[OffsetRange]:
-    """What can match of ``bounds``, as ranges of offsets that have a gap between them."""
+    """Returns the part of ``bounds`` that can match, as ranges of offsets with gaps between them."""
     start, end = bounds
     start = start if known.first_young_enough is None else max(start, known.first_young_enough)
     end = end if known.first_too_young is None else min(end, known.first_too_young)
@@ -156,7 +156,7 @@ def _pieces(known: TieredPartition, bounds: tuple[int, int], condition: Predicat
 def _matching(
     known: TieredPartition, tile: tuple[int, int, SegmentSpan] | Gap, condition: Predicate | None
 ) -> tuple[int, int] | None:
-    """From the first to the last offset of a tile that a matching record can have; ``None`` where none can match."""
+    """Returns the first and the last offset of a tile that a matching record can have; ``None`` if none can match."""
     start, end, span = (tile.start, tile.end, None) if isinstance(tile, Gap) else tile
     youngest = None if span is None or span.max_timestamp is None else span.max_timestamp * 1000
     extent = Extent(*known.topic_partition, start, end, youngest=youngest)
@@ -167,7 +167,7 @@ def _matching(
 
 
 def _gets(split: Split, segments: Sequence[SegmentSpan], range_bytes: int) -> int:
-    """A split requests each segment by itself, in ranges of ``range_bytes``."""
+    """Counts GETs: a split requests each segment separately, in ranges of ``range_bytes``."""
     sizes = (
         span.size_in_bytes * (end - start) // (span.end - span.start)
         for start, end, span in segments_in(split.start, split.end, segments)

@@ -3,11 +3,11 @@
 ::
 
     LazyFrame  --(columns, expression, rows)-->  frames_of  -->  Scan  -->  record batches  -->  expression  -->  frames
-                                                  what of the expression Scan has words for      all of it
+                                                  the part that Scan supports                    all of it
 
-Polars asks for columns, for the rows of an expression, and for so many rows. What a scan has words for is pushed down: ``&``
-and ``|`` of comparisons of one column with a value. Every row is held against the whole expression all the same, by Polars
-itself, so what is not pushed down costs time and changes no row.
+Polars passes columns, an expression, and a number of rows. The part that a scan supports is pushed down: ``&``
+and ``|`` of comparisons of one column with a value. Polars still evaluates the whole expression for every row, so a part
+that is not pushed down costs time and changes no row.
 
 References: Polars' IO plugins (``polars.io.plugins.register_io_source``, which Polars calls unstable), ``Expr.meta.serialize``.
 """
@@ -46,7 +46,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def lazy_frame(table: TableScan) -> pl.LazyFrame:
-    """Reads nothing until it is collected."""
+    """Returns a lazy frame, which reads nothing until ``collect``."""
     empty = pl.from_arrow(table.schema.empty_table())
     assert isinstance(empty, pl.DataFrame)  # it has columns
     return register_io_source(partial(_frames, table), schema=empty.schema)
@@ -59,7 +59,7 @@ def _frames(
     rows: int | None,
     batch_size: int | None,  # noqa: ARG001 - a hint, and batches are those of the tier
 ) -> Iterator[pl.DataFrame]:
-    """What Polars calls: frames of the columns ``names``, of the rows of ``expression``, ``rows`` in all."""
+    """Yields frames for Polars: the columns ``names``, the rows that match ``expression``, ``rows`` in total."""
     wanted = list(table.scan.columns if names is None else names)
     needed = set(wanted) | set(() if expression is None else expression.meta.root_names())
     # A record batch without a column would have no rows.
@@ -82,7 +82,7 @@ def _frames(
 
 
 def predicate_of(expression: pl.Expr) -> Predicate | None:
-    """A predicate that is true for every row for which the expression is; ``None`` where nothing can be said."""
+    """Returns a predicate that is true for every row for which the expression is; ``None`` if there is none."""
     return _pushed(json.loads(expression.meta.serialize(format="json")))
 
 
@@ -116,12 +116,12 @@ def _compared(name: str, how: str, literal: Mapping[str, Any]) -> Predicate | No
         return None
     try:
         return column(name).compared(_OPERATORS[how], value)
-    except ConfigurationError:  # of another kind than the column: Polars knows what it means
+    except ConfigurationError:  # of another kind than the column: Polars evaluates it
         return None
 
 
 def _value(literal: Mapping[str, Any]) -> object:
-    """``None`` for what has no counterpart."""
+    """Returns ``None`` for an expression without a counterpart."""
     match literal:
         case {"Dyn": {"Int": int(value)}}:
             return value

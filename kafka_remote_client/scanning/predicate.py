@@ -1,18 +1,17 @@
-"""Which records a scan gives: a predicate over columns and headers, as a frozen value. Pure.
+"""Predicates: which records a scan returns, over columns and headers, as a frozen value. Pure.
 
 ::
 
     column("offset") >= 100                                 and ==, !=, <, <=, >
     column("key").is_in([b"a", b"b"])
     column("value").is_null()
-    header("trace-id") == b"4711"                           some header of that name has that value
+    header("trace-id") == b"4711"                           any header of that name has that value
     header("trace-id").exists()
     (column("partition") == 0) & ~header("test").exists()   &, | and ~, never "and", "or" and "not"
 
-Theory of operation. A comparison with null is null, as in SQL, and a record is given where the predicate is true. Times are
-microseconds in here, as in Arrow; records have whole milliseconds. What a predicate says of a whole range of offsets is
-computed by :mod:`~kafka_remote_client.scanning.pruning`, what it says of records by
-:mod:`~kafka_remote_client.scanning.arrow_filter`.
+Theory of operation. A comparison with null is null, as in SQL. A scan returns the records for which the predicate is true.
+Times are microseconds here, as in Arrow; records have whole milliseconds. :mod:`~kafka_remote_client.scanning.pruning`
+evaluates a predicate for a whole range of offsets, :mod:`~kafka_remote_client.scanning.arrow_filter` evaluates it for records.
 
 References: docs/tables.md; SQL's three-valued logic.
 """
@@ -50,7 +49,7 @@ __all__ = [
 ]
 
 Scalar: TypeAlias = int | str | bytes
-"""What a column is compared with: a number (of a timestamp its microseconds), a text, or bytes."""
+"""The value of a comparison: a number (for a timestamp, microseconds), a text, or bytes."""
 
 _INTEGERS = frozenset({"partition", "offset", "timestampType"})
 _BYTES = frozenset({"key", "value"})
@@ -60,7 +59,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class Operator(Enum):
-    """How a column is compared. The value is how it is written."""
+    """A comparison operator. The value is its notation."""
 
     EQUAL = "=="
     NOT_EQUAL = "!="
@@ -86,7 +85,7 @@ _OPPOSITES = {
 
 
 class Predicate:
-    """What all predicates have in common: they are combined with ``&``, ``|`` and ``~``."""
+    """The base of all predicates, which ``&``, ``|`` and ``~`` combine."""
 
     __slots__ = ()
 
@@ -105,7 +104,7 @@ class Predicate:
 
 @attrs.frozen
 class Comparison(Predicate):
-    """``column`` against ``value``, which is of the column's kind; see :class:`Column`."""
+    """Compares ``column`` with ``value``, which has the column's kind; see :class:`Column`."""
 
     column: str
     operator: Operator
@@ -114,7 +113,7 @@ class Comparison(Predicate):
 
 @attrs.frozen
 class IsIn(Predicate):
-    """Whether ``column`` is one of ``values``; without any it is false, for null too, as in SQL."""
+    """Whether ``column`` is one of ``values``. Without values it is false, even for null, as in SQL."""
 
     column: str
     values: tuple[Scalar, ...]
@@ -129,7 +128,7 @@ class IsNull(Predicate):
 
 @attrs.frozen
 class HeaderIs(Predicate):
-    """Whether some header of that name has one of ``values``; ``None``: whether there is one. Never null."""
+    """Whether any header of that name has one of ``values``; ``None``: whether there is one. Never null."""
 
     name: str
     values: tuple[bytes, ...] | None
@@ -158,7 +157,7 @@ class Not(Predicate):
 
 @attrs.frozen(eq=False)
 class Column:
-    """A column of a scan in a predicate. Comparisons raise ConfigurationError for a value of another kind.
+    """A column of a scan in a predicate. Comparisons raise ConfigurationError for a value of the wrong kind.
 
     ``offset``, ``partition`` and ``timestampType`` are compared with whole numbers; ``timestamp`` with what
     :func:`microseconds` takes; ``topic`` with text; ``key`` and ``value`` with bytes, or with text as UTF-8.
@@ -191,11 +190,11 @@ class Column:
         return IsIn(self.name, tuple(_scalar(self.name, value) for value in _several(values)))
 
     def is_null(self) -> Predicate:
-        """Whether there is no such value."""
+        """Whether the value is null."""
         return IsNull(self.name)
 
     def compared(self, how: Operator, other: object) -> Predicate:
-        """The comparison by an operator that is a value."""
+        """Returns the comparison with the given operator."""
         return Comparison(self.name, how, _scalar(self.name, other))
 
 
@@ -214,7 +213,7 @@ class Header:
     __hash__ = None  # type: ignore[assignment] # as of a column
 
     def is_in(self, values: Iterable[object]) -> Predicate:
-        """Whether some header of the name has one of ``values``."""
+        """Whether any header of the name has one of ``values``."""
         return HeaderIs(self.name, tuple(_bytes(f"header {self.name!r}", value) for value in _several(values)))
 
     def exists(self) -> Predicate:
@@ -223,7 +222,7 @@ class Header:
 
 
 def column(name: str) -> Column:
-    """The column of that name, to be compared. Raises ConfigurationError for a name that cannot be compared."""
+    """Returns the column of that name for a comparison. Raises ConfigurationError for a name that cannot be compared."""
     if name == "headers":
         raise ConfigurationError("headers are compared by name: header('trace-id') == b'4711'")
     if name not in _INTEGERS | _BYTES | {"topic", "timestamp"}:
@@ -232,14 +231,14 @@ def column(name: str) -> Column:
 
 
 def header(name: str) -> Header:
-    """The headers of that name, to be compared."""
+    """Returns the headers of that name for a comparison."""
     if not isinstance(name, str):
         raise ConfigurationError(f"the name of a header must be text, not {name!r}")
     return Header(name)
 
 
 def microseconds(value: object, name: str) -> int:
-    """A time as microseconds since the Unix epoch.
+    """Returns a time as microseconds since the Unix epoch.
 
     Milliseconds as a whole number, a ``datetime`` with a time zone, a ``date``, or either in ISO 8601; a text without a time
     zone is UTC. Raises ConfigurationError for anything else, for a ``datetime`` without a time zone, and where it does not
@@ -263,7 +262,7 @@ def microseconds(value: object, name: str) -> int:
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
-    """The columns that have to be read to evaluate it."""
+    """The columns that the predicate needs."""
     return frozenset(_columns(predicate))
 
 

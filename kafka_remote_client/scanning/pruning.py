@@ -1,9 +1,9 @@
-"""What a predicate says of a whole range of offsets, by what is known of it without reading. Pure.
+"""Evaluates a predicate for a whole range of offsets, by facts that need no read. Pure.
 
 ::
 
-    known of a segment   topic, partition, offsets [start, end), its youngest record; its oldest one seldom
-    verdict              NEVER: no record matches, ALWAYS: all do, MAYBE: they have to be looked at
+    known of a segment   topic, partition, offsets [start, end), its latest timestamp; rarely its earliest one
+    verdict              NEVER: no record matches, ALWAYS: all do, MAYBE: each record must be checked
     hull                 from the first to the last value of one column that a matching record can have
 
     predicate  offset in (5, 7, 900)      timestamp >= 2000
@@ -12,7 +12,7 @@
     segment    offsets [0, 100)           youngest 2500          -> MAYBE, hull of its offsets [5, 8)
 
 Theory of operation. Topic, partition, offset and timestamp are never null, so NEVER means false for each record, and ALWAYS
-true: ``~`` exchanges them. Whatever is not known makes a MAYBE.
+true: ``~`` exchanges them. Unknown facts give MAYBE.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestamp
 
 
 class Verdict(Enum):
-    """Which records of an extent match."""
+    """The part of an extent's records that matches."""
 
     NEVER = "never"
     MAYBE = "maybe"
@@ -38,7 +38,7 @@ class Verdict(Enum):
 
     @property
     def opposite(self) -> Verdict:
-        """That of the negation."""
+        """The verdict of the negation."""
         return {Verdict.NEVER: Verdict.ALWAYS, Verdict.ALWAYS: Verdict.NEVER}.get(self, Verdict.MAYBE)
 
 
@@ -46,7 +46,7 @@ class Verdict(Enum):
 class Extent:
     """The records of a partition with offsets ``[start, end)``, which is not empty.
 
-    ``oldest``, ``youngest``: no record's timestamp lies outside, in microseconds; ``None`` = not known.
+    ``oldest``, ``youngest``: bounds of the records' timestamps, in microseconds; ``None`` = not known.
     """
 
     topic: str
@@ -68,7 +68,7 @@ class Extent:
 
 
 def verdict(predicate: Predicate | None, extent: Extent) -> Verdict:
-    """Which records of the extent match; without a predicate all do."""
+    """Returns which records of the extent match; without a predicate all do."""
     match predicate:
         case None:
             return Verdict.ALWAYS
@@ -90,9 +90,9 @@ def verdict(predicate: Predicate | None, extent: Extent) -> Verdict:
 
 
 def hull(predicate: Predicate | None, column: str, start: int, end: int) -> tuple[int, int]:
-    """The smallest ``[first, stop)`` in ``[start, end)`` that all matching records have their value of a column of numbers in.
+    """Returns the smallest ``[first, stop)`` in ``[start, end)`` that contains the values of a numeric column of all matches.
 
-    By what the predicate says of that column alone. Nothing can match where ``first`` is ``stop``.
+    It uses only the predicate's conditions on that column. Nothing can match if ``first`` equals ``stop``.
     """
     match predicate:
         case And(parts):
@@ -173,5 +173,5 @@ def _compared(how: Operator, least: Scalar | None, largest: Scalar | None, value
 
 
 def _below(one: Scalar | None, other: Scalar | None) -> bool:
-    """Whether both are known, and one is below the other. Both are of one kind: that of their column."""
+    """Whether both are known, and one is below the other. Both have the kind of their column."""
     return one is not None and other is not None and one < other  # type: ignore[operator] # as said

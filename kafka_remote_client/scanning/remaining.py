@@ -1,4 +1,4 @@
-"""What is still to be read when parts of it are done: splits without the offsets of finished ones. Pure.
+"""The remaining work: splits without the offsets of finished ones. Pure.
 
 ::
 
@@ -6,8 +6,8 @@
     finished   [------a------)    [--)
     remaining                 [---)  [------)[------c------)
 
-Offsets are compared and not names, so that what was finished under another plan (the log grew, segments were merged, another
-``remote.splitBytes``) is not read again either.
+The comparison uses offsets, not names. So offsets that were finished under another plan (the log grew, segments were merged,
+another ``remote.splitBytes``) are not read again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ID = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})-(\d{1,19})-(\d{1,19})", re
 
 
 def parse_split_id(text: str) -> Split:
-    """The split that has that id; its size is not known and 0. Raises ConfigurationError."""
+    """Returns the split with that id. Its size is unknown and 0. Raises ConfigurationError."""
     found = _ID.fullmatch(text)
     if found is None or int(found[3]) > int(found[4]):
         raise ConfigurationError(f"not the id of a split: {text[:300]!r}")
@@ -34,7 +34,7 @@ def parse_split_id(text: str) -> Split:
 
 
 def without(splits: Iterable[Split], finished: Iterable[Split]) -> list[Split]:
-    """What is left of each split, in their order. Sizes of parts are in proportion to their offsets."""
+    """Returns the remaining parts of each split, in order. Sizes of parts are in proportion to their offsets."""
     done: defaultdict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
     for split in finished:
         done[split.topic_partition].append((split.start, split.end))

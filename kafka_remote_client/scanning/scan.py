@@ -1,24 +1,24 @@
-"""``Scan``: what is to be read of topics, as one value. It knows neither a store nor a reader. Pure.
+"""``Scan``: the description of a read of topics, as one value. It knows neither a store nor a reader. Pure.
 
 ::
 
     Scan (what)  ->  plan (splits)  ->  engine (how)  ->  record blocks  ->  adapter: Arrow, Polars, count
 
-    field          | says                                                   | None
+    field          | meaning                                                | None
     topics         | names of topics                                        |
-    topic_pattern  | or a regular expression that their names match wholly  |
+    topic_pattern  | or a regular expression that matches the whole name    |
     partitions     | their numbers, of each topic                           | all
     start_offset   | the first offset, of all partitions or of each one     | where the log begins
     end_offset     | the first offset that is not read, in the same way     | where the log ends now
     since, until   | since <= timestamp < until, in milliseconds            | no such bound
     columns        | which, in their order                                  | all
     predicate      | which records                                          | all
-    limit          | at most so many records                                | all
-    out_of_order   | how far a timestamp may lie below an earlier one       | not known
+    limit          | the maximum number of records                          | all
+    out_of_order   | how far a timestamp may be below an earlier one        | not known
 
-``out_of_order`` is what nobody can learn without reading: the indexes of a segment tell the youngest timestamp up to an offset,
-and nothing of the oldest one behind it. With it, reading ends at the first record that is so much younger than ``until``.
-Without it, every segment is read whose youngest record can match.
+Only the user can know ``out_of_order`` before a read: the indexes of a segment have the latest timestamp up to an offset,
+but not the earliest one after it. With it, reading ends at the first record that is later than ``until`` by this much.
+Without it, the scan reads every segment whose latest record can match.
 
 References: docs/tables.md.
 """
@@ -42,7 +42,7 @@ from kafka_remote_client.scanning.splits import DEFAULT_SPLIT_BYTES
 __all__ = ["OffsetBound", "Scan"]
 
 OffsetBound: TypeAlias = "int | Mapping[TopicPartition, int]"
-"""An offset for all partitions, or one for each of some; the others have no such bound then."""
+"""An offset for all partitions, or one for each of some; the others then have no bound."""
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
@@ -86,7 +86,7 @@ def _end(value: object) -> OffsetBound | None:
 
 
 def _milliseconds(value: object, name: str) -> int | None:
-    """Rounded up: a record's time is in whole milliseconds, so neither bound is another one for that."""
+    """Rounds up. A record's time is in whole milliseconds, so this changes neither bound."""
     return None if value is None else -(-microseconds(value, name) // 1000)
 
 
@@ -124,9 +124,9 @@ def _split_bytes(value: SupportsIndex) -> int:
 
 @attrs.frozen(kw_only=True)
 class Scan:
-    """See the module. Raises ConfigurationError for anything that cannot be meant: before anything is read.
+    """See the module. Raises ConfigurationError for invalid fields, before anything is read.
 
-    ``since`` and ``until`` are given as :func:`~kafka_remote_client.scanning.predicate.microseconds` takes them. Splits have
+    ``since`` and ``until`` have the forms of :func:`~kafka_remote_client.scanning.predicate.microseconds`. Splits have
     about ``split_bytes``.
     """
 
@@ -170,13 +170,13 @@ class Scan:
         return {partition for bound in named for partition in bound} or {TopicPartition("", 0)}
 
     def takes(self, partition: TopicPartition) -> bool:
-        """Whether the partition is to be read."""
+        """Whether the scan reads the partition."""
         if self.partitions is not None and partition.partition not in self.partitions:
             return False
         return self.takes_topic(partition.topic)
 
     def takes_topic(self, topic: str) -> bool:
-        """Whether partitions of the topic are to be read."""
+        """Whether the scan reads partitions of the topic."""
         if self.topic_pattern is not None:
             return re.fullmatch(self.topic_pattern, topic) is not None
         return topic in self.topics
@@ -186,12 +186,12 @@ class Scan:
         return _of(self.start_offset, partition)
 
     def end_of(self, partition: TopicPartition) -> int | None:
-        """The first offset that is not to be read; ``None`` = where the log ends."""
+        """The first offset that is not read; ``None`` = the end of the log."""
         return _of(self.end_offset, partition)
 
     @property
     def filter(self) -> Predicate | None:
-        """What a record has to fulfil: ``predicate``, ``since`` and ``until`` together; ``None`` = all records do."""
+        """The condition on records: ``predicate``, ``since`` and ``until`` together; ``None`` = all records match."""
         parts: list[Predicate] = [] if self.predicate is None else [self.predicate]
         if self.since is not None:
             parts.append(Comparison("timestamp", Operator.GREATER_EQUAL, self.since * 1000))

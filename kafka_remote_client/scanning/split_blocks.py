@@ -1,4 +1,4 @@
-"""A split of a tier as record blocks, in the order of their offsets: whole, or an error. Nobody else can be asked here.
+"""A split of a tier as record blocks, in the order of their offsets: complete, or an error. There is no fallback.
 
 References: :mod:`~kafka_remote_client.fetch.tier_reader`.
 """
@@ -26,9 +26,9 @@ _GROWTH = 8
 def split_blocks(
     tier: TierReader, split: Split, isolation_level: IsolationLevel, *, borrow: bool = False, tally: bool | None = None
 ) -> Generator[RecordBlock, None, None]:
-    """The records of a split. ``borrow``: a block lives until the next one is taken. ``tally``: as of ``TierReader.read``.
+    """Yields the records of a split. ``borrow``: a block is valid until the next one. ``tally``: as in ``TierReader.read``.
 
-    Raises TierUnavailableError where the split cannot be read to its end, after the blocks before that.
+    Raises TierUnavailableError if the split cannot be read to its end, after the blocks before the failure.
     """
     reader = tier.read(
         *split.topic_partition,
@@ -46,31 +46,31 @@ def split_blocks(
             elif item.next_offset < split.end:
                 raise TierUnavailableError(
                     f"cannot read {split.topic_partition} at offset {item.next_offset} from the tier: "
-                    f"{item.error or item.reason}; no broker is asked instead"
+                    f"{item.error or item.reason}; this read has no broker to fall back to"
                 ).with_context(
                     topic=split.topic_partition.topic, partition=split.topic_partition.partition, offset=item.next_offset
                 ) from item.error
 
 
 def tally_of(tier: TierReader, split: Split, isolation_level: IsolationLevel, *, oldest: bool = False) -> Tally:
-    """The number of the split's records and their bounds, by batch headers wherever these tell it. ``oldest``: that time too.
+    """Returns the number of the split's records and their bounds, by batch headers if possible. ``oldest``: that time, too.
 
     Raises as :func:`split_blocks`.
     """
     found = Tally()
     with closing(split_blocks(tier, split, isolation_level, borrow=True, tally=oldest)) as blocks:
         for block in blocks:
-            assert isinstance(block, TallyBlock)  # as it was asked for
+            assert isinstance(block, TallyBlock)  # the requested end
             found += block.tally
     return found
 
 
 def growing_parts(split: Split, first: int) -> Iterator[Split]:
-    """The split in parts, of ``first`` offsets and then of ever more: for a reader that may stop soon."""
+    """Yields the split in parts of ``first`` offsets and then of growing size, for a reader that may stop soon."""
     at, length = split.start, max(1, first)
     while at < split.end:
         end = min(split.end, at + length)
-        # A short rest is no request of its own.
+        # A short rest belongs to the last part.
         end = split.end if split.end - end < length else end
         yield split.part(at, end)
         at, length = end, length * _GROWTH

@@ -1,8 +1,8 @@
-"""The location requests of a split's read: how many bytes each asks for, and in ranges of which size. Pure.
+"""The location requests of a split's read: the bytes of each, and the size of its ranges. Pure.
 
-A consumer sizes its ranges by what it measures, so the number of its GETs cannot be planned. A split is read whole,
-from its first offset to its last one. So its read asks with one fixed size from the beginning, and the plan, which asks the
-same questions, knows each GET of it.
+A consumer sizes its ranges by its measurements, so the number of its GETs cannot be planned. A split is read completely,
+from its first offset to its last one. So its read uses one fixed size from the beginning, and the plan, which makes the
+same requests, knows each of its GETs.
 
 ::
 

@@ -6,9 +6,9 @@
     range            [-----------------------------------)
     splits           [------------|------------|---------)      each about split_bytes, cut where a segment ends
 
-A segment is cut only where ``min_partitions`` or ``max_records`` ask for more splits than there are segments. Offsets that no
-segment is known for (the local tail, what lies between questions that are far apart) are cut by size alone. Their sizes are
-estimated from the segments next to them, because the sizes of records drift along a log.
+A segment is cut only if ``min_partitions`` or ``max_records`` require more splits than there are segments. Offsets without a
+known segment (the local tail, gaps between location requests that are far apart) are cut by size alone. Their sizes are
+estimated from the neighbouring segments, because the sizes of records drift along a log.
 
 References: Spark's KafkaOffsetRangeCalculator (minPartitions, maxRecordsPerPartition).
 """
@@ -30,9 +30,9 @@ _ASSUMED_BYTES_PER_OFFSET = 1024.0
 
 @attrs.frozen
 class SegmentSpan:
-    """Offsets ``[start, end)`` and the bytes that they take: a segment, or several in a row that are planned together.
+    """Offsets ``[start, end)`` and their size in bytes: a segment, or several in a row that are planned together.
 
-    ``max_timestamp``: no record in it is younger, in milliseconds; ``None`` = not known.
+    ``max_timestamp``: the latest timestamp in it, in milliseconds; ``None`` = not known.
     """
 
     start: int
@@ -48,10 +48,10 @@ class SegmentSpan:
 
 @attrs.frozen
 class OffsetRange:
-    """The offsets ``[start, end)`` of a partition that are to be read, and the segments known in it, in order.
+    """The offsets ``[start, end)`` of a partition to read, and the known segments in it, in order.
 
-    ``tiered_end``: the first offset that is not tiered; ``None`` = not known, or nothing is. ``range_bytes``: the size of the
-    ranges that are granted, ``None`` where that was not seen. ``tier_failure``: why the driver could not read the tier.
+    ``tiered_end``: the first offset that is not tiered; ``None`` = not known, or nothing is tiered. ``range_bytes``: the size
+    of the granted ranges, ``None`` if not known. ``tier_failure``: why the driver could not read the tier.
     """
 
     topic_partition: TopicPartition
@@ -65,7 +65,7 @@ class OffsetRange:
 
 @attrs.frozen
 class Gap:
-    """Offsets ``[start, end)`` that no segment is known for, and the known segments on both sides; ``None`` = there is none."""
+    """Offsets ``[start, end)`` without a known segment, and the known segments on both sides; ``None`` = there is none."""
 
     start: int
     end: int
@@ -86,11 +86,11 @@ class Gap:
 
 @attrs.frozen
 class Split:
-    """What one task reads: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes.
+    """The work of one task: the offsets ``[start, end)`` of a partition, about ``size_in_bytes`` bytes.
 
     ``tiered_end`` and ``tier_failure`` are those of its range. ``max_broker_bytes``: its share of ``remote.maxBrokerBytes``,
-    ``None`` = no limit. ``gets``: about how many ranges of segments it requests, ``None`` = not planned. Two splits of the same
-    offsets are equal whatever these say.
+    ``None`` = no limit. ``gets``: the estimated number of requested ranges, ``None`` = not planned. Two splits of the same
+    offsets are equal, even if these fields differ.
     """
 
     topic_partition: TopicPartition
@@ -104,26 +104,26 @@ class Split:
 
     @property
     def offsets(self) -> int:
-        """How many offsets it spans; there may be fewer records."""
+        """The number of offsets; there may be fewer records."""
         return self.end - self.start
 
     @property
     def local_bytes(self) -> int:
-        """About how many of its bytes come through the broker: those that are not tiered, or all where the tier fails."""
+        """The estimated bytes from the broker: those that are not tiered, or all if the tier fails."""
         if self.tiered_end is None or self.tier_failure is not None:
             return self.size_in_bytes
         local = max(0, self.end - max(self.start, self.tiered_end))
         return self.size_in_bytes * local // max(1, self.offsets)
 
     def part(self, start: int, end: int) -> Split:
-        """The offsets ``[start, end)`` of it; bytes in proportion to the offsets, GETs only where that is all of it."""
+        """Returns its part ``[start, end)``, with bytes in proportion to the offsets, and GETs only for the whole split."""
         size = self.size_in_bytes * (end - start) // self.offsets
         gets = self.gets if (start, end) == (self.start, self.end) else None
         return attrs.evolve(self, start=start, end=end, size_in_bytes=size, gets=gets)
 
     @property
     def id(self) -> str:
-        """Names what is read, the same in every attempt and every job: ``topic-partition-start-end``. Fit for a file name."""
+        """The name ``topic-partition-start-end``, the same in every attempt and every job. It is a valid file name."""
         return f"{self.topic_partition.topic}-{self.topic_partition.partition}-{self.start}-{self.end}"
 
 
@@ -134,9 +134,10 @@ def plan_splits(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[Split]:
-    """Splits that tile the ranges, in their order. An empty range gives none.
+    """Returns splits that tile the ranges, in order. An empty range has none.
 
-    ``min_partitions`` is reached unless there are fewer offsets; no split spans more than ``max_records`` offsets.
+    There are at least ``min_partitions`` splits, unless there are fewer offsets. No split spans more than ``max_records``
+    offsets.
     """
     cells = sized(ranges, split_bytes)
     target = split_bytes if min_partitions is None else min(split_bytes, total_bytes(cells) // min_partitions + 1)
@@ -152,9 +153,9 @@ def plan_splits(
 
 
 def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list[list[Split]]:
-    """Each range that is not empty, tiled with its parts of segments and what lies between, and the bytes of each.
+    """Returns each non-empty range, tiled with its parts of segments and the gaps between them, and the bytes of each.
 
-    What lies between is cut into pieces of about ``largest_gap`` bytes; ``None`` = not cut.
+    Gaps are cut into pieces of about ``largest_gap`` bytes; ``None`` = not cut.
     """
     wanted = [found for found in ranges if found.start < found.end]
     density = _density(span for found in wanted for span in found.segments)
@@ -162,7 +163,7 @@ def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list
 
 
 def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
-    """The bytes of all parts that :func:`sized` made."""
+    """Returns the bytes of all parts of :func:`sized`."""
     return sum(part.size_in_bytes for parts in tiled for part in parts)
 
 
@@ -183,7 +184,7 @@ def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tup
 
 
 def _density(spans: Iterable[SegmentSpan]) -> float:
-    """Bytes per offset of all that is known."""
+    """Returns the bytes per offset of all known segments."""
     offsets = size = 0
     for span in spans:
         offsets += span.end - span.start
@@ -192,9 +193,9 @@ def _density(spans: Iterable[SegmentSpan]) -> float:
 
 
 def _cells(found: OffsetRange, elsewhere: float, largest_gap: int | None) -> Iterator[Split]:
-    """Tiles a range with its segments, cut to it, and with what lies between and after them.
+    """Tiles a range with its segments, cut to the range, and with the gaps between and after them.
 
-    ``elsewhere``: bytes per offset where no segment of this partition is known.
+    ``elsewhere``: bytes per offset if no segment of this partition is known.
     """
 
     def cell(start: int, end: int, size: int) -> Split:
@@ -226,7 +227,7 @@ def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Ite
 
 
 def _more_parts(splits: Sequence[Split], parts: Sequence[int], wanted: int) -> list[int]:
-    """Into how many parts to cut each split so that there are ``wanted``: always the one whose parts are the largest."""
+    """Returns the number of parts of each split for ``wanted`` parts in total. It cuts the largest parts first."""
     counts = list(parts)
     heap = [(-(split.size_in_bytes + 1) / counts[i], i) for i, split in enumerate(splits) if counts[i] < split.offsets]
     heapq.heapify(heap)
@@ -243,7 +244,7 @@ def _more_parts(splits: Sequence[Split], parts: Sequence[int], wanted: int) -> l
 
 
 def _divided(split: Split, count: int) -> Iterator[Split]:
-    """``count`` parts with the same number of offsets, give or take one."""
+    """Returns ``count`` parts whose numbers of offsets differ by at most one."""
     bounds = [split.start + split.offsets * n // count for n in range(count + 1)]
     sizes = [split.size_in_bytes * n // count for n in range(count + 1)]
     for n in range(count):

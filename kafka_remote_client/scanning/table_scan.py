@@ -6,7 +6,7 @@
                        .select .where .head                   |
                        .to_arrow, Arrow stream  <-------------+
 
-Nothing is opened, listed or read before the records are asked for, and each request reads again.
+The scan opens, lists and reads nothing before the caller requests records, and each request reads again.
 
 References: docs/tables.md; Arrow's PyCapsule interface (``__arrow_c_stream__``).
 """
@@ -44,12 +44,12 @@ def _threads(value: int | None) -> int | None:
 
 @attrs.frozen
 class TableScan:
-    """What is read (``scan``), and where it lies (``address``). It can be pickled.
+    """A read (``scan``) and the address of its tier (``address``). It can be pickled.
 
-    ``threads``: so many partitions are read at a time; ``None``: as many as there are cores, at most 8.
+    ``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8.
 
-    Reading raises ConfigurationError for a store, topic or partition that is not there, TierUnavailableError where something
-    cannot be read to its end, and what the store raises: never is a part of a table taken for all of it.
+    Reading raises ConfigurationError for a missing store, topic or partition, TierUnavailableError if something
+    cannot be read to its end, and the store's errors. It never returns a part of a table as the whole.
     """
 
     scan: Scan
@@ -57,62 +57,62 @@ class TableScan:
     threads: int | None = attrs.field(default=None, converter=_threads)
 
     def select(self, *columns: str) -> TableScan:
-        """These columns alone, in this order. Raises ConfigurationError for unknown ones."""
+        """Returns a scan of only these columns, in this order. Raises ConfigurationError for unknown ones."""
         return self._with(columns=columns)
 
     def where(self, predicate: Predicate) -> TableScan:
-        """The records for which this is true as well."""
+        """Returns a scan of the records for which this predicate is also true."""
         known = self.scan.predicate
         return self._with(predicate=predicate if known is None else And((known, predicate)))
 
     def head(self, limit: int) -> TableScan:
-        """At most so many records; a limit that is lower already stays."""
+        """Returns a scan of at most that many records. A lower limit stays."""
         wanted = arguments.whole(limit, "limit", 0)
         return self._with(limit=wanted if self.scan.limit is None else min(wanted, self.scan.limit))
 
     @property
     def schema(self) -> pa.Schema:
-        """That of the records: the columns of Spark's Kafka source that are selected."""
+        """The schema of the records: the selected columns of Spark's Kafka source."""
         return schema_of(self.scan.columns)
 
     def open(self) -> OpenScan:
-        """Opens the tier, for whoever reads split by split. Nothing is read yet."""
+        """Opens the tier for a read split by split. It reads no records."""
         topics = self.scan.topics
         return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
 
     def plan(self) -> ScanPlan:
-        """What would be read: splits with ids, GETs and bytes. Reads metadata alone."""
+        """Returns the plan: splits with ids, GETs and bytes. It reads only metadata."""
         with self.open() as opened:
             return opened.plan
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """The records as they come: of one partition in the order of their offsets, of several ones mixed."""
+        """Yields the records as they arrive: those of one partition in the order of their offsets, partitions mixed."""
         with self.open() as opened:
             yield from opened.stream()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The records as a stream that pyarrow's functions take; nothing is read before its first batch is."""
+        """Returns the records as a stream for pyarrow's functions. It reads nothing before the first batch."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        """Arrow's stream interface, by which DuckDB, pandas, Polars and others take the records as they come."""
+        """Implements Arrow's stream interface, with which DuckDB, pandas, Polars and others read the records as they arrive."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
-        """All records, in memory."""
+        """Returns all records, in memory."""
         return self.to_reader().read_all()
 
     def to_pandas(self, **options: Any) -> Any:
-        """All records as a ``pandas.DataFrame``; ``options``: those of ``pyarrow.Table.to_pandas``. Needs pandas."""
+        """Returns all records as a ``pandas.DataFrame``; ``options``: those of ``pyarrow.Table.to_pandas``. Needs pandas."""
         return self.to_arrow().to_pandas(**options)
 
     def count(self) -> int:
-        """How many records there are, by batch headers wherever these tell it; see :meth:`OpenScan.count`."""
+        """Returns the number of records, by batch headers if possible; see :meth:`OpenScan.count`."""
         with self.open() as opened:
             return opened.count()
 
     def to_polars(self) -> pl.LazyFrame:
-        """The records as a ``polars.LazyFrame``, which reads what its query needs when it is collected.
+        """Returns the records as a ``polars.LazyFrame``. Its ``collect`` reads only what the query needs.
 
         Raises ImportError without Polars (extra ``polars``).
         """
@@ -147,14 +147,14 @@ def scan(
     config: RemoteFetchConfig | None = None,
     threads: int | None = None,
 ) -> TableScan:
-    """The tiered records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
+    """Returns the tiered records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
 
-    What is read: the fields of :class:`~kafka_remote_client.scanning.scan.Scan`. ``since`` and ``until`` are milliseconds, a
-    ``datetime`` with a time zone, a ``date``, or a time in ISO 8601 (UTC unless it says otherwise): since <= timestamp < until.
+    The fields of :class:`~kafka_remote_client.scanning.scan.Scan` choose the records. ``since`` and ``until`` are milliseconds,
+    a ``datetime`` with a time zone, a ``date``, or a time in ISO 8601 (UTC by default): since <= timestamp < until.
 
-    Where it lies: the arguments of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. Nothing is opened yet.
+    The other arguments are those of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. The call opens nothing.
 
-    Raises ConfigurationError for what cannot be meant.
+    Raises ConfigurationError for invalid arguments.
     """
     wanted = Scan(
         topics=topics,

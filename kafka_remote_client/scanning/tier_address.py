@@ -1,4 +1,4 @@
-"""Where a tier lies and how it is opened, as one value: what a scan needs beside itself, in this process or in another one."""
+"""The address of a tier and how to open it, as one value, for a scan in this process or in another one."""
 
 from __future__ import annotations
 

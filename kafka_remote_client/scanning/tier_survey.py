@@ -1,4 +1,4 @@
-"""What a plan has to know of a tier: which partitions there are, their segments, and where times lie in them. Reads no records.
+"""The facts about a tier for a plan: its partitions, their segments, and offsets of times. It reads no records.
 
 References: :mod:`~kafka_remote_client.scanning.plan`.
 """
@@ -22,11 +22,11 @@ _THREADS = 8
 
 
 def survey(tier: TierReader, scan: Scan) -> list[TieredPartition]:
-    """What is known of each partition of the scan; several are looked at side by side.
+    """Returns the facts about each partition of the scan; it examines several in parallel.
 
     Under read_committed a partition ends before the first transaction that is not decided in the tier.
 
-    Raises as :func:`partitions_of`, RemoteLogError kinds where metadata or transactions are not known, and what the store
+    Raises as :func:`partitions_of`, RemoteLogError kinds if metadata or transactions are not known, and the store's
     raises.
     """
     partitions = partitions_of(tier, scan)
@@ -36,10 +36,10 @@ def survey(tier: TierReader, scan: Scan) -> list[TieredPartition]:
 
 
 def partitions_of(tier: TierReader, scan: Scan) -> list[TopicIdPartition]:
-    """The partitions of the scan that the tier has, in order.
+    """Returns the partitions of the scan that the tier has, in order.
 
-    Raises NoSegmentsError for a topic that is named and not there, ConfigurationError for a partition that is named and in
-    none of the topics, and where a name stands for several topics.
+    Raises NoSegmentsError for a named topic that is missing, ConfigurationError for a named partition that is in
+    none of the topics, and for a name of several topics.
     """
     topics = scan.topics or [topic for topic in tier.topics() if scan.takes_topic(topic)]
     found = [tip for topic in topics for tip in _in_tier(tier, topic)]

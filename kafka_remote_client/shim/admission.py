@@ -1,4 +1,4 @@
-"""When a client counts as admitted by its broker, and what it may do before.
+"""When a client counts as admitted by its broker, and which requests it may send before.
 
 The shim does not read SASL, so it cannot see whether a client has authenticated. It sees whether the broker serves it: a
 broker that waits for SASL refuses any request but three, and closes the connection. So with the first request that is none of
@@ -89,6 +89,6 @@ class Admission:
         return Entry.PASSES
 
     def answered(self, answer: Buffer) -> None:
-        """The broker has answered the question, with this body. Raises ProtocolError for what is no answer."""
+        """The broker has answered the question with this body. Raises ProtocolError for an invalid answer."""
         served = decode_response(answer, QUESTION_VERSION).brokers
         self._state = _State.ADMITTED if served else _State.NEW

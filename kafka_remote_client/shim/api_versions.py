@@ -1,6 +1,6 @@
-"""What a shim lets its clients speak, and how it announces itself.
+"""The API versions that a shim offers to its clients, and how it announces itself.
 
-A proxy must not let through what it does not understand where that would show clients the brokers' own addresses::
+A proxy must not pass on messages that it does not understand and that could contain the brokers' own addresses::
 
     api                          | offered to clients | why
     Fetch                        | up to 15           | 16 brings NodeEndpoints (KIP-951), and these frames are streamed
@@ -57,7 +57,7 @@ def announce(version: int, body: Buffer, overrides: Mapping[int, range]) -> byte
     """
     if Reader(body).int16():
         return bytes(body)
-    version = min(version, API_VERSIONS.versions[-1])  # a newer client got the answer in a version that it had not asked for
+    version = min(version, API_VERSIONS.versions[-1])  # a newer client got the answer in a version that it did not request
     response = decode_response(body, version)
     entries = (_bounded(entry, overrides) for entry in response.api_keys)
     offered = attrs.evolve(response, api_keys=tuple(entry for entry in entries if entry is not None))
@@ -65,7 +65,7 @@ def announce(version: int, body: Buffer, overrides: Mapping[int, range]) -> byte
 
 
 def _bounded(entry: ApiVersion, overrides: Mapping[int, range]) -> ApiVersion | None:
-    """``None`` when nothing is left: a range whose minimum is above its maximum makes clients give up."""
+    """Returns ``None`` if no version is left. A range with its minimum above its maximum makes clients give up."""
     offered = overrides.get(entry.api_key)
     if offered is None:
         offered = _OFFERED.get(entry.api_key, range(_ANY))

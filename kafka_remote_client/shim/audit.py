@@ -1,4 +1,4 @@
-"""The audit log: one line for each grant, saying who may read what. Never a URL, a key, or a signature.
+"""The audit log: one line for each grant, with the client and the granted range. Never a URL, a key, or a signature.
 
 The logger ``kafka_remote_client.shim.audit`` gets it at INFO, as text of ``name=value`` and as fields of the record,
 which a formatter for JSON writes as they are. Bytes and ranges add up to the counters ``bytes_granted`` and ``ranges_granted``.
@@ -21,10 +21,10 @@ _LOG = logging.getLogger(__name__)
 
 @attrs.frozen
 class Granted:
-    """A grant, as it is told.
+    """A grant in the audit log.
 
     ``principal`` is the subject of the client's certificate, "" = it showed none. ``client_id`` is what the client calls
-    itself, which nobody checks; ``client`` its address and port. Offsets go from the asked one to ``next_offset``, exclusive.
+    itself, which is not verified; ``client`` its address and port. Offsets go from the asked one to ``next_offset``, exclusive.
     """
 
     principal: str

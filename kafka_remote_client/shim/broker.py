@@ -1,4 +1,4 @@
-"""What a shim may do to a client's requests besides passing them on.
+"""What a shim may do with a client's requests besides forwarding them.
 
 A :class:`BrokerStrategy` says which requests it wants to see whole, which of these it answers itself, and with what. It asks
 the broker on the client's own connection, under the client's own principal and client id, and so never knows more than the
@@ -55,7 +55,7 @@ class BrokerStrategy(Protocol):
         """Whether a collected request (``body``: all behind its length field) goes to :meth:`answer`."""
 
     async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:
-        """The body of the answer; ``None`` = the broker answers, and the request goes on unchanged.
+        """The body of the answer; ``None`` = the broker answers, and the request is forwarded unchanged.
 
         Raises ProtocolError when the request does not parse, which ends the connection.
         """

@@ -1,4 +1,4 @@
-"""One budget for all bytes that a shim holds for its connections: parts of requests and answers, and what peers have not taken.
+"""One budget for all bytes that a shim holds for its connections: parts of requests and answers, and bytes not yet sent.
 
 Back-pressure bounds what one connection holds. The budget bounds the sum. When it is exceeded, connections are closed until
 the rest fits: first those that the broker has not admitted, then those that hold most for longest. A client that reads is
@@ -42,12 +42,12 @@ class BufferBudget:
         return self.held > self.limit
 
     def holds(self, holder: Holder, size: int) -> None:
-        """``holder`` holds so many bytes now."""
+        """Sets the bytes that ``holder`` holds now."""
         self.held += size - holder.held
         holder.held = size
 
     def victims(self, holders: Iterable[_H], now: float) -> list[_H]:
-        """Who has to go so that the rest fits, in this order."""
+        """The connections to close so that the rest fits, in this order."""
         surplus, chosen = self.held - self.limit, []
         for holder in sorted(holders, key=lambda one: (one.admitted, -one.held * one.waited(now), -one.held)):
             if surplus <= 0:

@@ -1,6 +1,6 @@
-"""Whether what a shim depends on is there: brokers, store, layout, metadata topic. Each check says what is wrong, or nothing.
+"""Checks of a shim's dependencies: brokers, store, layout, metadata topic. Each check returns a problem, or nothing.
 
-``kafka-remote shim --check`` makes all of them once. The management listener makes those of brokers and store on demand.
+``kafka-remote shim --check`` runs all of them once. The management listener runs those of brokers and store on demand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CERTIFICATE_ASKED = ("certificate required", "certificate_required", "bad certi
 
 
 def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
-    """All that is wrong with what the settings name. Raises ConfigurationError for settings that cannot be followed."""
+    """Returns all problems with the parts that the settings name. Raises ConfigurationError for invalid settings."""
     listener_context(config)
     found = check_brokers(config, clock)
     if found is not None:
@@ -72,7 +72,7 @@ def check_brokers(config: ShimConfig, clock: Clock) -> str | None:
 
 
 def check_store(store: RemoteObjectStore, layout: ObjectLayout) -> str | None:
-    """Whether the store cannot be listed, or holds objects of which the layout recognizes none. An empty one is sound."""
+    """Whether the store cannot be listed, or has objects but none of the layout. An empty store passes."""
     try:
         keys = [found.key for found in islice(store.list(layout.prefix_of()), _SAMPLE)]
     except (DirectFetchError, OSError) as error:

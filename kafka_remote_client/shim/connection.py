@@ -7,8 +7,8 @@ gone out. Each connection has deadlines::
 
     deadline          | within it                                              | dropped as
     admission_timeout | the broker has to admit the client, TLS included       | admission
-    write_timeout     | a peer has to take what was written to it              | write
-    idle_timeout      | a whole request or answer has to come                  | idle
+    write_timeout     | a peer has to read the written bytes              | write
+    idle_timeout      | a whole request or answer has to arrive                | idle
 
 Single bytes renew none of them. All buffers of all connections share one budget (``buffers.py``).
 
@@ -126,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
         return self._closing_at is not None
 
     def waited(self, now: float) -> float:
-        """For how many seconds a peer has not taken what was written to it, as of the last time that anything happened."""
+        """For how many seconds a peer has not read the written bytes, as of the last event."""
         return max(self._for_client.waited(now), self._for_broker.waited(now))
 
     def overdue(self, now: float) -> str | None:
@@ -159,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
                 transport.close()
 
     def drain(self) -> None:
-        """Reads no further request, and closes both sides when those that have come are answered."""
+        """Reads no further request, and closes both sides after the answers to the received ones."""
         self._draining = True
         if self._pipeline.in_progress:
             self._read_client()
@@ -276,7 +276,7 @@ class ClientConnection(asyncio.Protocol):
     def _read_client(self) -> None:
         if self._client is None or self._handshaking:
             return
-        # A client whose requests only wait is read on, up to a bound, so that its leaving is noticed.
+        # Reading continues, up to a limit, while requests only wait, so that a disconnect is noticed.
         drained = self._draining and self._pipeline.between_requests
         if self._broker_full or drained or self._pipeline.kept_back > _MAX_KEPT_BACK:
             self._client.pause_reading()
@@ -284,7 +284,7 @@ class ClientConnection(asyncio.Protocol):
             self._client.resume_reading()
 
     async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
-        """Replaces the client's transport by one that speaks TLS. Its first bytes may come before this goes on."""
+        """Replaces the client's transport by one with TLS. Its first bytes may arrive before this continues."""
         self._client = None  # no one is notified of the end of a connection whose handshake has not ended
         try:
             secured = await asyncio.get_running_loop().start_tls(
@@ -311,7 +311,7 @@ class ClientConnection(asyncio.Protocol):
                 async with asyncio.timeout(around.config.connect_timeout):
                     await loop.create_connection(lambda: self._broker, host, port, ssl=around.broker_tls)
             except OSError as error:  # also TimeoutError
-                # What TLS refuses does not heal by itself, and is no client's fault.
+                # A TLS error does not go away by itself, and no client causes it.
                 _LOG.log(
                     logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO,
                     "broker %s:%d cannot be reached: %s",
@@ -397,7 +397,7 @@ class _BrokerSide(asyncio.Protocol):
         self.transport = transport
         transport.set_write_buffer_limits(_MAX_UNWRITTEN)
         if self._connection.closing:
-            transport.abort()  # the client went away in the moment in which the broker answered
+            transport.abort()  # the client disconnected when the broker answered
 
     def data_received(self, data: bytes) -> None:
         self._connection.broker_sent(data)

@@ -1,4 +1,4 @@
-"""What a shim counts: plain numbers under plain names, readable from any thread."""
+"""The counters of a shim: numbers by name, readable from any thread."""
 
 from __future__ import annotations
 

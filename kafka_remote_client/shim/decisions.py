@@ -1,4 +1,4 @@
-"""What a shim decides of partitions whose clients ask again while the decision is pending.
+"""Decisions on partitions whose clients ask again while the decision is pending.
 
 ::
 
@@ -47,7 +47,7 @@ class _Decision(Generic[_T]):
 
 
 class Decisions(Generic[_T]):
-    """Used in one event loop. ``kept``: seconds for which a result is kept that was not taken."""
+    """Used in one event loop. ``kept``: seconds for which an unused result is kept."""
 
     def __init__(self, kept: float) -> None:
         self._kept = kept
@@ -59,7 +59,7 @@ class Decisions(Generic[_T]):
     async def of(
         self, key: Hashable, question: object, bounds: PartitionData, decide: Callable[[], Coroutine[Any, Any, _T]]
     ) -> _T:
-        """What ``decide`` returns, or returned for an earlier request. Raises what it raises.
+        """Returns the result of ``decide``, for this or an earlier request. Raises its errors.
 
         ``key``: the client's connection and the partition. Cancelling this leaves the decision running.
         """
@@ -68,7 +68,7 @@ class Decisions(Generic[_T]):
             decision = self._begin(key, _Decision(question, bounds, asyncio.create_task(decide())))
         try:
             result = await asyncio.shield(decision.task)
-        except Exception:  # not where this is cancelled: then the result is not delivered, even if it is there
+        except Exception:  # not if this is cancelled: then the result is not delivered, even if it exists
             self._forget(key, decision)
             raise
         self._forget(key, decision)

@@ -1,4 +1,4 @@
-"""How long something takes, as counts of durations by upper bound: what a Prometheus histogram is made of."""
+"""Durations as counts by upper bound, the form of a Prometheus histogram."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Durations:
             self._sum += seconds
 
     def snapshot(self) -> tuple[list[int], float]:
-        """How many had at most each bound, and how many there were, as one list; and their sum."""
+        """Returns the number of durations up to each bound and in total, as one list; and their sum."""
         with self._lock:
             total, cumulated = 0, []
             for count in self._counts:

@@ -1,4 +1,4 @@
-"""The shim's numbers as the text that Prometheus reads. Needs the extra ``prometheus``.
+"""The shim's metrics in Prometheus' text format. Needs the extra ``prometheus``.
 
 A counter ``locations_granted`` becomes ``kafka_remote_shim_locations_granted_total``; what is counted by reason, such as
 ``locations_refused.format``, has the reason as the label ``why``. Gauges keep their names.
@@ -30,7 +30,7 @@ GAUGES = frozenset(
         "metadata_partitions_not_ready",
     }
 )
-"""Names of numbers that also fall."""
+"""Names of numbers that can also decrease."""
 
 
 def exposition(numbers: Mapping[str, int], lookups: tuple[list[int], float]) -> bytes:

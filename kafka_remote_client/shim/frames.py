@@ -208,7 +208,7 @@ class FrameScanner:
             assert not rest
             return view
         self._start_over()
-        # One write for a frame that is here whole: two small ones can cost a delayed acknowledgement.
+        # One write for a complete frame: two small writes can wait for a delayed acknowledgement.
         piece = view[: _LENGTH.size + length - len(front)]
         self._streaming = _LENGTH.size + length - len(front) - len(piece)
         self.frames += not self._streaming

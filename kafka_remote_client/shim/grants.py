@@ -1,8 +1,8 @@
-"""Answers a Fetch that asks for a location, with the broker's own word on everything but the location.
+"""Answers a Fetch with a location request. Everything but the location comes from the broker.
 
 ::
 
-    step | what                                                  | asked of
+    step | what                                                  | from
     1    | no session, a format that we may have                 | the request
     2    | error, divergence, log start, high watermark, LSO     | the broker: the same Fetch, 0 bytes, no wait, no tags
     3    | segment, its format, ranges, aborted transactions     | the tier (a worker thread)
@@ -13,7 +13,7 @@
 Formats differ from segment to segment where a plugin stores some in chunks, so the segment's own is compared with the client's
 offer after step 3. The key of an encrypted segment goes to clients on encrypted connections only, unless that was waived.
 
-An error or divergence of step 2 is the answer. Whatever else stands in the way means that nothing is granted: the client's
+An error or divergence of step 2 is the answer. Any other obstacle means that nothing is granted: the client's
 own request goes to the broker unchanged, and the client learns no reason, so that "you may not" and "there is nothing" look
 alike. All questions go over the client's own connection: the client's READ right, quotas and fencing are the broker's to judge.
 
@@ -86,7 +86,7 @@ __all__ = ["GrantLimits", "GrantingBroker", "LocationTier"]
 _MAX_REQUEST_BYTES = 64 << 10
 _METADATA_VERSION = 12
 _GATHER_SECONDS = 0.02
-"""How long a partition that is decided waits for the next one of its batch: about a question to the broker."""
+"""How long a decided partition waits for the next one of its batch: about the time of one request to the broker."""
 _COUNTED = {
     ProbeKind.POSITION: (),
     ProbeKind.LINEAGE: (),
@@ -100,7 +100,7 @@ _T = TypeVar("_T")
 
 
 class LocationTier(Protocol):
-    """What lies in the tier, and how a client gets at it. Called from worker threads."""
+    """The content of the tier, and how a client reads it. Called from worker threads."""
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -137,15 +137,15 @@ class GrantLimits:
     lookup_timeout: float = shim_default("lookup_timeout")
 
     def window(self, wanted: int, wanted_range: int) -> tuple[int, int]:
-        """Bytes of a grant and of one of its ranges for a client that wants so many bytes, 0 = does not say."""
+        """Returns the bytes of a grant and of one of its ranges for a client that requests that many bytes, 0 = any."""
         max_bytes = min(wanted or self.range_bytes, self.max_grant_bytes)
         return max_bytes, min(max_bytes, range_size(max_bytes, wanted_range, self.range_bytes))
 
 
 class _TopicIds:
-    """The ids that the topics of a request have now, by the broker: a topic may have been deleted and created again.
+    """The current ids of a request's topics, from the broker: a topic may have been deleted and created again.
 
-    All are asked for at once, when the first is needed.
+    One request gets all of them, when the first is needed.
     """
 
     def __init__(self, tagged: TaggedFetch, ask: Ask) -> None:
@@ -155,7 +155,7 @@ class _TopicIds:
         self._known: Mapping[str, UUID] | None = None
 
     async def of(self, tagged: TaggedPartition) -> UUID:
-        """Raises NotGrantedError for a topic that there is not."""
+        """Raises NotGrantedError for a missing topic."""
         if tagged.version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS:
             return tagged.topic.topic_id
         async with self._asking:
@@ -174,7 +174,7 @@ class _TopicIds:
 
 @attrs.frozen
 class _Visit:
-    """A request, as its partitions need it: by which connection it came, whether that is encrypted, how to ask the broker.
+    """The facts of a request for its partitions: its connection, whether that is encrypted, how to ask the broker.
 
     ``lineage`` asks the broker on behalf of all partitions of the request.
     """
@@ -221,7 +221,7 @@ class GrantingBroker:
         version = request.header.api_version
         asked = fetch.decode_request(request.body, version)
         if not asks_for_location(asked):
-            return None  # the bytes looked like our tag by chance
+            return None  # the bytes matched our tag by chance
         self._counters.add("location_requests")
         return await self._unless_refused(self._answer(asked, request, ask))
 
@@ -332,7 +332,7 @@ class GrantingBroker:
         return found
 
     def _question(self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int) -> LocationQuestion:
-        """What a client asks, within the bounds that the broker gives; the topic's name may be empty."""
+        """A client's question, within the broker's bounds; the topic's name may be empty."""
         max_bytes, range_bytes = self._limits.window(tagged.wanted.max_bytes, tagged.wanted.range_bytes)
         return LocationQuestion(
             topic=tagged.topic.topic,
@@ -359,7 +359,7 @@ class GrantingBroker:
         return fetch.decode_response(await self._ask(version, body, ask), version)
 
     async def _answered(self, tagged: TaggedPartition, probes: Probes[_T], visit: _Visit) -> _T:
-        """What ``probes`` returns when the client's broker answers each."""
+        """Returns the result of ``probes``, whose questions the client's broker answers."""
         try:
             probe = next(probes)
             while True:
@@ -395,7 +395,7 @@ class GrantingBroker:
     ) -> PartitionData:
         try:
             tags = DIALECT.grant_tags(grant)
-        except ProtocolError:  # what the tier says about this segment contradicts itself
+        except ProtocolError:  # the tier's data about this segment is inconsistent
             raise NotGrantedError("inconsistent") from None
         self._counters.add("locations_granted")
         self._counters.add("ranges_granted", len(grant.ranges))
@@ -412,7 +412,7 @@ class GrantingBroker:
 
 
 def _is_the_answer(data: PartitionData) -> bool:
-    """Whether the client gets the broker's answer on a partition, whatever the tier has: an error, or a divergence."""
+    """Whether the client gets the broker's answer on a partition regardless of the tier: an error, or a divergence."""
     return bool(data.error_code) or fetch.DIVERGING_EPOCH_TAG in data.tags
 
 
@@ -440,19 +440,19 @@ def _within(granted: PartitionData, data: PartitionData) -> PartitionData:
 
 
 def _pending(data: PartitionData) -> PartitionData:
-    """The answer while the look-up goes on, with the broker's numbers."""
+    """The answer while the look-up runs, with the broker's numbers."""
     return attrs.evolve(data, records=b"", tags=DIALECT.pending_tags())
 
 
 def _encoded(topics: tuple[fetch.FetchTopicResponse, ...], answer: fetch.FetchResponse, version: int) -> bytes:
-    """Our answer, with what the broker's says of quotas."""
+    """The shim's answer, with the broker's throttle time."""
     return fetch.encode_response(fetch.FetchResponse(topics, throttle_time_ms=answer.throttle_time_ms), version)
 
 
 async def _first_results(work: Sequence[Coroutine[Any, Any, _T]], seconds: float) -> list[_T | None]:
-    """What each returns; ``None`` = it had not, in so many seconds, or a moment after the last one that had.
+    """Returns the results; ``None`` = not finished within ``seconds``, or shortly after the last one that finished.
 
-    So while one after the other returns, all that time is waited. What has not returned is cancelled.
+    So it waits the whole time while results keep arriving. It cancels the unfinished ones.
     """
     tasks = [asyncio.create_task(one) for one in work]
     now = asyncio.get_running_loop().time

@@ -1,4 +1,4 @@
-"""What the management listener tells: whether the shim lives, is ready, and may grant.
+"""The health checks of the management listener: whether the shim lives, is ready, and may grant.
 
 ::
 
@@ -8,7 +8,7 @@
     tierz  | metadata is read to its end and trusted, the newest segment of some    | 10 s
            | partition is in the store by the layout's name; nothing tiered is fine |
 
-A fault of the tier stops grants. It never makes ``readyz`` fail, since the brokers serve everything meanwhile.
+A fault of the tier stops grants. It never makes ``readyz`` fail, because the brokers still serve everything.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kafka_remote_client.clock import Clock
 __all__ = ["Check", "Health", "Kept"]
 
 Check = Callable[[], str | None]
-"""What is wrong, in words that may be shown; ``None`` = nothing."""
+"""A problem as a text for the operator; ``None`` = no problem."""
 
 READY_SECONDS = 5.0
 TIER_SECONDS = 10.0
 
 
 class Kept:
-    """A check whose finding is kept for so many seconds, so that probes cost what depends on them little. Thread safe."""
+    """A check whose result is cached for some seconds, so that frequent probes cost little. Thread safe."""
 
     def __init__(self, check: Check, clock: Clock, seconds: float) -> None:
         self._check = check

@@ -1,6 +1,6 @@
 """The socket side of a small HTTP/1.1 server: a listener with a thread per connection, and the reading of a request head.
 
-Knows nothing of objects or signatures. The object origin and the scripted origin of the tests stand on it.
+It has no objects or signatures. The object origin and the scripted origin of the tests use it.
 
 References: RFC 9112 (HTTP/1.1 message syntax).
 """
@@ -28,7 +28,7 @@ _JOIN_SECONDS = 10.0
 
 
 class MalformedRequestError(Exception):
-    """The peer's bytes are no request that this server takes. The text never repeats them."""
+    """The peer's bytes are not a request that this server accepts. The text never repeats them."""
 
 
 @attrs.frozen
@@ -125,7 +125,7 @@ class ConnectionListener:
         return self._host, self._port
 
     def use(self, ssl_context: ssl.SSLContext | None) -> None:
-        """Replaces the TLS context for connections that come from now on."""
+        """Replaces the TLS context for connections from now on."""
         if ssl_context is not None and self._ssl_context is not None:
             self._ssl_context = ssl_context
 
@@ -175,7 +175,7 @@ class ConnectionListener:
     def _serve(self, connection: socket.socket) -> None:
         with self._lock:
             self.connections += 1
-            # threads are forgotten here and not by themselves, so that stop() waits for each one's very end
+            # only this loop removes threads, so that stop() waits until each one has ended completely
             self._serving = {thread: used for thread, used in self._serving.items() if thread.is_alive()}
             if len(self._serving) >= self._max_connections:
                 connection.close()
@@ -191,9 +191,9 @@ class ConnectionListener:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._ssl_context is not None:
                 used = self._ssl_context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-                with self._lock:  # known under its new name before the handshake, which the peer may never end
+                with self._lock:  # register the new object before the handshake, which the peer may never finish
                     self._serving[threading.current_thread()] = used
-                    if self._listener is None:  # stopped between the two names, when neither could be cut
+                    if self._listener is None:  # stop() ran between the two registrations and could cut neither
                         return
                 used.do_handshake()
             self._handle(used)

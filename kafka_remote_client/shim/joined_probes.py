@@ -3,8 +3,8 @@
 ::
 
     a partition asks                     | what happens
-    while nothing is on its way          | its question goes out at once, with those that came in the same turn of the loop
-    while a Fetch is on its way          | its question goes out with the next Fetch, with all that came by then
+    while no Fetch is in flight           | its question is sent at once, with those of the same turn of the loop
+    while a Fetch is in flight           | its question is sent with the next Fetch, with all others that wait then
 
 So no partition waits for others to ask, and 128 partitions cost a few requests instead of 128. Only probes that ask for no
 records are joined: of several partitions that have some, a broker may send those of the first alone (KIP-74).

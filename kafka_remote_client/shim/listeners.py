@@ -1,6 +1,6 @@
 """One listener per broker, so that a client of a shim meets each broker under an address of its own.
 
-A shim has no credentials for its cluster: it learns the brokers from the answers that it passes on. A node id that was never
+A shim has no credentials for its cluster: it learns the brokers from the answers that it forwards. A node id that was never
 seen is bound before the answer which names it goes out, since the client may connect the moment it has read it.
 """
 
@@ -47,7 +47,7 @@ class Listeners:
 
     @property
     def bootstrap(self) -> Address:
-        """Where clients find the shim first, once it is started."""
+        """The address for a client's first connection, after the start."""
         return self._addresses[BOOTSTRAP]
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class Listeners:
             raise ConfigurationError(f"cannot listen: {error.strerror}") from None
 
     async def stop(self) -> None:
-        """Closes all listeners. Connections that were accepted are not touched, and their protocols know of them."""
+        """Closes all listeners. Accepted connections stay open; their protocols close them."""
         loop = asyncio.get_running_loop()
         servers = [await task for task in self._servers]
         for server in servers:
@@ -74,7 +74,7 @@ class Listeners:
         self._servers.clear()
 
     def upstream(self, node_id: int) -> tuple[Address, ...]:
-        """Where a connection to that node's listener goes on to: the broker, or the cluster's bootstrap addresses."""
+        """Returns the target of a connection to that node's listener: the broker, or the cluster's bootstrap addresses."""
         known = self._upstream.get(node_id)
         return self._config.upstream if known is None else (known,)
 

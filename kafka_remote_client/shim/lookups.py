@@ -1,4 +1,4 @@
-"""Look-ups of the tier in worker threads, each with a deadline. A thread cannot be ended, so what runs is known and joined.
+"""Look-ups of the tier in worker threads, each with a deadline. A thread cannot be ended, so equal questions share it.
 
 ::
 
@@ -6,7 +6,7 @@
     a question without a look-up         | a worker thread looks it up
     the same, while the look-up runs     | it waits for that look-up, and has its answer
     the same offset with other bounds    | it waits for that look-up to end, and is looked up then, with what is cached
-    any of these, past the deadline      | NotGrantedError at once, also while the thread hangs on
+    any of these, past the deadline      | NotGrantedError at once, even while the thread still hangs
     what needs no read of the store      | other threads answer it, so it never waits behind a read of the store
 
 So a client has at most one thread for each offset that it asks for, however often it asks again. An answer is shared only
@@ -56,7 +56,7 @@ class Lookups(Generic[_T]):
         self._running: dict[Hashable, tuple[LocationQuestion, _Work[_T]]] = {}
 
     async def answer(self, connection: str, question: LocationQuestion) -> _T:
-        """What the look-up returns. Raises what it raises, and NotGrantedError past the deadline.
+        """Returns the look-up's result. Raises its errors, and NotGrantedError past the deadline.
 
         Cancelling this leaves the look-up running. ``connection``: names the client's connection.
         """
@@ -102,7 +102,7 @@ class _Work(Generic[_R]):
         self._deadline = self._loop.time() + timeout
         self._job = workers.submit(call)
         self._ended = asyncio.wrap_future(self._job)
-        self.when_ended(lambda: self._ended.cancelled() or self._ended.exception())  # there may be no caller any more
+        self.when_ended(lambda: self._ended.cancelled() or self._ended.exception())  # the caller may be gone
 
     def when_ended(self, tell: Callable[[], object]) -> None:
         self._ended.add_done_callback(lambda _ended: tell())
@@ -111,10 +111,10 @@ class _Work(Generic[_R]):
         """Waits for the end. Raises NotGrantedError past the deadline."""
         await asyncio.wait({self._ended}, timeout=max(self._deadline - self._loop.time(), 0))
         if not self._ended.done():
-            self._job.cancel()  # one that still waits for a thread is not begun
+            self._job.cancel()  # a look-up that still waits for a thread does not begin
         if not self._ended.done() or self._ended.cancelled():
             raise NotGrantedError("lookup-timeout")
 
     def result(self) -> _R:
-        """What the call returned; raises what it raised."""
+        """Returns the call's result, or raises its error."""
         return self._ended.result()

@@ -1,13 +1,13 @@
-"""The management listener: ``/livez``, ``/readyz``, ``/tierz`` and ``/metrics`` over HTTP, for whoever runs the shim.
+"""The management listener: ``/livez``, ``/readyz``, ``/tierz`` and ``/metrics`` over HTTP, for the operator.
 
 ::
 
     status | when
     200    | all is well; the body is "ok", or the metrics
-    400    | no HTTP/1.x request without a body
+    400    | the request is not HTTP/1.x, or has a body
     404    | no such page
     405    | another method than GET or HEAD
-    501    | metrics are asked for, and the extra that writes them is not installed
+    501    | metrics are requested, and their extra is not installed
     503    | something is wrong; the body says what
 
 It speaks no TLS and asks for no credentials: bind it to an address that only the operator's systems reach.

@@ -4,13 +4,13 @@ What it answers::
 
     status | when
     206    | the signature fits method, object and Range header: exactly those bytes, cut at the object's end
-    400    | no HTTP/1.x request without a body
+    400    | the request is not HTTP/1.x, or has a body
     403    | not signed, wrongly signed, expired ("Request has expired"), or another range than the signed one
-    404    | no such object, or none that may be opened (links, what is not a regular file)
+    404    | no such object, or an object that must not be opened (links, anything but regular files)
     412    | If-Match names another version of the object
     416    | the object ends before the range starts
     500    | the store failed
-    503    | the store that the origin is to behave like refuses the request (OriginFaults.store)
+    503    | the modelled store rejects the request (OriginFaults.store)
 
 Errors carry a body as S3 writes it. Query strings are secrets and are not logged.
 
@@ -65,7 +65,7 @@ def error_body(code: str, message: str) -> bytes:
 
 
 class StoreBehaviour(Protocol):
-    """A store that the origin is to behave like, for tests."""
+    """A model of a store that the origin imitates, for tests."""
 
     def admits(self, size: int, ended: threading.Event) -> bool:
         """Waits until the store would have answered a request for ``size`` bytes, or until ``ended`` is set.
@@ -76,7 +76,7 @@ class StoreBehaviour(Protocol):
 
 @attrs.define
 class OriginFaults:
-    """What a demo does to a running origin; all off by default, and settable from any thread.
+    """Faults that a demo injects into a running origin; all off by default, and settable from any thread.
 
     ``down``: every connection is cut, also in the middle of a body. ``delay``: seconds before each answer.
     ``expire_everything``: every valid URL counts as expired. ``store``: decides when each GET with a valid URL is answered.
@@ -90,7 +90,7 @@ class OriginFaults:
 
 @attrs.define
 class OriginStatistics:
-    """What an origin has done since it was made. ``bytes_sent`` counts bodies of 206 answers only."""
+    """Counters of an origin. ``bytes_sent`` counts bodies of 206 answers only."""
 
     connections: int = 0
     requests: int = 0
@@ -133,15 +133,15 @@ class ObjectOrigin(ListeningOrigin):
 
     @property
     def signer(self) -> UrlSigner:
-        """Signs URLs that this origin serves. To be taken after the start, when the port is known."""
+        """Signs URLs that this origin serves. Available after the start, when the port is known."""
         return UrlSigner(self._keys, self.url, self._clock)
 
     def rotate(self, secret: bytes, url_ttl: float) -> None:
-        """Signs with another key; URLs of the one before are served for ``url_ttl`` seconds more. Raises ValueError."""
+        """Signs with another key; URLs of the previous key are served for ``url_ttl`` more seconds. Raises ValueError."""
         self._keys.rotate(secret, self._clock.time_ms(), int(url_ttl * 1000))
 
     def use(self, ssl_context: ssl.SSLContext | None) -> None:
-        """Connections that come from now on get this certificate. An origin without TLS stays so, and one with it, too."""
+        """Uses this certificate for connections from now on. It does not turn TLS on or off."""
         self._listener.use(ssl_context)
 
     def statistics(self) -> OriginStatistics:
@@ -166,7 +166,7 @@ class ObjectOrigin(ListeningOrigin):
                     return
 
     def _admit(self) -> bool:
-        """Lets the delay pass; False when the request is not to be answered at all."""
+        """Waits for the delay; False if the request gets no answer."""
         if self.faults.delay > 0:
             self._clock.wait(self._ended, self.faults.delay)
         return not self._gone()

@@ -1,4 +1,4 @@
-"""What the origin serves from: files of a directory, or the objects of a RemoteObjectStore."""
+"""The sources of the origin: files of a directory, or the objects of a RemoteObjectStore."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServedObject(Protocol):
         """Puts bytes ``[start, end)`` on the wire, or raises OSError: the head is out, all that is left is to cut."""
 
     def close(self) -> None:
-        """Lets go of the object."""
+        """Releases the object."""
 
 
 class ServedObjects(Protocol):

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 class Proxy:
     """A Kafka-protocol proxy: listeners, and a pair of connections per client. Not thread safe.
 
-    Raises ConfigurationError for TLS settings that cannot be followed.
+    Raises ConfigurationError for invalid TLS settings.
     """
 
     def __init__(self, config: ShimConfig, strategy: BrokerStrategy, counters: Counters, clock: Clock) -> None:
@@ -55,14 +55,14 @@ class Proxy:
         )
 
     def start(self) -> None:
-        """Binds the listeners. Raises ConfigurationError when an address cannot be had."""
+        """Binds the listeners. Raises ConfigurationError when an address is not available."""
         self.listeners.start()
         self._sweep_later()
 
     async def stop(self) -> None:
         """Closes the listeners, ends all connections, and returns when they are gone.
 
-        One that asyncio has accepted and not told of yet is sent away when it is.
+        A connection that asyncio has accepted but not yet reported is closed when asyncio reports it.
         """
         self._stopping = True
         await self.listeners.stop()
@@ -74,20 +74,20 @@ class Proxy:
 
     @property
     def stopping(self) -> bool:
-        """Whether nobody is accepted any more."""
+        """Whether new connections are no longer accepted."""
         return self._stopping
 
     def gauges(self) -> dict[str, int]:
-        """What there is now; roughly so, from another thread."""
+        """A snapshot of the current numbers; from another thread it is approximate."""
         return {"connections_open": len(self._connections), "buffered_bytes": self._buffers.held}
 
     def reload(self, around: Surroundings) -> None:
-        """Takes caps, deadlines and certificates for connections that come from now on."""
+        """Uses new limits, deadlines and certificates for connections from now on."""
         self._config, self._around = around.config, around
         self._buffers.limit = around.config.max_buffered_bytes
 
     def reloaded(self, config: ShimConfig) -> Surroundings:
-        """What :meth:`reload` takes, from any thread. Raises ConfigurationError."""
+        """Returns the argument of :meth:`reload`, from any thread. Raises ConfigurationError."""
         return attrs.evolve(
             self._around, config=config, listener_tls=listener_context(config), broker_tls=broker_context(config)
         )
@@ -158,7 +158,7 @@ class Proxy:
         return ClientConnection(node_id, self._around, self)
 
     def _moved(self, node_id: int) -> None:
-        """A node's address was learnt or changed: clients connected to another address in its name must reconnect."""
+        """A node's address is new or changed: clients of its listener that use another address must reconnect."""
         (current,) = self.listeners.upstream(node_id)
         for connection in tuple(self._connections):
             if connection.node_id == node_id and connection.upstream not in (None, current):

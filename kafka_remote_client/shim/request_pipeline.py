@@ -1,4 +1,4 @@
-"""Which answer belongs to which request, on one client's connection and the broker's connection that goes with it.
+"""Matches answers to requests, on one client's connection and its broker connection.
 
 Theory of operation. A broker answers the requests of a connection one at a time and in order, so the requests under way are
 a queue, and each frame from the broker belongs to the head of it. Three kinds of answers are expected::
@@ -21,7 +21,7 @@ The shim's own requests stand in the queue like the client's, so their answers c
 answer of the strategy is held until those to all earlier requests of the client are out. A claimed request that the strategy
 leaves to the broker is sent there when those claimed before it are answered.
 
-The first request goes nowhere before its header is here whole and names a version that is offered. Then the broker is dialled.
+The shim connects to the broker when the header of the first request is complete and names an offered version.
 What a client may do before the broker serves it is decided by :mod:`~kafka_remote_client.shim.admission`.
 
 No sockets here: bytes come in by ``from_client`` and ``from_broker``, and leave by two callables.
@@ -147,7 +147,7 @@ class RequestPipeline:
 
     @property
     def kept_back(self) -> int:
-        """Bytes of the client's that wait; while there are many, reading more of them is not worth while."""
+        """The client's bytes that wait. While there are many, reading more is not useful."""
         return self._requests.kept_back
 
     @property
@@ -163,13 +163,13 @@ class RequestPipeline:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a request has come, or begun to come, whose answer has not gone out whole."""
+        """Whether a request has arrived, completely or in part, whose answer is not completely sent."""
         owed = self._expected or self._claims or self._unclaimed
         return bool(owed) or not (self._requests.idle and self._answers.idle)
 
     @property
     def frames(self) -> int:
-        """Requests and answers that have come to their end."""
+        """The number of complete requests and answers."""
         return self._requests.frames + self._answers.frames
 
     def from_client(self, data: bytes) -> None:
@@ -182,7 +182,7 @@ class RequestPipeline:
         self._deliver_results()
 
     def hold(self, why: Hold) -> None:
-        """Lets the client's further requests wait."""
+        """Makes the client's further requests wait."""
         self._requests.pause()
         self._holds.add(why)
 
@@ -212,7 +212,7 @@ class RequestPipeline:
         self._deliver_results()
 
     def _deliver_results(self) -> None:
-        """Lets out what is answered of the claimed requests, in their order."""
+        """Sends the answers to claimed requests that are ready, in order."""
         delivered = False
         while self._claims and self._claims[0].is_answered:
             result = self._claims[0].result

@@ -61,7 +61,7 @@ class ResolvingTier(FollowedTier):
         return tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
 
     def metrics(self) -> dict[str, int]:
-        """What was kept of indexes and manifests, under the names of Counters."""
+        """Counters of the caches of indexes and manifests, under the names of Counters."""
         numbers = {}
         for cache, told in self._resolver.cache_statistics().items():
             numbers[f"{cache}_cache_hits"] = told.hits

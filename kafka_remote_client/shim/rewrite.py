@@ -1,4 +1,4 @@
-"""Puts a shim's addresses in place of the brokers' into the answers that name brokers, and leaves every other byte alone.
+"""Replaces the brokers' addresses by the shim's in the answers that name brokers, and copies every other byte.
 
 Only the structures below are read and written again; what stands before and behind them is copied, so topic data, fields of
 newer brokers and unknown tags survive.
@@ -57,7 +57,7 @@ def rewrite_addresses(api_key: int, version: int, body: Buffer, advertise: Adver
 
 
 class _Splice:
-    """One pass over one body: ``_written`` has all bytes before ``_copied``, the rest is still to be looked at."""
+    """One pass over one body: ``_written`` has all bytes before ``_copied``; the rest is not processed yet."""
 
     def __init__(self, body: Buffer, flexible: bool, version: int, advertise: Advertise) -> None:
         self._body = memoryview(body)

@@ -1,4 +1,4 @@
-"""A shim in a thread of its own, for embedding: in a test, in the demo, behind the command line."""
+"""A shim in a separate thread, for tests, the demo and the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALIVE_SECONDS = 5.0
 
 
 class Shim:
-    """Stands in front of a Kafka cluster: passes everything on, and tells clients that ask where tiered records lie.
+    """Stands in front of a Kafka cluster: forwards everything, and grants locations of tiered records to clients that ask.
 
     Without a ``strategy`` it grants locations of the store in ``config``; with neither it is a plain proxy. May be started
     and stopped once. A context manager.
@@ -75,7 +75,7 @@ class Shim:
         return self
 
     def reload(self, config: ShimConfig) -> list[str]:
-        """Takes what can change while the shim runs: certificates, the signing key, caps, deadlines; for new connections.
+        """Applies new certificates, limits, deadlines and the signing key, for new connections.
 
         Returns the names of settings that differ and need a restart. Raises ConfigurationError, and changes nothing then,
         and RuntimeError before :meth:`start`.
@@ -95,7 +95,7 @@ class Shim:
         return [name for name in differ if name not in RELOADED]
 
     def drain(self) -> None:
-        """Accepts nobody, completes requests in progress for as long as the drain time-out, then does as :meth:`stop`."""
+        """Accepts no connection, completes requests in progress within the drain time-out, then stops like :meth:`stop`."""
         self._drains = True
         self.stop()
 
@@ -125,7 +125,7 @@ class Shim:
 
     @property
     def origin_url(self) -> str | None:
-        """Where the shim serves objects itself; ``None`` when it does not."""
+        """The URL of the shim's object origin; ``None`` if it has none."""
         return None if self._tier is None else self._tier.origin_url
 
     @property
@@ -137,7 +137,7 @@ class Shim:
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     def wait_ready(self, seconds: float) -> bool:
-        """Waits until what is tiered is known and locations are granted; False when time ran out."""
+        """Waits until the tier's metadata is read and locations are granted; False after the time-out."""
         arguments.duration(seconds, "seconds")
         return self._tier is None or self._tier.wait_ready(seconds)
 

@@ -90,11 +90,11 @@ class SigningKeys:
         return self._keys[0][0]
 
     def valid(self, now_ms: int) -> list[bytes]:
-        """The keys whose signatures count now, as Unix time in milliseconds."""
+        """The keys whose signatures are valid at ``now_ms``, Unix time in milliseconds."""
         return [key for key, until in self._keys if until is None or now_ms < until]
 
     def rotate(self, secret: bytes, now_ms: int, life_ms: int) -> None:
-        """Signs with ``secret`` from now on. Signatures of the key before it count so long. The same key changes nothing."""
+        """Signs with ``secret`` from now on. The previous key stays valid for ``life_ms``. The same key changes nothing."""
         if secret != self.current:
             earlier = ((key, now_ms + life_ms if until is None else until) for key, until in self._keys)
             self._keys = ((_checked(secret), None), *((key, until) for key, until in earlier if until > now_ms))

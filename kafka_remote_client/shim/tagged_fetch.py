@@ -67,7 +67,7 @@ class TaggedFetch:
 
     @property
     def batched(self) -> bool:
-        """Whether each partition is answered for itself, and may be told that its look-up goes on."""
+        """Whether each partition has its own answer, which may be "pending"."""
         return all(one.wanted.batched for one in self.partitions)
 
     def probe(self) -> bytes:

@@ -1,6 +1,6 @@
-"""How long a peer has not taken what was written to it.
+"""How long a peer has not read the written bytes.
 
-All bytes that wait at one moment have to be gone by a deadline. Then the next deadline is set for those that wait by then. So
+All bytes that wait at one moment must be sent by a deadline. Then the next deadline applies to the bytes that wait then. So
 a peer that takes single bytes does not gain time::
 
     written  ───────────────┬──────────────────────────►
@@ -23,11 +23,11 @@ class WriteProgress:
         self._since: float | None = None
 
     def wrote(self, size: int) -> None:
-        """So many bytes were given to the transport."""
+        """Counts bytes that were given to the transport."""
         self._written += size
 
     def look(self, buffered: int, now: float) -> None:
-        """The transport still holds so many of them."""
+        """Updates the number of bytes that the transport still holds."""
         if not buffered:
             self._since = None
         elif self._since is None or self._written - buffered >= self._mark:

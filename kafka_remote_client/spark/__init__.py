@@ -1,7 +1,7 @@
 """PySpark: a source with the options and the schema of ``format("kafka")`` that reads the tiered part from the store.
 
 ``register(spark)``, then ``spark.read.format("kafka-remote")`` or ``spark.readStream``; or ``read_segments(spark, …)`` for
-pipelines that want Python objects or Arrow batches of each split. The names are imported when they are first asked for.
+pipelines that need Python objects or Arrow batches of each split. The names are imported at their first use.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def register(spark: SparkSession) -> None:
 
 
 def read_segments(spark: SparkSession, options: Mapping[str, object] | None = None, **more: object) -> Segments:
-    """Splits of topics, to be read by code of your own: ``read_segments(spark, options).foreachPartition(handle)``.
+    """Returns splits of topics for your own code: ``read_segments(spark, options).foreachPartition(handle)``.
 
     ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
-    ``remote.onFallback`` is ``fail`` by default here. Nothing is asked of the cluster yet.
+    ``remote.onFallback`` is ``fail`` by default here. The call makes no request to the cluster.
 
     Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing or too old.
     """

@@ -172,7 +172,7 @@ class RemoteStorageFetcherTests:
         stream = self.open(fetcher, self.put("free.log", _SMALL), 0, 100)
         buffer = bytearray(10)
         assert stream.readinto(buffer) > 0
-        buffer.extend(b"a bytearray cannot grow while somebody holds a view of it")
+        buffer.extend(b"a bytearray cannot grow while a view of it exists")
         stream.close()
 
     def test_an_object_that_is_not_there_is_not_found(self, fetcher: RemoteStorageFetcher) -> None:

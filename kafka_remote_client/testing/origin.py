@@ -182,7 +182,7 @@ class ScriptedOrigin(ListeningOrigin):
             return self._changed.wait_for(enough, timeout)
 
     def cut_connections(self) -> None:
-        """Ends every connection, in use or idle; the origin goes on."""
+        """Ends every connection, in use or idle; the origin keeps running."""
         self._listener.cut_connections()
 
     def _converse(self, connection: socket.socket) -> None:

@@ -6,7 +6,7 @@
         client = Consumer({"bootstrap.servers": proxy.authority, ...})
         proxy.black_hole()              # nothing passes any more, on old connections and new ones; none is closed
         assert proxy.wait_for(Passage.HELD)
-        proxy.heal()                    # what was held goes on, in order
+        proxy.heal()                    # held bytes are forwarded, in order
 
 A fault holds for connections that exist and for those to come, until :meth:`TcpFaultProxy.heal` or until another takes its
 place. Bytes are never reordered, changed or lost while their connection lives. ``records`` tells what the proxy did, so that a
@@ -108,7 +108,7 @@ class TcpFaultProxy:
     # -- faults ------------------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """Everything passes again. What was held goes on first."""
+        """Everything passes again. Held bytes are forwarded first."""
         self._set(None)
         self._listen()
 
@@ -128,7 +128,7 @@ class TcpFaultProxy:
         self._set(_Fault(direction, pace=(size, seconds)))
 
     def cut_after(self, count: int, direction: Direction = Direction.DOWN, *, reset: bool = False) -> None:
-        """Each connection ends once so many bytes of a direction have passed, counted from its beginning."""
+        """Each connection ends after that many bytes of a direction, counted from its beginning."""
         arguments.whole(count, "count", 0)
         self._set(_Fault(direction, cut_at=count, reset=reset))
 

@@ -1,9 +1,9 @@
 """Avro's binary encoding, without a container, into Arrow.
 
-pyruhvro decodes a column at once, where it is installed and the schema has nothing that it panics about (bytes, fixed,
-decimals). It gets long for int, which lies the same in bytes, because it cuts an int that is too long for 32 bits and says
-nothing. Everything else fastavro reads, value by value. Both read the same bytes as the same column. Bytes behind a value are
-passed over, as Confluent's deserialisers do.
+pyruhvro decodes a whole column, if it is installed and the schema has no type for which it panics (bytes, fixed, decimals). Its
+schema has long instead of int, which has the same encoding, because it truncates an int that is too long for 32 bits without an
+error. fastavro reads everything else, value by value. Both decode the same bytes to the same column. Bytes after a value are
+ignored, as in Confluent's deserialisers.
 
 References: the Avro specification 1.12, "Binary Encoding"; docs/decisions/0011-avro-decoder.md.
 """
@@ -33,23 +33,23 @@ _FIELD = "v"
 
 
 def avro_parser(schema: str, references: Iterable[str] = (), *, compiled: bool = True) -> Parse:
-    """Makes a parser of values that were written with ``schema``, which is JSON, and refers to ``references`` by name.
+    """Returns a parser of values that were written with ``schema``, which is JSON and refers to ``references`` by name.
 
-    ``compiled``: whether pyruhvro may be used. Raises UnsupportedFormatError for a schema that is none, or has what Arrow
+    ``compiled``: whether pyruhvro may be used. Raises UnsupportedFormatError for an invalid schema, or one that Arrow
     cannot represent (avro_types.py).
     """
     try:
         made = avro_type(json.loads(schema), map(json.loads, references))
         parsed = fastavro.parse_schema(made.schema)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-        raise UnsupportedFormatError(f"this is no Avro schema: {error}") from error
+        raise UnsupportedFormatError(f"not a valid Avro schema: {error}") from error
     if compiled and pyruhvro is not None and made.wide is not None:
         return _compiled(made)
     return _by_value(made, parsed)
 
 
 def _compiled(made: AvroType) -> Parse:
-    # A record around it takes no bytes, and pyruhvro reads nothing but records.
+    # pyruhvro reads only records, and a record around the value takes no bytes.
     whole = json.dumps({"type": "record", "name": "kafka_remote_value", "fields": [{"name": _FIELD, "type": made.wide}]})
 
     def parse(column: pa.Array) -> pa.Array:
@@ -58,11 +58,11 @@ def _compiled(made: AvroType) -> Parse:
         try:
             batch = pyruhvro.deserialize_array(column.to_pylist(), whole)
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # which no module exports, and which is no Exception
+            if type(error).__name__ != "PanicException":  # a panic, which no module exports and which is not an Exception
                 raise
-            raise ValueError(f"the Avro decoder gave up: {error}") from None
+            raise ValueError(f"the Avro decoder failed: {error}") from None
         values = batch[_FIELD]
-        values.validate(full=True)  # it takes texts as they are, UTF-8 or not
+        values.validate(full=True)  # pyruhvro does not check UTF-8
         return values.cast(made.physical).cast(made.arrow)
 
     return parse

@@ -1,4 +1,4 @@
-"""Avro schemas to Arrow types. Pure: what a schema means, and nothing about how bytes are read.
+"""Maps Avro schemas to Arrow types. Pure: it reads no values.
 
 ========================================  ========================================================================
 Avro                                      Arrow
@@ -13,8 +13,8 @@ decimal                                   decimal128, decimal256 where the preci
 any other logical type (uuid, duration)   as without it
 ========================================  ========================================================================
 
-All fields may be null: a record that did not parse is. Refused are unions of several types, types that contain themselves, and
-arrays whose items take no bytes: a few bytes could claim any number of them.
+All fields may be null, because a record that did not parse is null. Not supported: unions of several types, types that contain
+themselves, and arrays whose items take no bytes, because a few bytes could claim any number of them.
 
 References: the Avro specification 1.12, "Schema Declaration", "Names", "Logical Types".
 """
@@ -58,10 +58,10 @@ _MAX_128, _MAX_256 = 38, 76
 
 @attrs.frozen
 class AvroType:
-    """A type in four forms, which lie the same in bytes.
+    """A type in four forms with the same encoding.
 
-    ``arrow``: what a column gets. ``physical``: the same without logical types but decimals. ``schema``: an Avro schema of
-    that. ``wide``: that with long for int, ``None`` where it has bytes, fixed or decimals. ``width``: whether a value
+    ``arrow``: the column's type. ``physical``: the same without logical types except decimals. ``schema``: an Avro schema of
+    that. ``wide``: that with long instead of int, ``None`` if it has bytes, fixed or decimals. ``width``: whether a value
     takes at least one byte.
     """
 
@@ -73,9 +73,9 @@ class AvroType:
 
 
 def avro_type(schema: _Json, references: Iterable[_Json] = ()) -> AvroType:
-    """The type of a schema as JSON. ``references``: schemas that it refers to by name, each after those that it refers to.
+    """Returns the type of a schema in JSON. ``references``: schemas that it refers to by name, in order of dependency.
 
-    Raises UnsupportedFormatError for what the module refuses, and ValueError for what is no schema.
+    Raises UnsupportedFormatError for types that this module does not support, and ValueError for an invalid schema.
     """
     names = _Names()
     for reference in references:
@@ -85,7 +85,7 @@ def avro_type(schema: _Json, references: Iterable[_Json] = ()) -> AvroType:
 
 
 class _Names:
-    """Named types as they are declared. ``written``: those that the schema which is made has declared by now."""
+    """Named types as they are declared. ``written``: those that the new schema has declared so far."""
 
     def __init__(self) -> None:
         self._declared: dict[str, tuple[_Json, str] | None] = {}
@@ -97,7 +97,7 @@ class _Names:
         if isinstance(schema, str):
             return self._named_or_primitive(schema, namespace)
         if not isinstance(schema, Mapping) or "type" not in schema:
-            raise ValueError(f"no Avro type: {schema!r}")
+            raise ValueError(f"unknown Avro type: {schema!r}")
         kind = schema["type"]
         if kind in ("record", "error", "enum", "fixed"):
             return self._declaration(schema, namespace)

@@ -1,4 +1,4 @@
-"""A file of records that did not parse: a line of JSON for each, appended and forced to the disk before a table is given.
+"""A file of records that did not parse: one line of JSON each, appended and on disk before the caller gets the table.
 
 Bytes are in base64. ``errors`` has the reason for the key, the value or both.
 """
@@ -20,7 +20,7 @@ _PLACE = ("topic", "partition", "offset", "timestamp")
 
 
 def append_dead_letters(path: Path, records: pa.Table, errors: Mapping[int, Mapping[str, str]]) -> None:
-    """Appends the rows of ``records`` that have errors, by column. Raises OSError where the file cannot be written."""
+    """Appends the rows of ``records`` that have errors, by column. Raises OSError if the file cannot be written."""
     rows = sorted(errors)
     lines = [
         {**_plain(record), "errors": dict(errors[row])}

@@ -1,4 +1,4 @@
-"""``ValueDecoder``: replaces the bytes of keys and values in a table by typed columns, and says what becomes of the rest."""
+"""``ValueDecoder``: replaces the bytes of keys and values in a table by typed columns, with a policy for errors."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class ValueDecoder:
 
     ``value_format``, ``key_format``: "json", "avro", "string", or ``None`` to leave the bytes. ``value_schema``,
     ``key_schema``: of JSON a ``pyarrow.Schema`` or type, ``None`` to infer one from each table; of Avro the writer's schema as
-    JSON, ``None`` where values begin with an id of the ``registry``, which is a URL, settings of confluent_kafka's
-    ``SchemaRegistryClient``, or such a client. A schema wins over the registry.
+    JSON, ``None`` if values begin with an id of the ``registry``, which is a URL, settings of confluent_kafka's
+    ``SchemaRegistryClient``, or such a client. A schema overrides the registry.
 
-    ``on_error``: "raise"; "column", which adds ``value_error`` (why it did not parse, null where it did) and ``value_bytes``
-    (its bytes then), or the same for keys; or a path, to which records that do not parse are appended and which takes them out
-    of the table.
+    ``on_error``: "raise"; "column", which adds ``value_error`` (the reason, null for a parsed value) and ``value_bytes``
+    (the unparsed bytes), or the same for keys; or a path of a file, to which the decoder moves records that do not parse
+    from the table.
 
-    Raises ConfigurationError for what does not fit together, UnsupportedFormatError for an Avro schema that Arrow cannot
-    represent, and ImportError where an extra is missing.
+    Raises ConfigurationError for inconsistent arguments, UnsupportedFormatError for an Avro schema that Arrow cannot
+    represent, and ImportError if an extra is missing.
     """
 
     value_format: str | None = None
@@ -75,11 +75,11 @@ class ValueDecoder:
         return RegistryFormat(registry_client(self.registry)).decode
 
     def decode(self, records: pa.Table | pa.RecordBatch) -> pa.Table:
-        """``records`` with typed columns; their order stays. ``records`` themselves do not change.
+        """Returns ``records`` with typed columns, in the same order. ``records`` does not change.
 
-        Raises UnreadableRecordError, with topic, partition and offset where the table has them, for the first record that does
-        not parse (unless ``on_error`` says otherwise), ValueError where values have no type in common, KeyError where a column
-        is missing, and OSError where dead letters cannot be written.
+        Raises UnreadableRecordError, with topic, partition and offset if the table has them, for the first record that does
+        not parse (with ``on_error="raise"``), ValueError if values have no common type, KeyError if a column
+        is missing, and OSError if the file of dead letters cannot be written.
         """
         table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
         parsed = {name: decode(_whole(table[name])) for name, decode in self._decoders.items()}

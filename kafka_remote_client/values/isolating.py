@@ -1,7 +1,7 @@
-"""Finds the values that do not parse among many that do.
+"""Finds the values that do not parse in a column.
 
-Parsers here take a whole column and refuse it as one. So a column that is refused is halved until what is left is one value.
-The good ones are then parsed once more, together, so that all of a column has one type.
+Parsers accept or reject a whole column. So a rejected column is halved until one value is left.
+The good values are then parsed again together, so that the column has one type.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 __all__ = ["Parse", "Parsed", "parse_each"]
 
 Parse: TypeAlias = Callable[[pa.Array], pa.Array]
-"""Makes of a column of bytes without nulls a column of the same length. Raises ValueError where any value does not parse."""
+"""Turns a column of bytes without nulls into a column of the same length. Raises ValueError if any value does not parse."""
 
 
 @attrs.frozen
 class Parsed:
-    """A column as long as the one that was parsed. ``errors``: why a value did not parse, by its row; null stands there."""
+    """A column as long as the parsed one. ``errors``: why a value did not parse, by its row; the row is null."""
 
     values: pa.Array
     errors: Mapping[int, str] = attrs.field(factory=dict)
@@ -30,7 +30,7 @@ class Parsed:
 def parse_each(column: pa.Array, parse: Parse) -> Parsed:
     """Parses a column of bytes; nulls stay null.
 
-    Raises ValueError where each value parses, but all together do not: they have no type in common.
+    Raises ValueError if each value parses, but all together do not, because they have no common type.
     """
     rows = pc.indices_nonzero(column.is_valid())
     values = column if not column.null_count else column.take(rows)
@@ -47,7 +47,7 @@ def parse_each(column: pa.Array, parse: Parse) -> Parsed:
 
 
 def _refused(values: pa.Array, start: int, parse: Parse, error: ValueError) -> Iterator[tuple[int, str]]:
-    """The rows of a column that was refused, from ``start`` on, that do not parse by themselves."""
+    """Yields the rows of a rejected column, from ``start`` on, that do not parse alone."""
     if len(values) == 1:
         yield start, str(error)
         return
@@ -60,7 +60,7 @@ def _refused(values: pa.Array, start: int, parse: Parse, error: ValueError) -> I
 
 
 def _placed(values: pa.Array, rows: pa.Array, length: int) -> pa.Array:
-    """``values`` at their rows of a column, which is null elsewhere."""
+    """Returns a column with ``values`` at their rows, and null in the other rows."""
     if len(values) == length:
         return values
     return values.take(pc.index_in(pa.array(range(length), rows.type), value_set=rows))

@@ -1,15 +1,15 @@
-r"""JSON by ``pyarrow.json``, which reads a stream of objects and knows nothing of where a record ends.
+r"""JSON by ``pyarrow.json``, which reads a stream of objects and does not know where a record ends.
 
-Each value is set into an object of its own, so that a column becomes one text::
+Each value becomes a separate object, so that a column becomes one text::
 
     {"v":[<value>]}\n{"v":[<value>]}\n ...
 
-A value that is cut, or holds two documents, cannot take part of its neighbour: the reader is at the top level wherever an
-object of ours begins, or fails. So each value gives at least one row, and as many rows as values means one of each. A list
-that has not exactly one item means a value that is empty or holds several.
+A value that is truncated, or has two documents, cannot use bytes of its neighbour: at the start of each of our objects the
+reader is at the top level, or it fails. So each value gives at least one row, and equal numbers of rows and values mean one
+row each. A list without exactly one item means a value that is empty or has several documents.
 
-Without a schema the reader makes a type of whatever it finds, and a type that is nested very deeply overflows its stack. So
-the depth is bounded here before that.
+Without a schema the reader infers a type, and a deeply nested type overflows its stack. So this module limits the depth
+first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_remote_client.values.isolating import Parse
 __all__ = ["MAX_DEPTH", "json_parser"]
 
 MAX_DEPTH = 100
-"""Of what is read without a schema."""
+"""The deepest nesting that is read without a schema."""
 
 _FIELD = "v"
 _BEFORE, _AFTER, _NOTHING = pa.scalar(b'{"v":['), pa.scalar(b"]}\n"), pa.scalar(b"")
@@ -34,10 +34,10 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def json_parser(kind: pa.DataType | None = None) -> Parse:
-    """Makes a parser that gives values of type ``kind``; fields that it does not have are passed over.
+    """Returns a parser that returns values of type ``kind`` and ignores other fields.
 
-    ``None``: the type that the values of a column have together, in which a text that looks like a time is a timestamp. Raises
-    ValueError, when called, for what is not one JSON document or has another type.
+    ``None``: the common type of a column's values, in which a text that looks like a time is a timestamp. Raises
+    ValueError, when called, for a value that is not one JSON document or has another type.
     """
     options = pyarrow.json.ParseOptions(
         explicit_schema=None if kind is None else pa.schema([(_FIELD, pa.list_(kind))]),
@@ -63,7 +63,7 @@ def json_parser(kind: pa.DataType | None = None) -> Parse:
         if not pc.all(pc.equal(pc.list_value_length(lists), 1)).as_py():
             raise ValueError("not one JSON document")
         values = lists.flatten()
-        values.validate(full=True)  # texts that are not UTF-8 are taken as they are
+        values.validate(full=True)  # pyarrow.json does not check UTF-8
         return values
 
     return parse

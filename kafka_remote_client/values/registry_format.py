@@ -8,7 +8,7 @@ offset  size  type   field
 5             bytes  the value, in Avro's binary encoding
 ======  ====  =====  ======================================
 
-A column may have several schemas. Each is decoded by its own; a field that only some have is null in the others.
+A column may have several schemas. Each value is decoded by its schema; a field that its schema does not have is null.
 
 References: Confluent's "Formats, Serializers, and Deserializers", section "Wire format".
 """
@@ -33,7 +33,7 @@ _DEFAULTS = {"timeout": 10, "max.retries": 2}
 
 
 class RegistryClient(Protocol):
-    """What is asked of ``confluent_kafka.schema_registry.SchemaRegistryClient``."""
+    """The used part of ``confluent_kafka.schema_registry.SchemaRegistryClient``."""
 
     def get_schema(self, schema_id: int) -> Any:
         """The schema of an id."""
@@ -43,9 +43,9 @@ class RegistryClient(Protocol):
 
 
 def registry_client(registry: str | Mapping[str, Any] | RegistryClient) -> RegistryClient:
-    """The client of a URL, or of its settings (10 s for each request and two retries unless they say otherwise).
+    """Returns the client of a URL, or of its settings (by default 10 s for each request and two retries).
 
-    A client is taken as it is. Raises ImportError without ``confluent-kafka[schemaregistry]`` (extra ``avro``).
+    It returns a given client unchanged. Raises ImportError without ``confluent-kafka[schemaregistry]`` (extra ``avro``).
     """
     if not isinstance(registry, (str, Mapping)):
         return registry
@@ -57,7 +57,7 @@ def registry_client(registry: str | Mapping[str, Any] | RegistryClient) -> Regis
 
 
 class RegistryFormat:
-    """Decodes columns; each schema is asked for once."""
+    """Decodes columns; it requests each schema once."""
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
@@ -67,8 +67,8 @@ class RegistryFormat:
         """Decodes a column of bytes; nulls stay null.
 
         A value with a wrong header, or whose schema the registry does not have or Arrow cannot represent, does not parse.
-        Raises what the client raises where the registry does not answer, and ValueError where schemas give the same field
-        types that have nothing in common.
+        Raises the client's error if the registry does not answer, and ValueError if schemas give the same field
+        incompatible types.
         """
         headers = pc.binary_slice(column, 0, _HEADER.size).dictionary_encode()
         errors: dict[int, str] = {}
@@ -80,7 +80,7 @@ class RegistryFormat:
             except UnsupportedFormatError as error:
                 errors |= dict.fromkeys(rows.to_pylist(), str(error))
                 continue
-            # binary_slice() without an end fails where it leaves little: "Negative buffer resize".
+            # binary_slice() without an end fails if the result is short: "Negative buffer resize".
             values = pc.binary_replace_slice(column.take(rows), 0, _HEADER.size, b"")
             parsed = parse_each(values, parse)
             errors |= {rows[row].as_py(): reason for row, reason in parsed.errors.items()}
@@ -109,7 +109,7 @@ class RegistryFormat:
         return avro_parser(schema.schema_str, self._references(schema))
 
     def _references(self, schema: Any) -> list[str]:
-        """The schemas that a schema refers to, each after those that it refers to itself."""
+        """Returns the schemas that a schema refers to, in order of dependency."""
         found: dict[str, None] = {}
         for reference in schema.references or ():
             referred = self._client.get_version(reference.subject, reference.version).schema
@@ -129,7 +129,7 @@ def _together(parts: list[tuple[pa.Array, pa.Array]], length: int) -> pa.Array:
 
 
 def widened(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """``values`` with the type ``kind``; fields that they do not have are null."""
+    """Returns ``values`` with the type ``kind``; missing fields are null."""
     if values.type == kind:
         return values
     if not pa.types.is_struct(kind) or not pa.types.is_struct(values.type):

@@ -43,7 +43,7 @@ def lineage_of(
 def chain_problems(
     cache: RemoteLogMetadataCache, lineage: LeaderEpochLineage, doubted: Collection[RemoteLogSegmentId] = ()
 ) -> Iterator[tuple[RemoteLogSegmentMetadata, Problem]]:
-    """The finished segments that are not, or not wholly, part of the log.
+    """The finished segments that are not, or only in part, part of the log.
 
     ``doubted`` are those of which something else is wrong: they are left out, and so is what overlaps with one of them.
     """

@@ -1,11 +1,11 @@
-"""Walks a log from batch to batch in bounded memory, and goes on behind what is damaged.
+"""Walks a log from batch to batch in bounded memory, and continues after damage.
 
 Theory of operation. Pieces are read one after the other; what a piece cuts off is carried to the next. Each batch is verified
 as a reader verifies it, then decoded. At the first one that fails, the walk decides how far the damage reaches:
 
-- the batch by itself is sound, only its place is wrong: it goes on with the next one, whatever offset that has;
-- what follows the batch, by its size, may be another one: it goes on there;
-- otherwise, or when that was none, it goes on at the next position that the offset index names, and then at the one after.
+- the batch is sound and only its position is wrong: it continues with the next one, with any offset;
+- after the batch, by its size, there may be another one: it continues there;
+- otherwise, or if there was none, it continues at the next position in the offset index, and then at the one after.
 
 So one damaged batch is one problem, and so is all that lies between two valid batches. Listeners get valid batches
 and, before the next of them, of what was lost. Each position of the index is tried once, so the walk ends.
@@ -155,7 +155,7 @@ class LogWalk:
         self._astray = False
 
     def _pass_bad(self, error: DirectFetchError, *, may_be_sound: bool) -> bool:
-        """The batch at the position is bad: says so and goes on behind it; False when that is not possible."""
+        """The batch at the position is damaged: reports it and continues after it; False if that is not possible."""
         prefix = BatchPrefix.read(self._buffer)
         size = prefix.size
         whole = prefix.has_room_for_a_header and size <= len(self._buffer)

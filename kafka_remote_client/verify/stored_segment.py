@@ -125,7 +125,7 @@ class OpenSegment:
         self.problems.append((role, Problem(kind, message, position=position, size=size)))
 
     def check_log_size(self, stored: int, told: int, by: str) -> None:
-        """Adds a problem where the log object has another size than somebody says."""
+        """Adds a problem if the log object's size differs from its metadata or manifest."""
         if stored != told:
             self.report(
                 LOG, FindingKind.LOG_SIZE, f"the log object has {stored} bytes; the {by} says {told}", size=abs(stored - told)

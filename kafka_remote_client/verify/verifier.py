@@ -208,7 +208,7 @@ class TierVerifier:
             if key.startswith(self._inspector.prefix):
                 self.summary.segments_busy += 1  # it came after the listing
             else:
-                reason = "its objects lie under another prefix (--key-prefix)"
+                reason = "its objects are under another prefix (--key-prefix)"
                 partition.unchecked.append(Unchecked(str(metadata.remote_log_segment_id), reason))
         elif self._is_finished(metadata.remote_log_segment_id):
             words = f"the metadata topic says that it is finished (offsets {metadata.start_offset} to {metadata.end_offset})"

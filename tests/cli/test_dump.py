@@ -262,8 +262,8 @@ def test_a_start_below_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("interval", "said"),
     [
-        (("--start", "1000000"), "no offsets of delrec in the tier lie at or above 1000000"),
-        (("--end", "0"), "no offsets of delrec in the tier lie below 0"),
+        (("--start", "1000000"), "the tier has no offsets of delrec at or above 1000000"),
+        (("--end", "0"), "the tier has no offsets of delrec below 0"),
         (("--start", "7", "--end", "7"), "the interval is empty: --start 7 is not below --end 7"),
         (("--start", "8", "--end", "7"), "the interval is empty: --start 8 is not below --end 7"),
     ],

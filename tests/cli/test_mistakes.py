@@ -151,7 +151,7 @@ MISTAKES: Mapping[str, Row] = {
     "the interval is beyond the tier": Row(
         "dump orders --store {tier} --partition 0 --start 1000000",
         "orders-0: the tier holds offsets 0 to 239, and none at or above 1000000\n"
-        "kafka-remote: no offsets of orders in the tier lie at or above 1000000",
+        "kafka-remote: the tier has no offsets of orders at or above 1000000",
         "Correct the bounds.",
     ),
     "the topic id is malformed": Row(
@@ -190,7 +190,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "a number is out of bounds": Row(
         f"{_PLAN} fetch.remote.retries=99",
-        "fetch.remote.retries must lie between 0 and 10",
+        "fetch.remote.retries must be between 0 and 10",
         "Choose a number within the bounds.",
     ),
     "the shim listens at a malformed address": Row(

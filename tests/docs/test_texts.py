@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +44,25 @@ _RIDDLES = (
     r"\btold apart\b",
     r"\bmakes no sense\b",
     r"\bunsaid\b",
+    r"\basked of\b",
+    r"\b[Nn]o broker is asked\b",
+    r"\b[Ww]holly\b",
+    r"\bbe it\b",
+    r"\btold so\b",
+    r"\bwhere (?:it|that) is so\b",
+    r"\b[Tt]he same goes for\b",
+    r"\bgo(?:es)? on (?:by|at)\b",
+    r"\b(?:came|come|comes) of (?:it|that|them|this)\b",
+    r"\b[Nn]obody\b",
+    r"\b[Ss]omebody\b",
+    r"\b[Ww]hoever\b",
+    r"\bto who\b",
+    r"\ball the same\b",
+    r"\bin vain\b",
+    r"\bfor nothing\b",
+    r"\bfor ever\b",
+    r"\bnext to nothing\b",
+    r"\bso many (?:bytes|offsets|partitions|records|seconds|times)\b",
 )
 """Inversions and figures of speech that stood in texts. A user has to guess what they say."""
 _RIDDLE = re.compile("|".join(_RIDDLES))
@@ -71,6 +94,30 @@ def test_no_text_of_the_code_is_a_riddle() -> None:
 def test_no_comment_or_docstring_of_the_product_is_a_riddle() -> None:
     lines = ((path, line) for path in source_modules() for line in (ROOT / path).read_text(encoding="utf-8").splitlines())
     assert [f"{path}: {line.strip()}" for path, line in lines if _RIDDLE.search(line)] == []
+
+
+def _prose(source: str) -> Iterator[str]:
+    """The lines of comments and of string statements, which docstrings are."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from node.value.value.splitlines()
+
+
+def test_prose_has_comments_and_docstrings_but_no_other_strings() -> None:
+    assert list(_prose('"""One.\n\nTwo."""\nx = "three"  # four\n')) == ["# four", "One.", "", "Two."]
+
+
+@pytest.mark.parametrize("folder", ["faults", "support"])
+def test_no_comment_or_docstring_of_the_checkers_is_a_riddle(folder: str) -> None:
+    lines = (
+        (path, line)
+        for path in sorted((ROOT / "tests" / folder).rglob("*.py"))
+        for line in _prose(path.read_text(encoding="utf-8"))
+    )
+    assert [f"{path.relative_to(ROOT)}: {line.strip()}" for path, line in lines if _RIDDLE.search(line)] == []
 
 
 @pytest.mark.parametrize("document", documents(), ids=str)

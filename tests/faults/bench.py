@@ -1,4 +1,4 @@
-"""What all cells of one worker share: an embedded cluster with its streams, and stores that do what a scenario tells them to.
+"""The shared parts of all cells of a worker: an embedded cluster with its streams, and stores that follow a scenario.
 
 ::
 
@@ -8,8 +8,8 @@
           ├─ s3        ─► scripted origin, path-style
           └─ local     ─► a copy of the tier's logs
 
-A :class:`Rig` is the part that one cell has to itself: which store the consumer is led to, what goes wrong, and how to prove
-that it did.
+A :class:`Rig` is the private part of a cell: the store that the consumer uses, the fault, and the proof that the fault
+fired.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _GRANT_BYTES = 6_000
 
 Matches = Callable[[HttpRequest], bool]
 Lie = Callable[[SegmentGrant, fetch.PartitionData, int], tuple[SegmentGrant, fetch.PartitionData]]
-"""What a shim says in place of a grant, and of the partition's answer around it, when it is asked for an offset."""
+"""The shim's replacement for a grant, and for the partition's answer around it, for a requested offset."""
 Change = Callable[[fetch.PartitionData, int], fetch.PartitionData | None]
-"""What a shim answers of the partition when it is asked for an offset; None = it leaves the partition out."""
+"""The shim's answer for the partition for a requested offset; None = it leaves the partition out."""
 
 
 class ShiftedClock(SystemClock):
-    """The system's, with a time of day that can be moved."""
+    """The system's clock, with a time of day that can be moved."""
 
     shift_ms = 0
 
@@ -73,7 +73,7 @@ class ShiftedClock(SystemClock):
 
 
 class BenchSigner:
-    """Signs URLs of wherever the cell's store is. ``change`` spoils them."""
+    """Signs URLs of the cell's store. ``change`` damages them."""
 
     binds_ranges = True
 
@@ -82,7 +82,7 @@ class BenchSigner:
         self.reset()
 
     def reset(self) -> None:
-        """Signs as it should, at no place yet."""
+        """Signs correctly; no store is set yet."""
         self.base_url = "http://127.0.0.1:1"
         self.secret = SECRET
         self.change: Callable[[str], str] = lambda url: url
@@ -93,7 +93,7 @@ class BenchSigner:
 
 
 class Bench:
-    """One per worker. Starts with ``with``."""
+    """One per worker. ``with`` starts it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "tier"
@@ -127,11 +127,11 @@ class Bench:
         self.cluster.close()
 
     def knows(self, name: str, make: Callable[[], Sequence[Segment]]) -> None:
-        """A stream that is written when it is first asked for."""
+        """Returns a stream, and writes it at the first call."""
         self._makers.setdefault(name, make)
 
     def stream(self, name: str) -> Stream:
-        """The stream; its logs lie in the tier, and as objects in both origins."""
+        """Returns the stream; its logs are in the tier, and are objects in both origins."""
         if name not in self._streams:
             made = self._streams[name] = write_stream(self.cluster, f"stream-{name}", self._makers[name]())
             for key, log in made.logs.items():
@@ -141,7 +141,7 @@ class Bench:
         return self._streams[name]
 
     def oracle(self, name: str, isolation: str) -> Oracle:
-        """What a plain consumer reads of the stream, once."""
+        """Returns the records that a plain consumer reads from the stream, once."""
         if (name, isolation) not in self._oracles:
             stream, history = self.stream(name), History()
             config = plain_settings(self.cluster, isolation_level=isolation, check_crcs=True)
@@ -153,7 +153,7 @@ class Bench:
 
     @contextmanager
     def logged(self, rig: Rig, history: History) -> Iterator[None]:
-        """Notes what the broker sends, and in the end what the store sent; of files nobody knows that."""
+        """Records what the broker sends, and at the end what the store sent; files have no such log."""
         key = (rig.stream.topic, 0)
         history.add(Served, source=Source.BROKER, key=key)
         self.broker.record(history)
@@ -176,7 +176,7 @@ class Bench:
         return self._tls[certificate]
 
     def all_origins(self) -> list[WatchedOrigin]:
-        """Those of all kinds and certificates so far."""
+        """The origins of all kinds and certificates so far."""
         return [*self.origins.values(), *self._tls.values()]
 
     @property
@@ -186,7 +186,7 @@ class Bench:
 
     @contextmanager
     def rig(self, kind: str, stream: str) -> Iterator[Rig]:
-        """What one cell has to itself. Everything is as before when it ends."""
+        """The private part of one cell. Its end restores everything."""
         made = self.stream(stream)
         self._cells += 1
         with ExitStack() as stack:
@@ -202,7 +202,7 @@ class Bench:
 
 
 class Rig:
-    """One cell's store, and what goes wrong with it."""
+    """One cell's store, and its fault."""
 
     def __init__(self, bench: Bench, kind: str, stream: Stream, scratch: Path, stack: ExitStack) -> None:
         self.bench = bench
@@ -216,7 +216,7 @@ class Rig:
         self.upstream = {int(bench.cluster.mock_bootstrap_servers.rpartition(":")[2])}
         """Ports that servers of this process connect to."""
         self.on_close: list[Callable[[], object]] = []
-        """What is done when the consumer is closed, before its threads are counted."""
+        """Runs after the consumer is closed and before its threads are counted."""
         self._scratch = scratch
         if kind == "local":
             stack.enter_context(self.observed.files(stream.logs))
@@ -230,17 +230,17 @@ class Rig:
             self.reach(self.origin.url)
 
     def watch(self, origin: WatchedOrigin) -> None:
-        """Notes the origin's answers."""
+        """Records the origin's answers."""
         origin.observed, origin.truth = self.observed, self.bench.objects
 
     def fired(self) -> bool:
-        """Whether the fault changed an answer, and all else of it took place. To be asked when the consumer is closed."""
+        """Returns whether the fault changed an answer and all its other effects happened. Call it after the close."""
         return bool(self.observed.changes()) and all(proof() for proof in self.proofs)
 
     # -- where the store is ------------------------------------------------------------------------------------------------
 
     def reach(self, url: str) -> None:
-        """Leads the consumer there."""
+        """Directs the consumer to that origin."""
         authority = url.partition("://")[2]
         self.signer.base_url = url
         self.settings |= {
@@ -262,7 +262,7 @@ class Rig:
         return proxy
 
     def refused_port(self) -> int:
-        """A port that nobody listens on, and nobody else can take."""
+        """A reserved port without a listener."""
         keeper = self.stack.enter_context(socket.socket())
         keeper.bind(("127.0.0.1", 0))
         port: int = keeper.getsockname()[1]
@@ -281,7 +281,7 @@ class Rig:
         return port
 
     def silent_listener(self) -> ConnectionListener:
-        """Takes connections and never says a word."""
+        """Accepts connections and never answers."""
         stopped = threading.Event()
         listener = ConnectionListener(lambda _connection: stopped.wait() and None, name="scripted-origin")
         listener.start()
@@ -290,7 +290,7 @@ class Rig:
         return listener
 
     def names(self, host: str, answer: Callable[[], list[Any]]) -> None:
-        """Lets a host's name resolve to whatever ``answer`` gives or raises, within this process."""
+        """Makes a host's name resolve to the result or error of ``answer``, within this process."""
         real = socket.getaddrinfo
 
         def resolve(asked: Any, *args: Any, **kwargs: Any) -> list[Any]:
@@ -307,13 +307,13 @@ class Rig:
     # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
     def answers(self, answer: Answer, *, times: int | None = None, after: int = 0, to: Matches = lambda _: True) -> None:
-        """The store answers so, once ``after`` requests are through that it would have changed the answers of."""
+        """The store answers like that after ``after`` requests whose answers this would have changed."""
         spoils = changed_by(answer, self.bench.objects, after)
         self.origin.rule(answer, matches=lambda request: to(request) and spoils(request), times=times)
         self._has_to_show(answer)
 
     def requested_again(self, once: Answer, after: int) -> Matches:
-        """One request is answered with ``once``. Gives what matches later requests for the same range."""
+        """One request gets ``once``. Returns a matcher for later requests for the same range."""
         self.answers(once, times=1, after=after)
 
         def asks_for_the_same(request: HttpRequest) -> bool:
@@ -328,7 +328,7 @@ class Rig:
         return asks_for_the_same
 
     def cut_short(self) -> Matches:
-        """The third answer is cut in its body. Gives what matches a request for the rest of it."""
+        """The third answer is cut in its body. Returns a matcher for a request for the rest of it."""
         cut = Answer(ending=Ending.CUT, at=150)
         self.answers(cut, times=1, after=2)
 
@@ -342,15 +342,15 @@ class Rig:
         return asks_for_the_rest
 
     def _has_to_show(self, answer: Answer) -> None:
-        """The proof is that this answer, of all that were scripted, was another one than the true one."""
+        """The proof is that this scripted answer differed from the true one."""
         self.proofs.append(lambda: [one for one in self.observed.changes() if one.by is answer])
 
     def tells(self, lie: Lie) -> None:
-        """The shim tells something else than what it would grant."""
+        """The shim changes its grant."""
         self.says(partial(_lied, lie))
 
     def says(self, change: Change) -> None:
-        """The shim answers something else than it would, whether it grants a location or not."""
+        """The shim changes its answer, with or without a grant."""
         real, observed = GrantingBroker.answer, self.observed
 
         async def answer(shim: GrantingBroker, request: ClientRequest, ask: Ask) -> bytes | None:
@@ -364,12 +364,12 @@ class Rig:
         self.stack.enter_context(mock.patch.object(GrantingBroker, "answer", answer))
 
     def at_request(self, number: int, action: Callable[[], object]) -> None:
-        """Does something when the store gets its ``number``-th request, before that is answered. To be called before others."""
+        """Acts when the store gets its ``number``-th request, before the answer. Call it before other methods."""
         seen = iter(range(1, 1 << 30))
         self.when(lambda _request: next(seen) == number, action)
 
     def when(self, matches: Matches, action: Callable[[], object]) -> None:
-        """Does something when the store gets the first request that matches, before that is answered."""
+        """Acts when the store gets the first request that matches, before the answer."""
         lock, done = threading.Lock(), threading.Event()
 
         def look(request: HttpRequest) -> bool:
@@ -400,7 +400,7 @@ class Rig:
                 objects[name] = changed
 
     def damage(self, segment: int, number: int, change: Callable[[bytes], bytes], *, times: int | None = None) -> None:
-        """Changes a batch; what is shorter is filled with zeros. ``times``: only in so many answers."""
+        """Changes a batch, and fills a shorter one with zeros. ``times``: the number of changed answers."""
         key = self.stream.keys[segment]
         batches = self.stream.batches(key)
         true = batches[number]
@@ -424,7 +424,7 @@ class Rig:
     # -- the consumer ------------------------------------------------------------------------------------------------------
 
     def config(self) -> dict[str, Any]:
-        """Of the fetcher of this cell's kind."""
+        """The settings of the fetcher of this cell's kind."""
         if self.kind == "local":
             return {"remote.storage.fetcher.local.root": str(self._scratch)}
         if self.kind == "s3":
@@ -438,16 +438,16 @@ class Rig:
 
 
 def ranged(request: HttpRequest) -> ByteRange:
-    """The range that a request asks for."""
+    """The range of a request."""
     first, _, last = request.headers["range"].removeprefix("bytes=").partition("-")
     return ByteRange(int(first), int(last) + 1)
 
 
 def changed_by(answer: Answer, truth: Mapping[str, bytes], after: int = 0) -> Matches:
-    """Matches requests for which this is another answer than the true one, but for the first ``after`` of them.
+    """Matches requests for which this answer differs from the true one, except for the first ``after`` of them.
 
-    Ranges are asked for side by side, so which of them comes third is a matter of threads. One that ends where the answer
-    stops, or before, gets all its bytes: a fault that happens once would be spent on it.
+    Ranges are requested in parallel, so threads determine which of them is third. A range that ends where the answer
+    stops, or before, gets all its bytes, so a fault that happens once would have no effect on it.
     """
     seen = iter(range(1 << 30))
     lock = threading.Lock()
@@ -463,14 +463,14 @@ def changed_by(answer: Answer, truth: Mapping[str, bytes], after: int = 0) -> Ma
 
 
 def _is_true(answer: Answer, true: bytes) -> bool:
-    """Whether the client gets these bytes all the same, under their own head."""
+    """Returns whether the client gets the true bytes anyway, with their own head."""
     if answer.ending is not Ending.COMPLETE and not answer.chunked:
         return answer.at is None or answer.at >= len(true)
     return answer.transform is not None and answer == Answer(transform=answer.transform) and answer.transform(true) == true
 
 
 def _lied(lie: Lie, data: fetch.PartitionData, offset: int) -> fetch.PartitionData:
-    """The lie in place of a grant; an answer without one stays as it is."""
+    """Returns the false grant instead of the true one; an answer without a grant does not change."""
     grant = TaggedDialect().read_grant(data.tags, CHUNKED_FORMATS)
     if grant is None:
         return data
@@ -479,7 +479,7 @@ def _lied(lie: Lie, data: fetch.PartitionData, offset: int) -> fetch.PartitionDa
 
 
 def _changed(request: ClientRequest, told: bytes, change: Change) -> bytes:
-    """The answer to a location request with the partition's own part of it changed."""
+    """Returns the answer to a location request with the partition's part changed."""
     version = request.header.api_version
     ((asked,),) = [topic.partitions for topic in fetch.decode_request(request.body, version).topics]
     response = fetch.decode_response(told, version)

@@ -1,7 +1,7 @@
-"""Small runs on the stage, one for each kind of bug. Without a bug each of them breaks nothing; that is a test too.
+"""Small runs on the stage, one for each kind of bug. A test checks that each violates nothing without a bug.
 
-A scenario takes the stage and its patience in seconds, which is short only where a bug shows itself by nothing ever coming. Its
-own checks have names that begin with ``only-``: they say what alone may happen in it.
+A scenario takes the stage and its patience in seconds, which is short only for bugs that stop all delivery. A scenario's
+checks have names that begin with ``only-``: each names the only thing that may happen.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ def _tp(topic: str, offset: int | None = None) -> TopicPartition:
 
 
 def _only_causes(evidence: Evidence, *allowed: str) -> None:
-    """No partition fell back for any other cause, by the log; I12 holds the counters against the same causes."""
+    """Checks in the log that no partition fell back for another cause. I12 compares the counters with the same causes."""
     evidence.history.add(Fired, fault="injected by the scenario", causes=frozenset(allowed))
     causes = {event.cause for event in evidence.history.of(FellBack)}
     evidence.expect("only-causes", causes <= set(allowed), f"fell back because of {sorted(causes)}, not only {sorted(allowed)}")
 
 
 def _only_errors(evidence: Evidence, consumer: RecordedConsumer, *allowed: str) -> None:
-    """No range failed for any other cause."""
+    """Checks that no range failed for another cause."""
     errors: Any = consumer.metrics()["remote-fetch-errors-total"]
     evidence.expect("only-errors", set(errors) <= set(allowed), f"failed because of {errors}, not only {sorted(allowed)}")
 
 
 def _relocated(consumer: RecordedConsumer, change: Callable[[SegmentLocation], SegmentLocation | None]) -> None:
-    """Answers the questions for locations otherwise from now on; None: as it was."""
+    """Changes the answers to location requests from now on; None restores them."""
     inner: Any = consumer.inner
     source = inner._engine._source
     locate = source.locate
@@ -89,12 +89,12 @@ def _read(topic: str, isolation: str) -> Scenario:
 
 
 def _walk(stage: Stage, patience: float) -> Evidence:
-    """Turns of all kinds: poll and consume, pause, seeks, position and commit."""
+    """Uses calls of all kinds: poll and consume, pause, seeks, position and commit."""
     evidence, place = stage.evidence(MIXED, seconds=patience), [_tp(MIXED)]
     with stage.open(evidence) as consumer:
         consumer.assign([_tp(MIXED, 0)])
         take(consumer, 3, patience)
-        consumer.consume(5, patience)  # the first poll gathered more than it gave
+        consumer.consume(5, patience)  # the first poll gathered more than it returned
         consumer.position(place)
         consumer.commit(asynchronous=False)
         take(consumer, 2, patience)
@@ -102,13 +102,13 @@ def _walk(stage: Stage, patience: float) -> Evidence:
         consumer.consume(5, _PARTITION_LATER)
         consumer.poll(_PARTITION_LATER)
         consumer.resume(place)
-        consumer.consume(5, patience)  # what is left of the block waits
+        consumer.consume(5, patience)  # the rest of the block waits
         consumer.seek(_tp(MIXED, 150))
         take(consumer, 2, patience)
         consumer.position(place)
         consumer.seek(_tp(MIXED, 4))
         take(consumer, 40, patience)
-        with suppress(KafkaException):  # librdkafka commits nothing that lies below what is committed
+        with suppress(KafkaException):  # librdkafka never commits below the committed offset
             consumer.commit(asynchronous=False)
         consumer.committed(place)
     _only_causes(evidence)
@@ -116,7 +116,7 @@ def _walk(stage: Stage, patience: float) -> Evidence:
 
 
 def _starts(stage: Stage, patience: float) -> Evidence:
-    """A read from every seventh offset of the tier, across the borders of grants."""
+    """Reads from every seventh offset of the tier, across the bounds of grants."""
     evidence = stage.evidence(MIXED, seconds=patience)
     with stage.open(evidence) as consumer:
         for start in range(0, stage.streams[MIXED].tiered_end, 7):
@@ -127,7 +127,7 @@ def _starts(stage: Stage, patience: float) -> Evidence:
 
 
 def _left(leave: Callable[[RecordedConsumer], None]) -> Scenario:
-    """The application lets go of the partition in the middle of a slice, and polls on."""
+    """The application unassigns the partition in the middle of a slice, and continues to poll."""
 
     def scenario(stage: Stage, patience: float) -> Evidence:
         evidence = stage.evidence(EVEN, seconds=patience)
@@ -146,7 +146,7 @@ def _left(leave: Callable[[RecordedConsumer], None]) -> Scenario:
 
 
 def _revoked(stage: Stage, patience: float) -> Evidence:
-    """A group takes the partition away in the middle of a slice."""
+    """A group revokes the partition in the middle of a slice."""
     evidence = stage.evidence(EVEN, seconds=patience)
     with stage.open(evidence, enable_auto_offset_store=False) as consumer:
         consumer.subscribe([EVEN])
@@ -161,8 +161,8 @@ def _revoked(stage: Stage, patience: float) -> Evidence:
 
 
 def _forked(stage: Stage, patience: float) -> Evidence:
-    """Past the place where one leader's records end and the next one's begin. Ends within the tier: the mock broker behind it
-    knows one epoch only.
+    """Reads past the end of one leader's records and the start of the next one's. It ends within the tier: the mock broker
+    has one epoch only.
     """
     evidence = stage.evidence(FORKED, seconds=patience)
     with stage.open(evidence) as consumer:
@@ -176,7 +176,7 @@ def _forked(stage: Stage, patience: float) -> Evidence:
 
 
 def _damaged(spoil: Callable[[bytes], bytes], *causes: str) -> Scenario:
-    """The store's copy of the second segment is damaged for good: the broker serves it."""
+    """The store's copy of the second segment is permanently damaged: the broker serves it."""
 
     def scenario(stage: Stage, patience: float) -> Evidence:
         key = stage.streams[EVEN].keys[1]
@@ -193,20 +193,20 @@ def _damaged(spoil: Callable[[bytes], bytes], *causes: str) -> Scenario:
 
 
 def _flipped(log: bytes) -> bytes:
-    """A digit of a value is another."""
+    """Changes a digit of a value."""
     at = log.index(b"even value", len(log) // 2)
     return log[:at] + b"o" + log[at + 1 :]
 
 
 def _of_other_epoch(log: bytes) -> bytes:
-    """The third batch says another leader epoch, which no checksum covers."""
+    """Changes the leader epoch of the third batch, which no checksum covers."""
     size = len(log) // 8
     at = 2 * size + 15
     return log[:at] + b"\x05" + log[at + 1 :]
 
 
 def _swapped(log: bytes) -> bytes:
-    """Two batches have changed places."""
+    """Swaps two batches."""
     size = len(log) // 8
     batches = [log[n * size : (n + 1) * size] for n in range(8)]
     batches[3], batches[4] = batches[4], batches[3]
@@ -214,7 +214,7 @@ def _swapped(log: bytes) -> bytes:
 
 
 def _answered(answer: Answer, *, twin: bool, errors: tuple[str, ...], causes: tuple[str, ...]) -> Scenario:
-    """Every answer is of that kind. ``twin``: with the bytes of an object of the same shape and other values."""
+    """Every answer is like that. ``twin``: with the bytes of an object with the same sizes and other values."""
 
     def scenario(stage: Stage, patience: float) -> Evidence:
         evidence = stage.evidence(EVEN, seconds=patience)
@@ -235,7 +235,7 @@ def _answered(answer: Answer, *, twin: bool, errors: tuple[str, ...], causes: tu
 
 
 def _broken_off(stage: Stage, patience: float) -> Evidence:
-    """The first two answers break off in the middle; the next attempt gets the range, and nobody falls back."""
+    """The first two answers end in the middle. The next attempt gets the range, and no partition falls back."""
     size = len(stage.streams[EVEN].logs[stage.streams[EVEN].keys[0]])
     evidence = stage.evidence(EVEN, seconds=patience)
     stage.origin.script(Answer(ending=Ending.CUT, at=size // 2), Answer(ending=Ending.RESET, at=size // 3))
@@ -249,7 +249,7 @@ def _broken_off(stage: Stage, patience: float) -> Evidence:
 
 
 def _down(stage: Stage, patience: float) -> Evidence:
-    """The store is gone after the first records: the broker goes on."""
+    """The store fails after the first records: the broker continues."""
     evidence = stage.evidence(EVEN, seconds=patience)
     with stage.open(evidence) as consumer:
         consumer.assign([_tp(EVEN, 0)])
@@ -263,7 +263,7 @@ def _down(stage: Stage, patience: float) -> Evidence:
 
 
 def _untrodden(*, redirected: bool = False, **settings: object) -> Scenario:
-    """A location that may not be followed, or a redirect to elsewhere: no request reaches the place that it names."""
+    """A forbidden location, or a redirect to another host: no request reaches the host that it names."""
 
     def scenario(stage: Stage, patience: float) -> Evidence:
         evidence = stage.evidence(EVEN, seconds=patience)
@@ -297,13 +297,13 @@ def _located(change: Callable[[SegmentLocation], SegmentLocation | None], *cause
 
 
 def _unsorted(found: SegmentLocation) -> SegmentLocation:
-    """The list of aborted transactions comes in any order, and some of it twice."""
+    """The list of aborted transactions is unsorted and has duplicates."""
     listed = tuple(found.aborted_transactions or ())
     return attrs.evolve(found, aborted_transactions=(*reversed(listed), *listed[:1]))
 
 
 def _expired(stage: Stage, patience: float) -> Evidence:
-    """The location's URLs have expired when it comes."""
+    """The location's URLs have expired when it arrives."""
     evidence = stage.evidence(EVEN, seconds=patience)
     with stage.open(evidence) as consumer:
         _relocated(consumer, lambda found: attrs.evolve(found, expires_at=0.0))
@@ -315,7 +315,7 @@ def _expired(stage: Stage, patience: float) -> Evidence:
 
 
 def _undecided(stage: Stage, patience: float) -> Evidence:
-    """The last stable offset lies in the middle of the first grant: nothing from there on may come from the store."""
+    """The last stable offset is in the middle of the first grant: no record from there on may come from the store."""
     evidence = stage.evidence(EVEN, seconds=patience)
     stable = 2 * EVEN_BATCH + 2
     with stage.open(evidence) as consumer:
@@ -329,7 +329,7 @@ def _undecided(stage: Stage, patience: float) -> Evidence:
 
 
 def _hoarded(stage: Stage, patience: float) -> Evidence:
-    """Readers of which nobody takes anything: what they read ahead stays within the bound, but for what decoding adds to it."""
+    """The application takes nothing from the readers: their memory stays within the limit, plus the memory of decoding."""
     evidence = Evidence(History(), Oracle({}), patience)
     clock, memory = SystemClock(), 150_000
     config = attrs.evolve(PATIENT_ENGINE, buffer_memory=memory)

@@ -1,7 +1,7 @@
-"""Bugs that the checker has to catch: each a wrong function in the product's place, a scenario, and what must tell it.
+"""Bugs that the checker must catch. Each has a wrong function for the product's, a scenario, and what must catch it.
 
-``caught_by`` are invariants (I1 to I12) and checks of the scenario itself (``only-…``); each of them must speak, and no other
-invariant may. A bug whose place is not there any more, or that never ran, is a failure of its own.
+``caught_by`` are invariants (I1 to I12) and checks of the scenario (``only-…``). Each of them must fail, and no other
+invariant may fail. A bug whose function no longer exists, or that never ran, is also a failure.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def _names(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen
 class Bug:
-    """``patience``: seconds after which the scenario gives up; only for bugs that show themselves by nothing coming.
+    """``patience``: seconds after which the scenario gives up; only for bugs that stop all delivery.
 
-    ``also``: invariants that may speak too, as it happens.
+    ``also``: invariants that may fail too, depending on timing.
     """
 
     name: str
@@ -89,12 +89,12 @@ def _built_in_python(
     builder: type[columns.ColumnBuilder] = columns.ColumnBuilder,
     filter_class: type[AbortedTransactionFilter] = AbortedTransactionFilter,
 ) -> Make:
-    """A wrong ColumnBuilder or filter. Both are in Python, because inside of the kernel nothing can be replaced."""
+    """A wrong ColumnBuilder or filter. Both are in Python, because a test cannot replace parts of the kernel."""
     filters: dict[int, tuple[Any, AbortedTransactionFilter]] = {}
 
     def build(*args: Any, aborted: Any, **options: Any) -> columns.ColumnBuilder:
         if aborted is not None:
-            # The filter is one for all blocks of a grant; the right one is kept, so that its id stays its own.
+            # All blocks of a grant share one filter. The dict keeps the right one, so that no other object gets its id.
             aborted = filters.setdefault(id(aborted), (aborted, filter_class(aborted.entries)))[1]
         return builder(*args, aborted=aborted, **options)
 
@@ -131,12 +131,12 @@ class _EndsTransactionsFirst(AbortedTransactionFilter):
 
 
 def _shifted(**shifts: int) -> Make:
-    """A constructor whose arguments are off by some."""
+    """A constructor whose arguments are shifted."""
     return lambda made: lambda *args, **kwargs: made(*args, **kwargs | {name: kwargs[name] + by for name, by in shifts.items()})
 
 
 def _messages(**wrong: Callable[[Message], Any]) -> Make:
-    """Messages with some fields made otherwise."""
+    """Messages with some fields changed."""
     names = ("topic", "partition", "offset", "key", "value", "headers", "error", "timestamp", "latency", "leader_epoch")
 
     def remade(message: Message) -> Message:
@@ -255,7 +255,7 @@ def _detaches_but_keeps_the_block(detach: Any) -> Callable[..., Any]:
 
 
 def _keeps_reading(name: str) -> Make:
-    """What the application asked for is asked of librdkafka alone."""
+    """Calls librdkafka only."""
     return lambda _: getattr(confluent_kafka.Consumer, name)
 
 
@@ -331,23 +331,23 @@ def _takes_short_bodies(read_some: Any) -> Callable[..., Any]:
 BUGS = (
     # -- records
     Bug(
-        "checksums are not looked at",
+        "checksums are ignored",
         _RECORDS + "completed_fetch:scan_batches",
         _scans_with_checksums_made_right,
         "flipped",
         {"I5"},
     ),
     Bug(
-        "batches need not follow each other",
+        "gaps between batches are ignored",
         _RECORDS + "completed_fetch:scan_batches",
         _scans_batch_by_batch,
         "swapped",
         {"I1", "I4"},
     ),
-    Bug("any leader epoch will do", _RECORDS + "batch:BatchRules.of_segment", _of_any_epoch, "other-epoch", {"I5"}),
+    Bug("leader epochs are ignored", _RECORDS + "batch:BatchRules.of_segment", _of_any_epoch, "other-epoch", {"I5"}),
     Bug("control batches are delivered", _BUILDER, _built_in_python(_TakesControlBatches), "read", {"I1", "I4", "I6"}),
     Bug(
-        "control batches are delivered to who reads all",
+        "read_uncommitted delivers control batches",
         _BUILDER,
         _built_in_python(_TakesControlBatches),
         "read-uncommitted",
@@ -355,21 +355,21 @@ BUGS = (
     ),
     Bug("aborted records are delivered", _BUILDER, _built_in_python(filter_class=_DropsNothing), "read", {"I6"}),
     Bug(
-        "the aborted list is taken as it comes",
+        "the aborted list is used unsorted",
         _BUILDER,
         _built_in_python(filter_class=_TakesTheListAsItComes),
         "unsorted",
         {"I6"},
     ),
     Bug(
-        "all of a transaction is dropped",
+        "every transaction is dropped",
         _BUILDER,
         _built_in_python(filter_class=_DropsAllTransactions),
         "read",
         {"I1", "I4"},
     ),
     Bug(
-        "a marker ends its transaction before it has begun",
+        "a marker ends its transaction before its start",
         _BUILDER,
         _built_in_python(filter_class=_EndsTransactionsFirst),
         "starts",
@@ -419,7 +419,7 @@ BUGS = (
         {"I5"},
     ),
     Bug(
-        "no leader epoch is told",
+        "messages have no leader epoch",
         _RECORDS + "block:RecordBlock.messages",
         _messages(leader_epoch=lambda m: -1),
         "read",
@@ -434,14 +434,14 @@ BUGS = (
         {"I6"},
     ),
     Bug(
-        "the end of a lineage is not seen",
+        "the end of a lineage is ignored",
         "kafka_remote_client.remote_log.lineage:LeaderEpochLineage.agreed_end",
         lambda _: lambda self, metadata, offset: metadata.end_offset + 1,
         "forked",
         {"I5"},
     ),
     Bug(
-        "a location that has expired is taken",
+        "an expired location is used",
         _FETCH + "locate:refusal",
         _constant(None),
         "expired",
@@ -463,7 +463,7 @@ BUGS = (
         {"I12", "only-causes"},
     ),
     Bug(
-        "a batch is lost as segments are archived",
+        "archiving a segment loses a batch",
         "kafka_remote_client.embedded.archiver:Archiver._roll",
         _loses_a_batch,
         "written",
@@ -471,7 +471,7 @@ BUGS = (
     ),
     # -- engine
     Bug(
-        "a range read again is decoded from its front",
+        "a repeated range is decoded from its start",
         _FETCH + "grant_read:GrantRead.decode",
         _decodes_from_the_front,
         "broken-off",
@@ -479,20 +479,20 @@ BUGS = (
         also={"I12"},
     ),
     Bug(
-        "nothing is tried again",
+        "failed reads are not retried",
         _FETCH + "admission:policy.decide",
         _constant(Action.BROKER),
         "broken-off",
         {"I12", "only-causes"},
     ),
     Bug(
-        "memory of blocks is not given back",
+        "memory of blocks is not released",
         _FETCH + "partition_read:PartitionRead._release_taken",
         _constant(None),
         "leaks",
         {"I11"},
     ),
-    Bug("memory has no bound", _FETCH + "memory:MemoryBudget.fits", _constant(True), "hoarded", {"I11"}),
+    Bug("memory has no limit", _FETCH + "memory:MemoryBudget.fits", _constant(True), "hoarded", {"I11"}),
     Bug("threads outlive the engine", _FETCH + "engine:FetchEngine.close", _closes_half, "leaks", {"I11"}, _LEFT_SECONDS),
     Bug(
         "connections outlive the fetcher",
@@ -503,11 +503,13 @@ BUGS = (
         _LEFT_SECONDS,
     ),
     # -- consumer
-    Bug("the broker goes on one record late", _CONSUMER + "routing:Routing.go_broker", _hands_over(1), "read", {"I1", "I4"}),
-    Bug("the broker goes on one record early", _CONSUMER + "routing:Routing.go_broker", _hands_over(-1), "read", {"I2", "I3"}),
+    Bug("the broker continues one record late", _CONSUMER + "routing:Routing.go_broker", _hands_over(1), "read", {"I1", "I4"}),
+    Bug(
+        "the broker continues one record early", _CONSUMER + "routing:Routing.go_broker", _hands_over(-1), "read", {"I2", "I3"}
+    ),
     Bug("a fallback delivers twice", _CONSUMER + "routing:Routing.go_broker", _hands_over(-2), "down", {"I2", "I3"}),
     Bug(
-        "nobody goes on after the tier",
+        "reading stops after the tier",
         _CONSUMER + "routing:Routing._end",
         _constant(None),
         "down",
@@ -515,7 +517,7 @@ BUGS = (
         patience=_SHORT_SECONDS,
     ),
     Bug(
-        "nobody goes on after the broker was out of reach",
+        "reading stops after a broker outage",
         _CONSUMER + "routing:Routing._end",
         _constant(None),
         "outage",
@@ -530,7 +532,7 @@ BUGS = (
         {"I2"},
     ),
     Bug(
-        "a position that is gone moves to the log's start",
+        "a deleted position moves to the log's start",
         _CONSUMER + "routing:Routing._end",
         _jumps_to_the_start,
         "deleted",
@@ -581,7 +583,7 @@ BUGS = (
         {"I7"},
     ),
     Bug(
-        "a seek keeps what was gathered",
+        "a seek keeps gathered records",
         _CONSUMER + "deliveries:Deliveries.take_back",
         _constant(None),
         "walk",
@@ -589,49 +591,49 @@ BUGS = (
         also={"I3", "I4"},
     ),
     Bug(
-        "pause is told to librdkafka only",
+        "pause reaches librdkafka only",
         _CONSUMER + "consumer:DirectConsumer.pause",
         _keeps_reading("pause"),
         "walk",
         {"I7"},
     ),
     Bug(
-        "unassign is told to librdkafka only",
+        "unassign reaches librdkafka only",
         _CONSUMER + "consumer:DirectConsumer.unassign",
         _keeps_reading("unassign"),
         "unassigned",
         {"I7"},
     ),
     Bug(
-        "an incremental unassign is told to librdkafka only",
+        "incremental_unassign reaches librdkafka only",
         _CONSUMER + "consumer:DirectConsumer.incremental_unassign",
         _keeps_reading("incremental_unassign"),
         "assigned-otherwise",
         {"I7"},
     ),
     Bug(
-        "close is told to librdkafka only",
+        "close reaches librdkafka only",
         _CONSUMER + "consumer:DirectConsumer.close",
         _closes_librdkafka_alone,
         "closed",
         {"I7"},
     ),
     Bug(
-        "a revocation takes nothing away",
+        "a revocation keeps gathered records",
         _CONSUMER + "assignment:Assignment.revoking",
         _revokes_nothing,
         "revoked",
         {"I7"},
     ),
     Bug(
-        "what was gathered is stored as handed out",
+        "gathered records are stored as delivered",
         _CONSUMER + "deliveries:Deliveries._reached_in",
         _stores_what_was_gathered,
         "walk",
         {"I8"},
     ),
     Bug(
-        "positions count what was gathered",
+        "positions count gathered records",
         _CONSUMER + "partition_flow:PartitionFlow.handed",
         lambda _: lambda self: self.here,
         "walk",
@@ -639,7 +641,7 @@ BUGS = (
     ),
     Bug("offsets are stored without their epoch", _CONSUMER + "partition_flow:topic_partition", _without_epoch, "walk", {"I8"}),
     Bug(
-        "the end of a partition is not told",
+        "the end of a partition is not reported",
         _CONSUMER + "deliveries:Deliveries._hand_out",
         _forgets_ends,
         "read",
@@ -655,15 +657,15 @@ BUGS = (
         {"only-allowed"},
     ),
     Bug(
-        "any Content-Range will do",
+        "Content-Range is ignored",
         "kafka_remote_fetchers._range_client:partial_content_length",
         lambda _: lambda headers, wanted: wanted.end - wanted.start,
         "other-range",
         {"I5"},
     ),
-    Bug("200 is taken for 206", "kafka_remote_fetchers._range_client:_checked", _takes_any_status, "no-range", {"I5"}),
+    Bug("status 200 counts as 206", "kafka_remote_fetchers._range_client:_checked", _takes_any_status, "no-range", {"I5"}),
     Bug(
-        "a short body is taken for a whole one",
+        "a short body counts as complete",
         "kafka_remote_fetchers._range_stream:HttpRangeStream._read_some",
         _takes_short_bodies,
         "broken-off",
@@ -671,21 +673,21 @@ BUGS = (
         also={"I12"},
     ),
     Bug(
-        "the allow-list is not looked at",
+        "the allow-list is ignored",
         "kafka_remote_fetchers._allow_list:_Entry.covers",
         _constant(True),
         "forbidden",
         {"only-allowed"},
     ),
     Bug(
-        "plain http is permitted to all",
+        "plain http is always permitted",
         "kafka_remote_fetchers._allow_list:AllowList.parse",
         lambda parse: lambda text, allow_http=False: parse(text, allow_http=True),
         "plain-http",
         {"only-allowed"},
     ),
     Bug(
-        "private addresses are permitted to all",
+        "private addresses are always permitted",
         "kafka_remote_fetchers._connections:is_permitted_address",
         _constant(True),
         "private",

@@ -1,15 +1,15 @@
 """Three real brokers, a shim and its store, killed and paused in turn while a group reads and transactions are written.
 
-``make chaos SECONDS=180``. What the members of the group got is held against a plain consumer's read of the same topics, by all
-invariants; the last line is for the ledger. Exit status 0 only when none is broken.
+``make chaos SECONDS=180``. The records of the group's members are compared with a plain consumer's read of the topics, by all
+invariants; the last line is for the ledger. Exit status 0 only if none is violated.
 
-The members go back to the beginning whenever they have nothing more to read, so that the tier is read all the time. The store
+The members seek to the beginning whenever they have read everything, so that they read the tier all the time. The store
 is the shim's own origin behind a proxy that refuses, swallows and cuts; brokers and shim are processes that get signals. The
 first records of the topics are deleted in turn too.
 
-The history says what was acknowledged and how its transaction ended (:class:`Produced`), from when to when a broker was out of
-reach (:class:`Outage`), where the logs begin (:class:`Moved`) and what this process held (:class:`Measured`). After the last
-fault the members read to their ends, so that one which is stuck breaks I9.
+The history has the acknowledged records and the ends of transactions (:class:`Produced`), the times in which a broker was
+unreachable (:class:`Outage`), the starts of logs (:class:`Moved`) and the resources of this process (:class:`Measured`). After
+the last fault the members read to their ends, so that a member that is stuck violates I9.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from tests.support.waiting import wait_until
 __all__ = ["Chaos", "main"]
 
 _Seen: TypeAlias = Callable[[], Callable[[], bool]]
-"""Looks before a fault; what it gives says whether things look otherwise."""
+"""Observes the state before a fault. It returns a function that says whether the state has changed."""
 _Fault: TypeAlias = tuple[str, Callable[[], object], Callable[[], object], _Seen]
-"""Its kind, how it begins, how it ends, and how it is seen."""
+"""A fault's kind, how it begins, how it ends, and how it is observed."""
 _Key: TypeAlias = tuple[str | None, int | None]
 
 TOPICS = ("chaos-one", "chaos-two")
@@ -62,23 +62,23 @@ _MEMBERS = 2
 _PATIENCE_SECONDS = 300.0
 _LONGEST_SECONDS, _REST_SECONDS = 6.0, 4.0
 _UNSEEN_SECONDS = 15.0
-"""How long a fault may go on without being seen. One of the store is seen when somebody reads the tier."""
+"""The longest time of a fault without an observation. A fault of the store becomes visible when a member reads the tier."""
 _BATCH, _PAUSE_SECONDS = 100, 0.1
 _STUCK_SECONDS = 120.0
-"""After so long without its next record a member is stuck. Longer than a transaction of a dead producer, which stays open for
+"""A member without a record for this time is stuck. It is longer than a dead producer's transaction, which stays open for
 ``_TRANSACTION_MS``."""
 _TRANSACTION_MS = 10_000
 _MOST_BYTES = 256 << 20
-"""Twice the engine's budget: what decoding adds comes on top."""
+"""Twice the engine's budget, because decoding needs memory beyond it."""
 
 
 class Chaos:
-    """One run on a cluster that is up; ``directory`` is for logs.
+    """One run on a running cluster; ``directory`` is for logs.
 
-    ``struck`` counts the faults by kind, ``fired`` those that were seen: a peer that answered is silent or gone, bytes are held
-    back, a connection is refused, a log begins later.
+    ``struck`` counts the faults by kind, ``fired`` the observed ones: a peer that answered is silent or gone, bytes are
+    delayed, a connection is refused, a log begins later.
 
-    It leaves the cluster with all nodes up, and two topics.
+    Afterwards all nodes of the cluster run, and there are two topics.
     """
 
     def __init__(self, cluster: KafkaCluster, directory: Path, seed: int) -> None:
@@ -113,12 +113,12 @@ class Chaos:
     # -- load ----------------------------------------------------------------------------------------------------------------
 
     def _write(self, topic: str) -> None:
-        """Transactions, of which every fourth is aborted, until the end; a producer that failed is replaced."""
+        """Writes transactions until the end, and aborts every fourth. It replaces a producer that failed."""
         number, lives = 0, 0
         sent: list[Message] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None and (message.offset() or 0) >= 0:  # a retry that the broker had taken before tells no offset
+            if error is None and (message.offset() or 0) >= 0:  # a repeated produce has no offset
                 sent.append(message)
 
         while not self._written.is_set():
@@ -150,7 +150,7 @@ class Chaos:
                 self._note(sent, Outcome.UNKNOWN)
 
     def _note(self, sent: list[Message], outcome: Outcome) -> None:
-        """Adds the records of a transaction that has ended."""
+        """Adds the records of a finished transaction."""
         for message in sent:
             self.history.add(
                 Produced,
@@ -186,7 +186,7 @@ class Chaos:
         )
 
     def _read(self, name: str, group: str) -> None:
-        """Reads what it is assigned, from the beginning again once all of it has ended, until the end."""
+        """Reads the assigned partitions until the end of the run. After all have ended, it starts at the beginning again."""
         with recorded(Consumer, self._member_settings(group), self.history, name) as consumer:
             self._holdings.of(consumer.inner)
             consumer.subscribe(list(TOPICS))
@@ -223,7 +223,7 @@ class Chaos:
         self._store.cut_connections(reset=True)
 
     def _breaks(self, begin: Callable[[], object]) -> Callable[[], None]:
-        """A fault of a broker: it owes nothing from now on."""
+        """A fault of a broker: I9 does not apply from now on."""
 
         def out() -> None:
             self.history.add(Outage)
@@ -239,13 +239,13 @@ class Chaos:
         return back
 
     def _delete_records(self) -> None:
-        """Moves the log start of a topic into the middle of what is tiered, by DeleteRecords."""
+        """Moves the log start of a topic into the middle of the tiered part, by DeleteRecords."""
         topic = self._dice.choice(TOPICS)
         now = self._cluster.offsets(topic)
         if now is None or now.latest_tiered <= now.log_start:
             return
         before = (now.log_start + now.latest_tiered) // 2
-        # Before it does: a member may meet the new start at once.
+        # Record it first: a member may reach the new start immediately.
         self.history.add(Moved, key=(topic, 0), log_start=before)
         self._cluster.delete_records(topic, before)
 
@@ -268,13 +268,13 @@ class Chaos:
         return found
 
     def _deleted(self) -> int:
-        """How many records the brokers say are gone, as far as one leads."""
+        """Returns the number of records that the leaders report as deleted."""
         return sum(now.log_start for now in map(self._cluster.offsets, TOPICS) if now is not None)
 
     def run(self, seconds: float, first: Sequence[str] = ()) -> None:
-        """Load and faults for so long; each fault is over before the next one begins.
+        """Runs load and faults for ``seconds``; each fault ends before the next one begins.
 
-        ``first``: kinds that strike before others, however long they take.
+        ``first``: kinds that come before others, however long they take.
         """
         group = f"chaos-{uuid4().hex[:8]}"
         servers = {node.port for node in self._cluster.nodes.values()} | {self._store.target[1]}
@@ -282,7 +282,7 @@ class Chaos:
             writers = [self._guarded(self._write, topic) for topic in TOPICS]
             members: list[threading.Thread] = []
             try:
-                # A member that begins at once may keep up with the writers, and then never needs the tier.
+                # A member that begins immediately may keep up with the writers, and then never needs the tier.
                 wait_until(self._begins_in_the_tier, "records that are in the tier alone", seconds=_PATIENCE_SECONDS)
                 members += [self._guarded(self._read, f"member-{number}", group) for number in range(_MEMBERS)]
                 wait_until(self._reads_the_tier, "records of the store", seconds=_PATIENCE_SECONDS)
@@ -300,12 +300,12 @@ class Chaos:
             raise self._failures[0]
 
     def _begins_in_the_tier(self) -> bool:
-        """Whether a member would begin in the tier, or a writer has failed."""
+        """Returns whether a member would begin in the tier, or a writer has failed."""
         tiers = list(map(self._cluster.offsets, TOPICS))
         return self._stopping.is_set() or all(now is not None and now.earliest_local > now.log_start for now in tiers)
 
     def _reads_the_tier(self) -> bool:
-        """Whether a member has, or none will: before that a fault of the store is none."""
+        """Returns whether a member has read the tier, or none will. Before that a fault of the store has no effect."""
         return self._stopping.is_set() or self._direct.total() > 0
 
     def _strike(self, deadline: Deadline, first: Sequence[str]) -> None:
@@ -330,7 +330,7 @@ class Chaos:
             self._stopping.wait(_REST_SECONDS)
 
     def _calm_down(self) -> None:
-        """Lets each member that has partitions read to their ends. One that does not is told by I9."""
+        """Lets each member with partitions read to their ends. A member that does not reach them violates I9."""
         before = Counter(self._rounds)
 
         def read() -> bool:
@@ -344,7 +344,7 @@ class Chaos:
     # -- the verdict ---------------------------------------------------------------------------------------------------------
 
     def judge(self) -> list[Violation]:
-        """Reads everything once more with ours and once with the plain consumer; every breach of every invariant."""
+        """Reads everything again with this consumer and with the plain one. Returns all violations of all invariants."""
         self._cluster.heal()
         self._wait_for_the_tier()
         whole, truth = self._member_settings(f"whole-{uuid4().hex[:8]}"), History()
@@ -356,7 +356,7 @@ class Chaos:
         return violations(self.history, Oracle.of(truth), seconds=_STUCK_SECONDS)
 
     def _wait_for_the_tier(self) -> None:
-        """Until all is tiered that may be, and the shim knows: it may have been started a moment ago."""
+        """Waits until everything that can be tiered is tiered, and the shim, which may have just started, knows it."""
         with Consumer(self._member_settings(f"probe-{uuid4().hex[:8]}")) as probe:
             for topic in TOPICS:
                 self._cluster.wait_until_tiered(topic)
@@ -377,13 +377,13 @@ class Chaos:
         )
 
     def from_store(self) -> int:
-        """How many records the consumers read directly."""
+        """Returns the number of records that the consumers read directly."""
         last = {event.consumer: event.from_store for event in self.history.of(Counted)}
         return sum(last.values())
 
 
 def _more(count: Callable[[], int]) -> _Seen:
-    """Something is counted more often than before."""
+    """Returns whether the count has increased."""
 
     def looks() -> Callable[[], bool]:
         before = count()
@@ -393,7 +393,7 @@ def _more(count: Callable[[], int]) -> _Seen:
 
 
 def _looks(address: str, wanted: Look) -> _Seen:
-    """A server that answered looks so."""
+    """Returns whether a server that answered now has this state."""
 
     def looks() -> Callable[[], bool]:
         answered = look_at(address, seconds=_PATIENCE_SECONDS) is Look.ANSWERED

@@ -1,4 +1,4 @@
-"""All tests of faults run at DEBUG and are searched for secrets: a signed query, a key or a token in any text is a failure."""
+"""All fault tests run at DEBUG, and a search for secrets fails on a signed query, a key or a token in any text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.canary import Canary
 
 @pytest.fixture(autouse=True)
 def canary() -> Iterator[Canary]:
-    """What the test's code was given as secrets, and what it has said."""
+    """The secrets that the test's code got, and its output."""
     with Canary() as listening:
         yield listening
     assert not listening.leaks()[:5]

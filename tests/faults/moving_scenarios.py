@@ -1,7 +1,7 @@
-"""Runs in which the broker is out of reach, the log's start moves, records are written meanwhile, or a consumer starts again.
+"""Runs in which the broker is unreachable, the log's start moves, records are written, or a consumer restarts.
 
-What happens to the broker and the log is told to the history (:class:`Outage`, :class:`Moved`, :class:`Produced`), by which the
-invariants judge. As in :mod:`tests.faults.bug_scenarios` a run without a bug breaks nothing.
+The history gets events of broker and log (:class:`Outage`, :class:`Moved`, :class:`Produced`), which the invariants
+use. As in :mod:`tests.faults.bug_scenarios`, a run without a bug violates nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.recorder import RecordedConsumer, recorded
 __all__ = ["OUTAGE_SECONDS", "deleted", "outage", "restarted", "written"]
 
 OUTAGE_SECONDS = 1_000.0
-"""By the history's clock, which the scenario puts forward: longer than any patience."""
+"""In the history's clock, which the scenario moves forward: longer than any limit of I9."""
 _POLLS = 5
 _POLL_SECONDS = 0.1
 _SEGMENT_BYTES = 1_500
@@ -29,7 +29,7 @@ _WRITTEN, _AT_ONCE = 120, 10
 
 
 def outage(stage: Stage, patience: float) -> Evidence:
-    """The broker answers nothing for a while in the middle of a read; then it does."""
+    """The broker does not answer for some time in the middle of a read; then it does."""
     evidence = stage.evidence(EVEN, seconds=patience)
     with stage.open(evidence) as consumer:
         consumer.assign([TopicPartition(EVEN, 0, 0)])
@@ -49,7 +49,7 @@ def outage(stage: Stage, patience: float) -> Evidence:
 
 
 def deleted(stage: Stage, patience: float) -> Evidence:
-    """The log's start passes the position of a paused consumer whose policy is "error". The oracle lives through the same."""
+    """The log's start passes the position of a paused consumer whose policy is "error". The oracle gets the same fault."""
     stream = stage.fresh("deleted", even_segments(b"deleted"))
     place, truth = TopicPartition(stream.topic, 0), History()
     evidence = stage.evidence(stream.topic, seconds=patience)
@@ -73,7 +73,7 @@ def deleted(stage: Stage, patience: float) -> Evidence:
 
 
 def restarted(stage: Stage, patience: float) -> Evidence:
-    """A consumer reads some, commits and closes; the next one of its group goes on."""
+    """A consumer reads some records, commits and closes; the next one of its group continues."""
     evidence = stage.evidence(EVEN, seconds=patience)
     group = f"restarted-{uuid4()}"
     for name in ("first", "second"):
@@ -85,7 +85,7 @@ def restarted(stage: Stage, patience: float) -> Evidence:
 
 
 def written(stage: Stage, patience: float) -> Evidence:
-    """Records are written and archived in turns; then the consumer reads all, and so does the oracle, which gets no more."""
+    """Records are written and archived alternately; then the consumer and the oracle read everything."""
     history, truth, topic = History(), History(), "written"
     evidence = Evidence(history, Oracle({}), patience)
     with small_cluster(stage.scratch / f"written-{uuid4()}", segment_bytes=_SEGMENT_BYTES) as cluster:

@@ -1,9 +1,9 @@
-"""What the product was answered, beside what it would have been answered without the fault.
+"""The answers that the product got, beside those without the fault.
 
-A fault counts as fired only where the two differ: in bytes, in status, or because the answer was kept back. So each stage
-between the product and its peers notes every answer, the true ones as well::
+A fault counts as fired only if the two differ: in bytes, in status, or because the answer was delayed. So each stage
+between the product and its peers records every answer, including the true ones::
 
-    stage                    | notes                                            | the answer without a fault is
+    stage                    | records                                          | the answer without a fault is
     :class:`WatchedOrigin`   | each HTTP answer, byte by byte as it was sent    | the range of the log as it was written
     :class:`WatchedProxy`    | bytes of each connection and direction           | all bytes that came in
     :meth:`Observed.files`   | what was read of each file                       | the range of the log as it was written
@@ -11,7 +11,7 @@ between the product and its peers notes every answer, the true ones as well::
     ``Rig.names``            | what a name resolved to                          | the origin's address
     ``Rig.tells``            | the shim's answer to a location request          | the answer of the shim itself
 
-Nothing here asks the product what it saw: its own counters are no witness.
+This module does not use the product's counters, because they are no independent witness.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLOCK = SystemClock()
 
 @attrs.frozen
 class Observation:
-    """One answer that the product got. ``seconds``: for how long the fault kept it back. ``by``: what scripted it."""
+    """One answer that the product got. ``seconds``: its delay by the fault. ``by``: the script."""
 
     place: str
     asked: str
@@ -49,19 +49,19 @@ class Observation:
 
     @property
     def changed(self) -> bool:
-        """Whether the fault made a difference."""
+        """Returns whether the fault changed the answer."""
         return self.given != self.true or self.seconds > 0
 
 
 class Observed:
-    """The answers of one cell. Those that are still being given are looked at when :meth:`changes` is asked for."""
+    """The answers of one cell. :meth:`changes` also examines unfinished answers."""
 
     def __init__(self) -> None:
         self._looks: list[Callable[[], Observation | None]] = []
         self._lock = threading.Lock()
 
     def add(self, look: Observation | Callable[[], Observation | None]) -> None:
-        """An answer, or how to look at one that is being given, if it is."""
+        """Adds an answer, or a function that returns an unfinished one."""
         with self._lock:
             self._looks.append((lambda: look) if isinstance(look, Observation) else look)
 
@@ -77,7 +77,7 @@ class Observed:
 
     @contextmanager
     def files(self, truth: Mapping[str, bytes]) -> Iterator[None]:
-        """Notes what the local fetcher reads. ``truth``: the files' contents by key."""
+        """Records the reads of the local fetcher. ``truth``: the files' contents by key."""
         fetch = LocalFetcher.fetch_log_segment
 
         def watched(
@@ -99,7 +99,7 @@ class Observed:
 
     @contextmanager
     def connects(self, port: int) -> Iterator[None]:
-        """Notes how each connect() of this process to a loopback port ends, which is to be a connection."""
+        """Records the result of each connect() of this process to a loopback port. The true result is a connection."""
         connect = socket.socket.connect
 
         def watched(this: socket.socket, address: Any) -> None:
@@ -118,7 +118,7 @@ class Observed:
 
 
 class _WatchedStream:
-    """A stream that keeps what was read of it."""
+    """A stream that keeps the bytes that were read."""
 
     def __init__(self, stream: ReadableStream) -> None:
         self._stream = stream
@@ -136,12 +136,12 @@ class _WatchedStream:
         self._stream.close()
 
     def compared(self, true: bytes) -> tuple[bytes, bytes]:
-        """The bytes that were to be read and those that were; the rest is of no interest to a reader that stopped."""
+        """Returns the expected bytes and the read bytes. A reader that stopped needs no more of them."""
         return (true if self._ended else true[: len(self._read)]), bytes(self._read)
 
 
 class _Tap:
-    """A connection whose sent bytes are kept. ``left``: the client had gone before all was sent."""
+    """A connection whose sent bytes are kept. ``left``: the client disconnected before everything was sent."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -165,7 +165,7 @@ class _Tap:
 
 
 class WatchedOrigin(ScriptedOrigin):
-    """A scripted origin whose answers are noted. ``truth`` gives what its objects are to be, whatever a cell makes of them."""
+    """A scripted origin whose answers are recorded. ``truth`` returns the true objects, even if a cell changes them."""
 
     observed: Observed | None = None
     truth: Mapping[str, bytes] = {}
@@ -186,14 +186,14 @@ def _looked_at(exchange: Exchange, tap: _Tap, truth: Mapping[str, bytes]) -> Obs
     true = _true_answer(truth.get(exchange.key), exchange.request.headers.get("range"))
     waits = answer.silent or answer.delay > 0 or answer.pace is not None or answer.ending is Ending.STALL
     if not waits and (tap.left or not tap.over):
-        return Observation("store", asked, true, true)  # the client went before it had its answer
+        return Observation("store", asked, true, true)  # the client disconnected before its answer
     until = tap.last if tap.over else _CLOCK.monotonic()
     seconds = until - tap.began if answer.delay > 0 or answer.pace is not None else 0.0
     return Observation("store", asked, true, parsed_answer(sent), seconds, answer)
 
 
 def _true_answer(data: bytes | None, ranged: str | None) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body by which a sound store answers a ranged GET."""
+    """Returns status, headers and body of a healthy store's answer to a ranged GET."""
     assert data is not None, "an object was asked for that no stream has"
     assert ranged is not None, "a whole object was asked for"
     first, _, last = ranged.removeprefix("bytes=").partition("-")
@@ -207,18 +207,18 @@ def _true_answer(data: bytes | None, ranged: str | None) -> tuple[int, Mapping[s
 
 
 def parsed_answer(sent: bytes) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body of an HTTP answer as it was sent; status 0 where it has no whole head."""
+    """Returns status, headers and body of a sent HTTP answer; status 0 if its head is incomplete."""
     head, separator, body = sent.partition(b"\r\n\r\n")
     if not separator or not head.startswith(b"HTTP/1.1 "):
         return 0, {}, sent
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
-    # Two headers of one name are a fault of their own.
+    # Two headers with the same name are a separate fault.
     return int(status.split()[1]), {name: ", ".join(v for n, v in headers if n == name) for name, _ in headers}, body
 
 
 class WatchedProxy(TcpFaultProxy):
-    """A fault proxy that notes how many bytes came in and how many were let through, of each connection and direction."""
+    """A fault proxy that counts received and forwarded bytes, for each connection and direction."""
 
     def __init__(self, target: tuple[str, int], observed: Observed) -> None:
         super().__init__(target)
@@ -231,7 +231,7 @@ class WatchedProxy(TcpFaultProxy):
             held = any(
                 (one.passage, one.connection, one.direction) == (Passage.HELD, number, direction) for one in self.records
             )
-            excused = flow.left and not held  # the receiver had gone before
+            excused = flow.left and not held  # the receiver disconnected before
             return Observation("line", f"{number} {direction.name}", flow.came, flow.came if excused else flow.passed)
 
         self._observed.add(look)
@@ -244,7 +244,7 @@ class WatchedProxy(TcpFaultProxy):
 
 
 class _Flow:
-    """Both ends of one direction. ``left``: the receiver had gone."""
+    """Both ends of one direction. ``left``: the receiver disconnected."""
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self._source = source
@@ -259,7 +259,7 @@ class _Flow:
         return data
 
     def sendall(self, data: memoryview) -> None:
-        # Counted first: the receiver may have answered before this thread goes on.
+        # Count first: the receiver may answer before this thread continues.
         self.passed += len(data)
         try:
             self._sink.sendall(data)

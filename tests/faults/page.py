@@ -28,9 +28,9 @@ _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- /(?P=name) -->\n)", 
 
 
 def marked(tests: Path = TESTS) -> dict[str, list[str]]:
-    """The numbers that tests name with the marker, or in their own names (``test_s01_…``), and the files of these tests.
+    """Returns the numbers that tests name with the marker or in their own names (``test_s01_…``), with the tests' files.
 
-    Raises AssertionError where something that is no test has a number.
+    Raises AssertionError if something other than a test has a number.
     """
     found: dict[str, list[str]] = {}
     for path in sorted(tests.rglob("test_*.py")):
@@ -43,7 +43,7 @@ def marked(tests: Path = TESTS) -> dict[str, list[str]]:
 
 
 def _numbers(module: ast.Module, where: str) -> set[str]:
-    """What tests of a module name. A test that is skipped, may fail, or does nothing has no number."""
+    """Returns the numbers that a module's tests name. Skipped tests, xfail tests and tests without a body do not count."""
     numbers: set[str] = set()
     on_tests: set[ast.Call] = set()
     for test in _tests(module):
@@ -54,12 +54,12 @@ def _numbers(module: ast.Module, where: str) -> set[str]:
             continue
         numbers |= {part for part in test.name.upper().split("_") if part in FAULTS or part in PROMISES}
         for number in (one for call in given for one in call.args):
-            assert isinstance(number, ast.Constant), f"{where}: a fault's number is written out"
+            assert isinstance(number, ast.Constant), f"{where}: a fault's number must be a literal"
             numbers.add(str(number.value))
     elsewhere = [
         one for one in ast.walk(module) if isinstance(one, ast.Call) and _is_mark(one, "fault") and one not in on_tests
     ]
-    assert not elsewhere, f"{where}, line {elsewhere[0].lineno}: a fault's number stands at a test"
+    assert not elsewhere, f"{where}, line {elsewhere[0].lineno}: only a test may have a fault's number"
     return numbers
 
 
@@ -73,7 +73,7 @@ def _tests(module: ast.Module) -> Iterator[_Function]:
 
 
 def _is_mark(node: ast.expr, name: str) -> bool:
-    """Whether it is ``pytest.mark.name``, called or not."""
+    """Returns whether the node is ``pytest.mark.name``, called or not."""
     marked_with = node.func if isinstance(node, ast.Call) else node
     return (
         isinstance(marked_with, ast.Attribute)
@@ -84,7 +84,7 @@ def _is_mark(node: ast.expr, name: str) -> bool:
 
 
 def _does_nothing(test: _Function) -> bool:
-    """Whether the body has neither a call nor an assertion."""
+    """Returns whether the body has neither a call nor an assertion."""
     return not any(isinstance(node, ast.Call | ast.Assert) for line in test.body for node in ast.walk(line))
 
 
@@ -95,7 +95,7 @@ def _tests_of(number: str, files: Mapping[str, list[str]]) -> str:
 
 
 def tables() -> dict[str, str]:
-    """The tables by the names of their places in the page."""
+    """Returns the tables by the names of their places in the page."""
     files = marked()
     faults = (
         f"| {f.number} | {f.what}{'' if f.injected else _SOUND} | {f.sees} | {f.within} | {_tests_of(f.number, files)} |"
@@ -103,14 +103,14 @@ def tables() -> dict[str, str]:
     )
     promises = (f"| {p.number} | {p.threat} | {p.outcome} | {_tests_of(p.number, files)} |" for p in PROMISES.values())
     return {
-        "invariants": _table(("invariant", "a planted bug", "its place", "run", "fires"), map(_bug_of, INVARIANTS)),
+        "invariants": _table(("invariant", "a planted bug", "replaced function", "run", "violated"), map(_bug_of, INVARIANTS)),
         "faults": _table(("fault", "what goes wrong", "what the user sees", "within", "tests"), faults),
-        "promises": _table(("promise", "threat", "what comes of it", "tests"), promises),
+        "promises": _table(("promise", "threat", "outcome", "tests"), promises),
     }
 
 
 def _bug_of(invariant: str) -> str:
-    """The row of an invariant: the bug that breaks it and the fewest others."""
+    """Returns the row of an invariant, with the bug that violates it and the fewest others."""
     bug = min((bug for bug in BUGS if invariant in bug.caught_by), key=lambda bug: (len(bug.caught_by), bug.name))
     fires = ", ".join(sorted(bug.caught_by))
     return f"| {invariant} | {bug.name} | `{bug.place.removeprefix('kafka_remote_client.')}` | `{bug.scenario}` | {fires} |"
@@ -121,7 +121,7 @@ def _table(head: tuple[str, ...], rows: Iterable[str]) -> str:
 
 
 def with_tables(page: str) -> str:
-    """The page with its tables as they are to be."""
+    """Returns the page with current tables."""
     made = tables()
     return _PLACE.sub(lambda found: found[1] + made[found["name"]] + found[3], page)
 

@@ -1,9 +1,9 @@
-"""What a server of Kafka's protocol looks like from outside: whether it answers, refuses or is silent.
+"""The state of a Kafka server as seen from outside: it answers, refuses or is silent.
 
-The witness of faults that kill or pause a process: what its clients get of it is another thing than before. It asks as a client
-does, on a connection of its own, and knows nothing of who was sent which signal.
+This is the witness of faults that kill or pause a process: its clients get a different result. It sends a request like a
+client, on a separate connection, and does not know which process got a signal.
 
-References: Kafka's ApiVersionsRequest, version 0 (key 18), which every broker answers before anything else is said.
+References: Kafka's ApiVersionsRequest, version 0 (key 18), which every broker answers as a first request.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _SILENT_SECONDS = 1.0
 
 
 class Look(Enum):
-    """What came of a question."""
+    """The result of a request."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
-    """Nobody listens, or the connection ended without a word."""
+    """Nothing listens, or the connection ended without an answer."""
     SILENT = "silent"
-    """The connection stands and nothing comes."""
+    """The connection is open and no answer arrives."""
 
 
 def look_at(address: str, *, seconds: float = _SILENT_SECONDS) -> Look:
-    """Asks the server at ``host:port``, and waits so long for the first byte of its answer."""
+    """Sends a request to ``host:port``, and waits ``seconds`` for the first byte of the answer."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=seconds) as connection:

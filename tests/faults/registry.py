@@ -1,14 +1,15 @@
-"""The numbered faults that a reader survives: what goes wrong, what the user sees of it, and within what time.
+"""The numbered faults that a reader survives: what goes wrong, what the user sees, and how long it takes.
 
-A test says which of them it is about with the marker ``fault``, a cell of the matrix with its scenario's ``faults``::
+A test names its faults with the marker ``fault``, a cell of the matrix with its scenario's ``faults``::
 
     @pytest.mark.fault("F57", "F58")
     def test_a_shim_that_dies_costs_speed_only(): ...
 
-tests/faults/test_registry.py fails where a number has no test, and where docs/reliability.md has no row for it.
+tests/faults/test_registry.py fails if a number has no test, or if docs/reliability.md has no row for it.
 
-Times are in terms of settings: read is ``fetch.remote.read.timeout.ms`` (5 s), connect is that of ``connect.timeout.ms`` (1 s),
-location that of ``location.timeout.ms`` (1 s); "pauses" are those between two attempts, at most 2 s each.
+Times name settings: read is ``fetch.remote.read.timeout.ms`` (5 s), connect is ``fetch.remote.connect.timeout.ms`` (1 s),
+location is ``fetch.remote.location.timeout.ms`` (1 s). "Pauses" are those between two attempts, at most 2 s each;
+pending is ``fetch.remote.pending.timeout.ms``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import attrs
 
 __all__ = ["FAULTS", "STORE_FAULTS", "Fault"]
 
-_SAME = "the same records; that range comes later"
+_SAME = "the same records; that range arrives later"
 _BROKER = "the same records, from the broker"
 _RELOCATED = "the same records, from a fresh location, else from the broker"
 _SLOWLY = "the same records, from the broker while that is more than twice as fast; then the store is tried again"
-_HALTED = "the same records; that range comes later. Damaged at the broker too: one error that says where, and nothing past it"
+_HALTED = (
+    "the same records; that range arrives later. Damaged at the broker too: one error with its place, and no record past it"
+)
 _AT_ONCE = "at once"
 _RETRIES = "2 more attempts and their pauses, within read each"
 _ONE_MORE = "1 more attempt"
@@ -33,9 +36,9 @@ _DATA = frozenset({"F40", "F42", "F45", "F46"})
 
 @attrs.frozen
 class Fault:
-    """A numbered fault. ``sees``: what the application notices; ``within``: how long a record may come later for it.
+    """A numbered fault. ``sees``: what the application notices; ``within``: the longest delay of a record.
 
-    ``injected`` False: odd data, which are read as they were written. Nothing is injected there, so nothing is counted.
+    ``injected`` False: unusual but valid data. The scenario injects nothing, so it does not count.
     """
 
     number: str
@@ -49,23 +52,23 @@ class Fault:
 
 
 _ROWS = (
-    # -- the store answers, and not with the range ------------------------------------------------------------------------
+    # -- the store answers with something other than the range ------------------------------------------------------------
     ("F01", "the URL has expired before it is used (403, 400 ExpiredToken, Azure's form)", _RELOCATED, _LOCATION),
     ("F02", "the URL expires between two ranges", _RELOCATED, _LOCATION),
-    ("F03", "the URL expires while a body that broke off is asked for again", _RELOCATED, _LOCATION),
+    ("F03", "the URL expires before the retry of a truncated body", _RELOCATED, _LOCATION),
     ("F04", "the signature is damaged", _RELOCATED, _LOCATION),
     ("F05", "credentials are revoked or replaced", _RELOCATED, _LOCATION),
     ("F06", "404: retention has deleted the segment", _RELOCATED, _LOCATION),
-    ("F07", "404 or 403 of a store that lags, or of a bucket that is gone", _RELOCATED, _LOCATION),
+    ("F07", "404 or 403 of a store that lags, or of a deleted bucket", _RELOCATED, _LOCATION),
     ("F08", "416: the object is shorter than its metadata says, or empty", _RELOCATED, _LOCATION),
     ("F09", "500, 502, 504", _SAME, _RETRIES),
     ("F10", "503 SlowDown, 429 with Retry-After", _SAME, "10 more attempts and their pauses, or until the breaker opens"),
     ("F11", "200 whose body is an error document", _SAME, _RETRIES),
-    ("F12", "a redirect", f"{_BROKER}; nothing is asked of the other place", _AT_ONCE),
-    ("F13", "200 with the whole object: the store does not know ranges", _BROKER, _RETRIES),
+    ("F12", "a redirect", f"{_BROKER}; the client sends no request to the other place", _AT_ONCE),
+    ("F13", "200 with the whole object: the store does not support ranges", _BROKER, _RETRIES),
     ("F14", "206 with a wrong, missing or overlapping Content-Range", _SAME, _RETRIES),
     ("F15", "more or fewer bytes than the head says; multipart/byteranges", _SAME, _RETRIES),
-    ("F16", "a body encoded with gzip that nobody asked for", _SAME, _RETRIES),
+    ("F16", "a body with gzip encoding that the client did not request", _SAME, _RETRIES),
     # -- the connection to the store --------------------------------------------------------------------------------------
     ("F17", "the connection is refused", _BROKER, _RETRIES),
     ("F18", "the connection is never answered (SYN dropped)", _BROKER, "connect"),
@@ -77,14 +80,19 @@ _ROWS = (
     ("F24", "a trickle", _BROKER, "read"),
     (
         "F25",
-        "an established connection goes dead: before the head, in a batch, or in the pool",
+        "an established connection stops responding: before the head, in a batch, or in the pool",
         _BROKER,
-        "read; the store again within 30 s",
+        "read; the store is used again within 30 s",
     ),
     ("F26", "RST in the body", _SAME, _RETRIES),
     ("F27", "the body ends early", _SAME, _RETRIES),
-    ("F28", "the body is cut at any byte", "what came whole before the cut is not asked for in vain; the rest later", _RETRIES),
-    ("F29", "the store answers more slowly than the broker", _SLOWLY, "4 ranges and 2 s of them"),
+    (
+        "F28",
+        "the body is cut at any byte",
+        "the same records; complete ones before the cut are not requested again, the rest arrives later",
+        _RETRIES,
+    ),
+    ("F29", "the store answers more slowly than the broker", _SLOWLY, "4 ranges that take at least 2 s"),
     # -- the bytes --------------------------------------------------------------------------------------------------------
     ("F30", "bits flip where the checksum covers them", _HALTED, _ONE_MORE),
     ("F31", "bits flip in bytes 0-16 of a batch, which no checksum covers", _SAME, _ONE_MORE),
@@ -99,10 +107,10 @@ _ROWS = (
     (
         "F40",
         "message sets of magic 0 and 1, compressed or not; LogAppendTime",
-        "the records as the broker gives them",
+        "the broker's records",
         _AT_ONCE,
     ),
-    ("F41", "a magic that nobody knows", _BROKER, _AT_ONCE),
+    ("F41", "an unknown magic", _BROKER, _AT_ONCE),
     ("F42", "a batch larger than a range", "the same records", _AT_ONCE),
     ("F43", "a decompression bomb of any codec", _BROKER, _ONE_MORE),
     ("F44", "compressed data cut short or with a tail; an unknown codec", _BROKER, _ONE_MORE),
@@ -115,37 +123,37 @@ _ROWS = (
     (
         "F46",
         "transactions across segments, tiers and ends of ranges",
-        "no record of an aborted transaction, each of a committed one",
+        "no record of an aborted transaction, every record of a committed one",
         _AT_ONCE,
     ),
-    ("F47", "a list of aborted transactions that is late, unsorted or repeats itself", "as F46", _AT_ONCE),
-    ("F48", "a list of aborted transactions that is short; a marker in a later segment", "as F46", _AT_ONCE),
+    ("F47", "a list of aborted transactions that is late, unsorted or has duplicates", "as F46", _AT_ONCE),
+    ("F48", "an incomplete list of aborted transactions; a marker in a later segment", "as F46", _AT_ONCE),
     (
         "F49",
-        "an object in chunks or encrypted, and the location does not say so, or has no key or another one; an unknown format",
+        "a chunked or encrypted object whose location does not say so, or has no key or a wrong one; an unknown format",
         _BROKER,
         _AT_ONCE,
     ),
     # -- metadata and shim ------------------------------------------------------------------------------------------------
     ("F50", "an entry of the offset index is wrong", "the same records", _LOCATION),
-    ("F51", "the offset index is not there", "the same records", _LOCATION),
+    ("F51", "the offset index is missing", "the same records", _LOCATION),
     ("F52", "a segment was uploaded again under another id", "the same records", _LOCATION),
     ("F53", "a location is used after its segment was deleted", _RELOCATED, _LOCATION),
     ("F54", "the metadata topic lags or has a gap", _BROKER, _LOCATION),
     ("F55", "the metadata topic holds an unknown version, or tombstones", _BROKER, _LOCATION),
-    ("F56", "a copy was begun and never finished; a segment is deleted while it is read", _RELOCATED, _LOCATION),
-    ("F57", "the shim is down or is killed", "as with the broker gone; goes on once it is back", _LOCATION),
+    ("F56", "a copy never finished; a segment is deleted during its read", _RELOCATED, _LOCATION),
+    ("F57", "the shim is down or is killed", "as if the broker were down; reading continues when the shim is back", _LOCATION),
     ("F58", "the shim restarts again and again, or is slow", "the same records", _LOCATION),
-    ("F59", "the shim answers garbage, or another request", "the same records", _LOCATION),
+    ("F59", "the shim's answer is garbage, or belongs to another request", "the same records", _LOCATION),
     ("F60", "clocks of shim, store and client differ", "nothing", _AT_ONCE),
     ("F61", "two shims disagree; an old shim with a new client, and the reverse", "the same records", _LOCATION),
     # -- broker, group, application ---------------------------------------------------------------------------------------
-    ("F62", "a leader is elected while a range is on its way", "the same records", _LOCATION),
+    ("F62", "a leader is elected while a range is in flight", "the same records", _LOCATION),
     ("F63", "an unclean election truncates the log below the position", "the plain consumer's error or reset", _LOCATION),
     ("F64", "retention or DeleteRecords passes the position", "the plain consumer's error or reset", _LOCATION),
-    ("F65", "the topic is deleted and made again", "the plain consumer's error or reset", _LOCATION),
-    ("F66", "a rebalance with bytes on their way: eager, cooperative, static", "nothing after the revocation", _AT_ONCE),
-    ("F67", "partitions are revoked, lost, and assigned again at once", "nothing after the revocation", _AT_ONCE),
+    ("F65", "the topic is deleted and created again", "the plain consumer's error or reset", _LOCATION),
+    ("F66", "a rebalance with ranges in flight: eager, cooperative, static", "no record after the revocation", _AT_ONCE),
+    ("F67", "partitions are revoked, lost, and immediately assigned again", "no record after the revocation", _AT_ONCE),
     ("F68", "seek, pause, resume, offsets_for_times, commit or close during a read", "as the plain consumer's", _AT_ONCE),
     ("F69", "a fork, or a second thread that closes", "as the plain consumer's", _AT_ONCE),
     ("F70", "the consumer is killed at any moment and starts again", "at least once from the last commit", _AT_ONCE),
@@ -154,20 +162,20 @@ _ROWS = (
     ("F73", "the hand-over at the end of the tier while segments are being tiered", "the same records", _LOCATION),
     (
         "F74",
-        "the store is dead for twenty consumers at once",
-        f"{_BROKER}; a breaker keeps the store from being asked",
+        "the store is unreachable for twenty consumers at the same time",
+        f"{_BROKER}; a breaker stops requests to the store",
         _RETRIES,
     ),
     (
         "F75",
-        "Spark: executors killed, tasks twice, a driver restarted, URLs older than their task",
+        "Spark: executors are killed, tasks run twice, a driver restarts, URLs expire during their task",
         "rows equal the oracle's",
         "the task's retry",
     ),
     # -- hedges and batches of locations ----------------------------------------------------------------------------------
-    ("F76", "one range is answered late, or never", "the same records, from the store: a hedge brings them", _AT_ONCE),
+    ("F76", "one range is answered late, or never", "the same records, from the store by a hedge", _AT_ONCE),
     ("F77", "a hedge fails, or answers with another version or length", _SAME, _RETRIES),
-    ("F78", "a location stays pending; a shim decides a part of a batch only", _BROKER, "pending; no other partition waits"),
+    ("F78", "a location stays pending; a shim decides only a part of a batch", _BROKER, "pending; no other partition waits"),
 )
 
 FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
@@ -176,4 +184,4 @@ FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
 STORE_FAULTS = tuple(
     number for number, fault in FAULTS.items() if (number <= "F49" or number in ("F76", "F77", "F78")) and fault.injected
 )
-"""The faults of a store, and of what a shim tells of it, that the matrix injects."""
+"""The faults of a store, and of the shim's answers about it, that the matrix injects."""

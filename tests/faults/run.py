@@ -1,6 +1,6 @@
-"""Runs the fault matrix and says in one line what came of it: ``make faults``.
+"""Runs the fault matrix and prints the result in one line: ``make faults``.
 
-Exit status 0 only if every cell ran and held. Each that held writes itself into a ledger; those that did not are violations.
+Exit status 0 only if every cell ran and passed. A cell that passes writes a line; the others count as violations.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ASKED = "import tests.faults.test_matrix as m; print(sum(bool(c.scenario.faults
 
 
 def counted(directory: Path, cells: int, controls: int) -> dict[str, object]:
-    """What the cells of ``directory`` say, of so many that inject a fault and so many controls: the facts of the ledger's line.
+    """Returns the ledger's facts from the cells in ``directory``, given the number of cells with a fault and of controls.
 
-    A cell writes of itself only when its fault has fired and everything held.
+    A cell writes a line only if its fault fired and all checks passed.
     """
     held: list[dict[str, object]] = []
     for file in sorted(directory.glob("*.jsonl")):

@@ -1,4 +1,4 @@
-"""One way in which something goes wrong, for some kinds of store: how to do it, and what it may lead to."""
+"""One way in which something goes wrong, for some kinds of store: how to inject it, and its permitted effects."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Inject = Callable[[Rig], object]
 
 @attrs.frozen
 class Scenario:
-    """``faults``: numbers of the registry that are injected. ``causes``: what fallbacks may be counted under.
+    """``faults``: the injected numbers of the registry. ``causes``: the permitted causes of fallbacks.
 
-    Without ``faults`` it is a control: all answers are true ones. ``about``: the number of the odd data that it reads, if any.
-    ``heals``: the store is read to the tier's end all the same, without a fallback; else there must be one, unless ``may``.
+    Without ``faults`` it is a control: all answers are true. ``about``: the number of the unusual data that it reads, if any.
+    ``heals``: the store is read to the tier's end without a fallback. Otherwise there must be one, unless ``may``.
     ``settings`` are the consumer's; ``isolation`` are the levels at which the fault changes an answer.
     """
 
@@ -41,12 +41,12 @@ class Scenario:
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
     def judge(self, fallbacks: Mapping[str, int]) -> None:
-        """Raises AssertionError where the fallbacks are not those that the fault may lead to."""
+        """Raises AssertionError if the fault does not permit the fallbacks."""
         if self.heals:
             assert not fallbacks, f"this fault is cured without a fallback, and there were {dict(fallbacks)}"
             return
         assert self.may or fallbacks, "the broker took over, and nobody says why"
-        # An open breaker, and what a partition that was sent away learns meanwhile, follow from any failure.
+        # Any failure can open the breaker, and let a waiting partition find another cause.
         assert set(fallbacks) <= self.causes | {"breaker-open"}, dict(fallbacks)
 
 
@@ -57,7 +57,7 @@ class Table:
         self.scenarios: list[Scenario] = []
 
     def add(self, name: str, faults: str, inject: Inject, causes: str = "", **more: Any) -> None:
-        """``faults`` and ``causes`` are words."""
+        """``faults`` and ``causes`` are separated by spaces."""
         assert name not in {one.name for one in self.scenarios}, name
         made = Scenario(name, tuple(faults.split()), inject, causes=frozenset(causes.split()), **more)
         self.scenarios.append(made)
@@ -65,9 +65,9 @@ class Table:
     def answers(
         self, name: str, faults: str, answer: Answer, causes: str, *, cured: bool = True, later: str = "", **more: Any
     ) -> None:
-        """The answer once, once in the middle, and always from the start or from the middle. ``cured``: once does no harm.
+        """Adds the answer once, once in the middle, and always from the start or middle. ``cured``: once has no effect.
 
-        ``later``: the faults that it is in the middle, where those are others.
+        ``later``: the numbers of the fault in the middle, if they differ.
         """
         once: dict[str, Any] = {"heals": True} if cured else {}
         self.add(f"{name}-once", faults, answered(answer, times=1), causes, **once, **more)

@@ -1,8 +1,8 @@
-"""F28: the body of a real segment is cut before any byte, and nothing is lost, repeated or read in vain.
+"""F28: the body of a real segment is cut before any byte. No record is lost or repeated, no byte is read twice.
 
 The segment is Kafka's own (``tests/golden``): 38 batches of several producers and codecs, with the markers of six transactions
-among them. It is granted in three ranges, of which the first ends inside a batch. What must come is what Kafka's own consumer
-was seen to get of it.
+among them. It is granted in three ranges, of which the first ends inside a batch. The records must equal those of Kafka's
+own consumer.
 
 ``python -m tests.faults.segment_cuts`` cuts before every byte, and writes a line to the ledger.
 """
@@ -43,14 +43,14 @@ _PER_ENGINE = 30
 
 
 class ImpatientClock(SystemClock):
-    """Pauses before retries are none: there are thirty thousand of them."""
+    """Retries have no pause, because there are thirty thousand of them."""
 
     def jitter(self) -> float:
         return 0.0
 
 
 class BlankedStream:
-    """Zeros in place of the first ``count`` bytes."""
+    """Replaces the first ``count`` bytes by zeros."""
 
     def __init__(self, stream: ReadableStream, count: int) -> None:
         self._stream = stream
@@ -68,8 +68,8 @@ class BlankedStream:
 
 
 class CuttingFetcher(ScriptedFetcher):
-    """The stream in which byte ``cut`` lies ends before it, the first time. Where it is asked for again, the batches that had
-    come whole are zeros: whoever looks at them again, in place of going on behind them, finds damage.
+    """The first stream with byte ``cut`` ends before it. In the retry, the batches that had arrived
+    completely are zeros, so a reader that decodes them again, instead of continuing after them, finds damage.
     """
 
     def __init__(self, ends: list[int]) -> None:
@@ -79,7 +79,7 @@ class CuttingFetcher(ScriptedFetcher):
         self.cut(0)
 
     def cut(self, at: int) -> None:
-        """The next read is cut there."""
+        """Cuts the next read there."""
         self._at = at
         self._attempts = 0
         self.fetched.clear()
@@ -100,7 +100,7 @@ class CuttingFetcher(ScriptedFetcher):
 
     @property
     def kept(self) -> int:
-        """The end of the last batch that lies before the cut."""
+        """Returns the end of the last batch before the cut."""
         before = bisect_right(self._ends, self._at)
         return self._ends[before - 1] if before else 0
 
@@ -161,7 +161,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 class Reads:
-    """Reads with a cut, one after the other. An engine serves some of them: of each a store gets so many retries only."""
+    """Reads with a cut, one after the other. An engine serves a limited number, because it limits retries per store."""
 
     def __init__(self, *, retries: int, in_flight: int) -> None:
         self._retries = retries
@@ -169,7 +169,7 @@ class Reads:
         self._fetcher = CuttingFetcher(batch_ends())
 
     def cuts(self, places: Sequence[int]) -> Iterator[tuple[int, str, list[tuple[Any, ...]], ReadEnd]]:
-        """Of a cut before each byte of ``places``: its place, the isolation level, the rows that came, how the read ended."""
+        """Returns for a cut before each byte of ``places``: place, isolation level, received rows, end of the read."""
         for first in range(0, len(places), _PER_ENGINE):
             with self._engine() as engine:
                 for cut in places[first : first + _PER_ENGINE]:
@@ -192,12 +192,12 @@ class Reads:
 
     @property
     def kept(self) -> int:
-        """The end of the last batch before the cut."""
+        """Returns the end of the last batch before the cut."""
         return self._fetcher.kept
 
     @property
     def fetched(self) -> list[tuple[int, int]]:
-        """The ranges that the last read asked for."""
+        """Returns the ranges that the last read requested."""
         return self._fetcher.fetched
 
 
@@ -213,7 +213,7 @@ def _read(engine: FetchEngine, isolation: str) -> tuple[list[tuple[Any, ...]], R
 
 
 def breaches(places: Sequence[int]) -> list[str]:
-    """What was wrong with reads that were cut before a byte of ``places`` and could ask again. Isolation levels take turns."""
+    """Returns the errors of reads that were cut before a byte of ``places`` and could retry. Isolation levels alternate."""
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     assert 0 < len(truth["read_committed"]) < len(truth["read_uncommitted"]), "some transactions were aborted"
     reads, found = Reads(retries=1, in_flight=3), []
@@ -228,7 +228,7 @@ def breaches(places: Sequence[int]) -> list[str]:
 
 
 def main() -> int:
-    """A cut before every byte; how many breaches there were."""
+    """Cuts before every byte. Returns the number of violations."""
     logging.basicConfig(level=logging.CRITICAL)
     found = breaches(range(size()))
     ledger("segment-cuts", describes=DIRECT_READ, cuts=size(), violations=len(found))

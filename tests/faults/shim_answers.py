@@ -1,6 +1,6 @@
-"""F78: the shim answers, but not with a location: its look-up goes on, or it says nothing of the partition.
+"""F78: the shim answers without a location: its look-up is pending, or the partition is missing from the answer.
 
-A request for the location of one partition is a batch, too. Batches of several are in tests/faults/test_batched_questions.py.
+A request for the location of one partition is also a batch. tests/faults/test_batched_questions.py has larger batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SOON: dict[str, Any] = {"kinds": ALL, "settings": {"fetch.remote.pending.timeou
 
 
 def _says(change: Change, *, first: int = 0, last: int | None = None, each: int = 1) -> Inject:
-    """Of the answers from ``first`` on, and before ``last``, each so many-th is changed."""
+    """Changes every ``each``-th answer from ``first`` on and before ``last``."""
 
     def inject(rig: Any) -> None:
         numbers = count()

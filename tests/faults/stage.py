@@ -1,15 +1,15 @@
-"""Where planted bugs have to show themselves: an embedded cluster whose store is a scripted origin, and known topics.
+"""The stage of planted bugs: an embedded cluster whose store is a scripted origin, and known topics.
 
 =========  =============================================================================================================
 topic      is
 =========  =============================================================================================================
 ``even``   three segments of batches of one size, and a twin of the same shape with other values, for mixed-up bytes
 ``mixed``  every codec, headers, nulls, both kinds of time, transactions across segments (``tests.faults.streams``)
-``forked`` two segments that overlap: the leader of the second had cut off the end of the first
+``forked`` two segments that overlap: the leader of the second truncated the end of the first
 =========  =============================================================================================================
 
-After the tier each has a few records in the broker's local log, so that every read crosses over. The oracles are read once,
-before any bug is planted, by a plain consumer.
+After the tier each has a few records in the broker's local log, so that every read uses both tiers. A plain consumer reads
+the oracles once, before any bug is planted.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _THREADS = ("kafka-remote-fetch", "kafka-remote-offsets")
 
 @attrs.define
 class Evidence:
-    """What a scenario saw: a history to be held against its oracle, and what it found out itself.
+    """The result of a scenario: a history to compare with its oracle, and the scenario's own findings.
 
-    ``stage``: where consumers of ours read ``stream``, whose store has a log of its own.
+    ``stage``: where this project's consumers read ``stream``, whose store has a separate log.
     """
 
     history: History
@@ -80,12 +80,12 @@ class Evidence:
     found: list[Violation] = attrs.field(factory=list)
 
     def expect(self, name: str, holds: bool, text: str) -> None:
-        """A check of the scenario's own, with a name that a bug can give as the one that catches it."""
+        """Adds a check of the scenario, with a name that a bug can have in ``caught_by``."""
         if not holds:
             self.found.append(violation(name, text))
 
     def all(self) -> list[Violation]:
-        """Every breach of an invariant, and every check that failed. To be called once."""
+        """Returns every violation of an invariant, and every failed check. Call it once."""
         if self.stage is not None and self.stream is not None:
             offsets = store_log(self.stage.origin.exchanges, self.stream.logs)
             self.history.add(Served, source=Source.STORE, key=(self.stream.topic, 0), offsets=offsets)
@@ -94,12 +94,12 @@ class Evidence:
 
     @property
     def came(self) -> int:
-        """How many records were handed out."""
+        """Returns the number of delivered records."""
         return sum(len(event.records) for event in self.history.of(Polled))
 
 
 class Stage:
-    """Made once; scenarios use it one after the other. ``trap`` is a server that nobody may ever ask for anything."""
+    """Created once; scenarios use it one after the other. ``trap`` is a server that must never get a request."""
 
     def __init__(self, directory: Path) -> None:
         self._stack = ExitStack()
@@ -135,7 +135,7 @@ class Stage:
         return Oracle.of(truth)
 
     def reset(self) -> None:
-        """The origin tells the truth again, and has forgotten all that was asked of it."""
+        """Restores the origin's true answers and clears its log of requests."""
         self.origin.reset()
         self.trap.reset()
         self.origin.objects.clear()
@@ -143,7 +143,7 @@ class Stage:
             self.origin.objects.update(stream.logs)
 
     def evidence(self, topic: str, isolation: str = "read_committed", seconds: float = PATIENCE_SECONDS) -> Evidence:
-        """Of a scenario about to begin on a topic: what was produced is noted, and what the broker sends from now on."""
+        """Begins a scenario: adds the produced records to the history, and what the broker sends from now on."""
         history, stream = History(), self.streams[topic]
         stream.note(history)
         history.add(Served, source=Source.BROKER, key=(topic, 0))
@@ -151,19 +151,19 @@ class Stage:
         return Evidence(history, self._oracles.get((topic, isolation), Oracle({})), seconds, self, stream)
 
     def fresh(self, name: str, segments: list[Segment]) -> Stream:
-        """A topic for one run, which may spoil it. It has no oracle yet."""
+        """Returns a topic for one run, which may damage it. It has no oracle yet."""
         topic = f"{name}-{len(self.streams)}"
         stream = self.streams[topic] = write_stream(self.cluster, topic, segments, local=_LOCAL)
         self.origin.objects.update(stream.logs)
         return stream
 
     def delete_segment(self, stream: Stream) -> int:
-        """Retention deletes the first segment of a fresh topic: where the log starts now."""
+        """Deletes the first segment of a new topic, as retention does. Returns the new log start."""
         del self.origin.objects[stream.keys[0]]
         return delete_first_segment(self.cluster, stream.topic)
 
     def open(self, evidence: Evidence, name: str = "consumer", /, **settings: object) -> RecordedConsumer:
-        """Our consumer. A fallback is for good, unless the settings say otherwise; ``_`` in their names stands for ``.``."""
+        """Returns this project's consumer. A fallback is permanent by default; ``_`` in names stands for ``.``."""
         config = direct_settings(self.cluster, fetch_remote_fallback_backoff_ms=600_000)
         given = {name.replace("_", "."): value for name, value in settings.items()}
         allowed = {"remote.storage.fetcher.allowed.hosts": self.origin.authority}
@@ -172,7 +172,7 @@ class Stage:
         return consumer
 
     def tidy(self) -> None:
-        """Ends what a bug may have left running; to be called when it is gone."""
+        """Stops everything that a bug may have left running. Call it after the bug is removed."""
         opened, self._opened = self._opened, []
         for consumer in opened:
             engine = consumer._engine
@@ -180,7 +180,7 @@ class Stage:
             engine._fetcher.close()
 
     def measure(self, evidence: Evidence, moment: str, engine: FetchEngine | None = None) -> None:
-        """Notes the threads of direct fetch, its connections to the store, and the bytes that an engine holds."""
+        """Records the threads of direct fetch, its connections to the store, and the bytes that an engine holds."""
         held = -1 if engine is None else engine.memory.held
         sockets = connections_to(self.origin.port)
         evidence.history.add(Measured, moment=moment, threads=our_threads(), sockets=sockets, bytes_held=held)
@@ -196,12 +196,12 @@ class Stage:
 
 
 def our_threads() -> tuple[str, ...]:
-    """The names of the threads of direct fetch that run."""
+    """Returns the names of the running threads of direct fetch."""
     return tuple(sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(_THREADS)))
 
 
 def finish(consumer: RecordedConsumer, patience: float = PATIENCE_SECONDS) -> None:
-    """Reads to the end of the partition; gives up when nothing has come for ``patience`` seconds, or far too much has."""
+    """Reads to the partition's end. It stops after ``patience`` seconds without a record, or after far too many."""
     left, count = Deadline(SystemClock(), patience), 0
     while not left.expired() and count < _MOST:
         messages = consumer.consume(50, 0.05)
@@ -212,7 +212,7 @@ def finish(consumer: RecordedConsumer, patience: float = PATIENCE_SECONDS) -> No
 
 
 def take(consumer: RecordedConsumer, count: int, patience: float = PATIENCE_SECONDS) -> None:
-    """Polls until ``count`` records have come; gives up as :func:`finish` does."""
+    """Polls until ``count`` records have arrived. It stops early as :func:`finish` does."""
     deadline = Deadline(SystemClock(), patience)
     while count and not deadline.expired():
         message = consumer.poll(0.05)

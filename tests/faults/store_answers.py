@@ -1,4 +1,4 @@
-"""F01-F16: the store answers, and not with the range that was asked for."""
+"""F01-F16: the store's answer is not the requested range."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _clock_ahead(rig: Rig) -> None:
 
 
 def _expired(rig: Rig) -> None:
-    """The store's clock is far ahead of the signer's: every URL has expired when it is used."""
+    """The store's clock is far ahead of the signer's, so every URL has expired before its use."""
     _clock_ahead(rig)
     rig.proofs.append(lambda: [e for e in rig.origin.exchanges if e.status == 403])
 

@@ -1,4 +1,4 @@
-"""F30-F46: the store gives as many bytes as were asked for, and they are not what Kafka wrote there, or are hard to read."""
+"""F30-F46: the store returns the requested number of bytes, but they are not what Kafka wrote, or are hard to decode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _table = Table()
 STORE_BYTES = _table.scenarios
 
 _DAMAGED = "corrupt unsupported-format"
-_COUNT = 8  # records of the batch that is damaged: the first of the second segment, as uncompressed as can be
+_COUNT = 8  # records of the damaged batch, the first of the second segment, which is uncompressed
 _FIRST_RECORD = 61
 _CAP = 1 << 20
 
@@ -28,7 +28,7 @@ _CAP = 1 << 20
 def _damaged(
     name: str, faults: str, change: Callable[[bytes], bytes], *, retried: bool = True, once: bool = True, **more: Any
 ) -> None:
-    """The first batch of the second segment, or one in the middle of it, is changed: in every answer, or in one."""
+    """Changes the first batch of the second segment, or one in the middle, in every answer or in one."""
     for place, number in (("front", 0), ("inside", 3)):
         _table.add(
             f"{name}-{place}",
@@ -59,7 +59,7 @@ def _flipped(at: int) -> Callable[[bytes], bytes]:
 
 
 def _set(at: int, layout: str, *values: int, crc: bool = True) -> Callable[[bytes], bytes]:
-    """Other values of header fields; the checksum is made right again where it covers them."""
+    """Changes header fields, and corrects the checksum if it covers them."""
 
     def change(data: bytes) -> bytes:
         packed = struct.pack(f">{layout}", *values)
@@ -70,7 +70,7 @@ def _set(at: int, layout: str, *values: int, crc: bool = True) -> Callable[[byte
 
 
 def _records(make: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """The first record is made anew; the others stay. The batch's checksum is right."""
+    """Replaces the first record and keeps the others. The batch's checksum is correct."""
 
     def change(data: bytes) -> bytes:
         (size, used) = _varint_at(data, _FIRST_RECORD)
@@ -96,7 +96,7 @@ def _varint_at(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _packed(codec: int, payload: bytes) -> Callable[[bytes], bytes]:
-    """A batch of that codec over that payload, for the same offsets."""
+    """Returns a batch with that codec and payload, for the same offsets."""
 
     def change(data: bytes) -> bytes:
         base, epoch = struct.unpack(">q", data[:8])[0], struct.unpack(">i", data[12:16])[0]
@@ -119,7 +119,7 @@ _damaged("another-offset", "F33", _set(0, "q", 5, crc=False), once=False)
 
 
 def _swapped(stream: str, segment: int) -> Callable[[Rig], None]:
-    """A log has the bytes of another one, cut to its own size."""
+    """A log has the bytes of another one, cut to the log's size."""
 
     def inject(rig: Rig) -> None:
         other = rig.bench.stream(stream)
@@ -165,7 +165,7 @@ for name, make in _VARINTS.items():
 
 
 def _body(key: int, value: int, headers: int, rest: bytes = b"") -> Callable[[bytes], bytes]:
-    """A record whose key, value and number of headers claim these sizes; its own size is that of the true one."""
+    """A record with false sizes of key, value and headers; its total size is the true one."""
 
     def make(body: bytes) -> bytes:
         fields = b"\0" + _TAIL + varint(key) + b"k" * max(0, min(key, 3)) + varint(value) + b"v" * max(0, min(value, 3))
@@ -215,7 +215,7 @@ for name, (codec, payload) in _BOMBS.items():
 
 
 def _bomb_of_many(rig: Rig) -> None:
-    """What is too large for its own batch: the log goes on with the bomb and ends where it did."""
+    """A bomb that is larger than its batch: it overwrites the following batches, and the log keeps its size."""
     _, payload = _BOMBS["gzip"]
 
     def change(log: bytes) -> bytes:
@@ -243,7 +243,7 @@ for name, (codec, payload) in _COMPRESSED.items():
 
 
 def sparse_segments() -> list[Segment]:
-    """Empty batches, one without its last record, transactions of nothing but a marker."""
+    """Empty batches, one without its last record, transactions with only a marker."""
     log = Transactions()
     for _ in range(2):
         log.records(5)
@@ -279,9 +279,9 @@ def holed_segments() -> list[Segment]:
 
 
 def legacy_segments() -> list[Segment]:
-    """Message sets of magic 0 and 1, compressed and not, in a segment of their own between others of magic 2.
+    """Message sets of magic 0 and 1, compressed and not, in a separate segment between others of magic 2.
 
-    Of their own, because librdkafka tells of an old message the leader epoch of the last batch before it in the same answer.
+    It is separate because librdkafka gives an old message the leader epoch of the last batch before it in the same answer.
     """
     log = Transactions()
     log.records(4)
@@ -305,7 +305,7 @@ def legacy_segments() -> list[Segment]:
 
 
 def roomy_segments() -> list[Segment]:
-    """The second segment's batches are so large that a batch of another codec fits in, whatever it makes of its bytes."""
+    """The second segment's batches are so large that a batch of any other codec fits."""
     log = Transactions()
     log.records(4)
     log.roll()
@@ -326,7 +326,7 @@ BYTES_STREAMS = {
 
 
 def _sound(_rig: Rig) -> None:
-    """Nothing is done to the store."""
+    """Does not change the store."""
 
 
 def _larger_than_a_range(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""F17-F29: the connection to the store is not what it should be."""
+"""F17-F29: the connection to the store is faulty."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIMEOUT = "timeout"
 
 
 class _Listener(Protocol):
-    """Counts who connects."""
+    """Counts connections."""
 
     @property
     def connections(self) -> int: ...
@@ -73,7 +73,7 @@ def _failing() -> list[Any]:
 
 def _slow_name(rig: Rig) -> None:
     answered_at_last = threading.Event()
-    rig.on_close.append(answered_at_last.set)  # nobody can end a call of getaddrinfo: its thread ends with it
+    rig.on_close.append(answered_at_last.set)  # a call of getaddrinfo cannot be cancelled: its thread ends with it
     rig.stack.callback(answered_at_last.set)
     _resolves_to(lambda: answered_at_last.wait() and [])(rig)
 
@@ -102,7 +102,7 @@ def _certificate(name: str) -> Callable[[Rig], None]:
 
 
 def _shown(rig: Rig, listener: _Listener, true: object, given: object) -> None:
-    """Whoever connects from now on sees one thing where another was to be seen."""
+    """New connections get one result where another was expected."""
     before = listener.connections
     rig.observed.add(lambda: Observation("handshake", "", true, given) if listener.connections > before else None)
 
@@ -148,7 +148,7 @@ _HEDGES = {
 
 
 def _lost_then(hedge: Answer, after: int) -> Callable[[Rig], None]:
-    """A request is never answered, and its hedge is answered like that."""
+    """A request gets no answer, and its hedge gets this answer."""
 
     def inject(rig: Rig) -> None:
         rig.answers(hedge, times=1, to=rig.requested_again(Answer(silent=True), after))
@@ -166,7 +166,7 @@ for name, after in (("", 0), ("-later", 5)):
     )
     _table.add(f"stalls-in-batch{name}", "F25", answered(Answer(ending=Ending.STALL, at=400), after=after), _TIMEOUT, **_READ)
     _table.add(f"stalls-at-last{name}", "F25", answered(Answer(ending=Ending.STALL, at=700), after=after), _TIMEOUT, **_READ)
-    # One that stalls once: its hedge brings the range. Without hedges KIP-1254 sends a time-out to the broker at once.
+    # It stalls once, and its hedge brings the range. Without hedges KIP-1254 requires an immediate fallback for a time-out.
     once = answered(Answer(ending=Ending.STALL, at=400), times=1, after=after)
     _table.add(f"stalls-once{name}", "F25 F76", once, heals=True, **_READ)
     _table.add(f"stalls-once-no-hedge{name}", "F25", once, _TIMEOUT, **_NO_HEDGE)
@@ -176,7 +176,7 @@ for name, after in (("", 0), ("-later", 5)):
 
 
 def _black_hole(direction: Direction) -> Callable[[Rig], None]:
-    """The path goes dead under a connection that has served requests, and later heals."""
+    """The path of a used connection stops working, and later recovers."""
 
     def inject(rig: Rig) -> None:
         proxy = rig.proxied()
@@ -186,7 +186,7 @@ def _black_hole(direction: Direction) -> Callable[[Rig], None]:
 
 
 def _pool_dies(rig: Rig) -> None:
-    """Every idle connection ends between two requests. A new one serves, and nobody notices."""
+    """Every idle connection ends between two requests. A new one replaces it without a visible effect."""
     rig.at_request(5, lambda: threading.Thread(target=rig.origin.cut_connections).start())
 
 
@@ -200,7 +200,7 @@ _table.add("black-hole-down", "F25", _black_hole(Direction.DOWN), _TIMEOUT, **_R
 _table.add("black-hole-up", "F25", _black_hole(Direction.UP), _TIMEOUT, **_READ)
 _table.add("slow-line", "F24", _slow_line, _TIMEOUT, **_READ)
 _table.add("pool-dies", "", _pool_dies, about="F25", heals=True)
-# The store closes a connection in the moment in which it is used again.
+# The store closes a connection at the moment of its next use.
 _table.add("closed-when-used-again", "F25", answered(Answer(raw=b""), times=1, after=4), heals=True)
 
 # -- ends -------------------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _proxy_cuts(count: int, *, reset: bool) -> Callable[[Rig], None]:
 for count in (100, 2_000, 5_000):
     for reset in (False, True):
         name = f"line-{'reset' if reset else 'cut'}-after-{count}"
-        # Where the cut comes to lie in a head, that looks complete without its Content-Range.
+        # If the cut is in a head, the head looks complete without its Content-Range.
         _table.add(name, "F26" if reset else "F27", _proxy_cuts(count, reset=reset), f"{_CUT} invalid-response", may=True)
 _ONE_AT_A_TIME = {"settings": {"fetch.remote.max.in.flight": 1, "fetch.remote.slow.bytes.per.second": 1 << 20}}
 _table.add("slower-than-the-broker", "F29", answered(Answer(delay=0.6)), "slower-than-broker", **_ONE_AT_A_TIME)

@@ -1,6 +1,6 @@
-"""F47-F49: the shim grants the range, and what it says about it is odd: lists of aborted transactions, forms of storage.
+"""F47-F49: the shim grants the range with unusual facts: lists of aborted transactions, storage formats.
 
-The answer is changed on its way out of the shim, so the product reads other bytes than the shim wrote.
+The test changes the shim's answer, so the product reads other bytes than the shim wrote.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _told(lie: Lie) -> Inject:
 
 
 def aborted_segments() -> list[Segment]:
-    """Transactions side by side that end in another order than they began in, so that each list has several."""
+    """Overlapping transactions that end in another order than they began, so that each list has several."""
     log = Transactions()
     for _ in range(3):
         producers = range(500, 504)
@@ -63,7 +63,7 @@ def _aborted(change: Callable[[_Aborted], _Aborted | None]) -> Inject:
 
 
 def _late(count: int) -> Inject:
-    """The first lists are not known yet."""
+    """The first lists are not available yet."""
 
     def inject(rig: Rig) -> None:
         early = iter(range(count))
@@ -73,16 +73,16 @@ def _late(count: int) -> Inject:
 
 
 def _covers(ahead: int) -> Inject:
-    """The list ends ``ahead`` offsets behind the one that was asked for."""
+    """The list ends ``ahead`` offsets after the requested one."""
 
     def lie(grant: SegmentGrant, data: PartitionData, offset: int) -> _Answer:
-        ranges = tuple(attrs.evolve(one, first_offset=None) for one in grant.ranges)  # some begin behind the list's end
+        ranges = tuple(attrs.evolve(one, first_offset=None) for one in grant.ranges)  # some begin after the list's end
         return attrs.evolve(grant, ranges=ranges, next_offset=min(grant.next_offset, offset + ahead)), data
 
     return _told(lie)
 
 
-# Whoever reads uncommitted is told no lists.
+# read_uncommitted gets no lists.
 _COMMITTED: dict[str, Any] = {"kinds": ALL, "isolation": ("read_committed",), "stream": "aborted"}
 _UNKNOWN = "aborted-unknown"
 _table.add("aborted-unsorted", "F47", _aborted(lambda found: found[::-1]), heals=True, **_COMMITTED)
@@ -111,12 +111,12 @@ def _chunks(log: bytes, encoding: ChunkEncoding) -> list[bytes]:
 
 
 def _kept_in_chunks(encoding: ChunkEncoding) -> Inject:
-    """The object is not as Kafka wrote it, and nobody says so."""
+    """The object is not in Kafka's format, and the grant does not say so."""
     return lambda rig: rig.replace(1, lambda log: b"".join(_chunks(log, encoding)))
 
 
 def _granted_in_chunks(encoding: ChunkEncoding, data_key: bytes | None) -> Inject:
-    """The second segment is kept in chunks, and the grant says so. ``data_key`` is not theirs."""
+    """The second segment is stored in chunks, and the grant says so. ``data_key`` is a wrong one."""
 
     def inject(rig: Rig) -> None:
         log = rig.stream.logs[rig.stream.keys[1]]
@@ -141,9 +141,9 @@ def _granted_in_chunks(encoding: ChunkEncoding, data_key: bytes | None) -> Injec
 
 for name in ("Iceberg", "ApacheKafkaV9", ""):
     _table.add(f"format-{name or 'none'}", "F49", _format(name), "unsupported-format", kinds=ALL)
-_table.add("said-to-be-in-chunks", "F49", _format(_CHUNKED), kinds=ALL, heals=True)  # without a chunk table: as it lies there
+_table.add("said-to-be-in-chunks", "F49", _format(_CHUNKED), kinds=ALL, heals=True)  # without a chunk table: as it is stored
 _table.add("encrypted-without-key", "F49", _granted_in_chunks(_AES, None), "invalid-response", kinds=ALL)
-# A URL is signed for the range of the original log, so the store refuses that of the chunks.
+# A URL is signed for the range of the original log, so the store rejects the range of the chunks.
 _table.add("encrypted-with-another-key", "F49", _granted_in_chunks(_AES, bytes(32)), "invalid-response", kinds=("s3", "local"))
 _table.add("encrypted-and-not-said", "F49", _kept_in_chunks(_AES), "corrupt unsupported-format", kinds=ALL)
 _table.add(

@@ -1,7 +1,7 @@
-"""Streams that the embedded cluster serves as a tier: batches made byte by byte, in segments, with their transactions.
+"""Streams that the embedded cluster serves as a tier: batches written byte by byte, in segments, with their transactions.
 
-The mock broker behind the cluster has as many records as the stream has offsets, and a few more: those are the local log. What
-is tiered hides the others, so both readers see the stream's own batches: the plain consumer through the broker, the consumer
+The mock broker behind the cluster has as many records as the stream has offsets, plus a few more: the local log. The tier
+hides the mock's records below, so both readers see the stream's batches: the plain consumer through the broker, the consumer
 under test from the store.
 """
 
@@ -38,7 +38,7 @@ _START_MS = 1_700_000_000_000
 
 @attrs.define
 class Written:
-    """A record as it was written, and how its transaction ended in the end."""
+    """A record as it was written, and the end of its transaction."""
 
     offset: int
     key: bytes | None
@@ -49,10 +49,10 @@ class Written:
 
 @attrs.frozen
 class Segment:
-    """Batches, and the transactions whose ABORT marker lies among them: producer, first offset, marker's offset, LSO.
+    """Batches, and the transactions whose ABORT marker is among them: producer, first offset, marker's offset, LSO.
 
-    ``still_open``: producers whose transaction is open where the segment ends, with its first offset. ``written``: its records,
-    without those of batches that were made elsewhere.
+    ``still_open``: producers with an open transaction at the segment's end, with its first offset. ``written``: the records,
+    without those of batches that the caller made.
     """
 
     batches: tuple[bytes, ...]
@@ -87,7 +87,7 @@ class Stream:
 
 
 class Transactions:
-    """Writes batches one after the other, and keeps account of offsets and of open transactions."""
+    """Writes batches one after the other, and tracks offsets and open transactions."""
 
     def __init__(self, epoch: int = 0, start: int = 0) -> None:
         self.next_offset = start
@@ -102,7 +102,7 @@ class Transactions:
     def records(
         self, count: int, *, codec: str = "none", producer: int = -1, size: int = 40, append_time: bool = False, gap: int = 0
     ) -> None:
-        """A batch of ``count`` records; with ``producer`` in its transaction. ``gap``: offsets at its end without a record."""
+        """Adds a batch of ``count`` records, with ``producer`` in its transaction. ``gap``: unused offsets at its end."""
         base = self.next_offset
         made = [self._record(base, n, size) for n in range(count)]
         attributes = (_TRANSACTIONAL if producer >= 0 else 0) | (_LOG_APPEND_TIME if append_time else 0)
@@ -125,15 +125,15 @@ class Transactions:
             self._open.setdefault(producer, base)
 
     def empty(self, offsets: int) -> None:
-        """A batch whose records were all compacted away: it keeps its offsets."""
+        """Adds a batch whose records compaction removed; its offsets remain."""
         self._add(batch(self.next_offset, [], last_delta=offsets - 1, epoch=self.epoch, timestamp=_START_MS), offsets)
 
     def hole(self, offsets: int) -> None:
-        """Batches that were compacted away with their offsets."""
+        """Skips offsets, as compaction does when it removes batches."""
         self.next_offset += offsets
 
     def raw(self, data: bytes, offsets: int, made: Sequence[Rec] = ()) -> None:
-        """Bytes of the caller's own for that many offsets, of the records ``made``."""
+        """Adds the caller's bytes for that many ``offsets``, with the records ``made``."""
         self._write(self.next_offset, made)
         self._add(data, offsets)
 
@@ -184,7 +184,7 @@ class Transactions:
 
 
 def mixed_segments(epoch: int) -> list[Segment]:
-    """Every codec, both kinds of time, headers, nulls; transactions that are committed, aborted, and both side by side across
+    """Every codec, both kinds of time, headers, nulls; committed and aborted transactions, also interleaved across
     batches, ranges and segments; a batch that is larger than a range.
     """
     log = Transactions(epoch)
@@ -222,7 +222,7 @@ def mixed_segments(epoch: int) -> list[Segment]:
 def write_stream(
     cluster: EmbeddedCluster, topic: str, segments: Sequence[Segment], *, local: int = LOCAL_RECORDS, end: int | None = None
 ) -> Stream:
-    """Makes the topic's partition 0 of these segments, and ``local`` records after them that are not tiered."""
+    """Creates the topic's partition 0 from these segments, and ``local`` records after them that are not tiered."""
     batches = list(RemoteLogInputStream(segments[-1].batches[-1]))
     tiered_end = batches[-1].last_offset + 1 if end is None else end
     made = [(b"hidden" if n < tiered_end else b"local-%d" % n, b"%d" % n) for n in range(tiered_end + local)]
@@ -237,7 +237,7 @@ def write_stream(
     for segment in segments:
         log = b"".join(segment.batches)
         for header in RemoteLogInputStream(log):
-            if not lineage or header.leader_epoch > lineage[-1].epoch:  # old formats have no epoch, and never come first
+            if not lineage or header.leader_epoch > lineage[-1].epoch:  # old formats have no epoch
                 lineage.append(EpochEntry(header.leader_epoch, header.base_offset))
         files = segment_files(
             RemoteLogSegmentId(tip, _identity()), log, lineage, broker_id=0, event_timestamp_ms=_START_MS, index_interval=1
@@ -248,7 +248,7 @@ def write_stream(
 
 
 def _with_epoch(made: SegmentFiles, lineage: Sequence[EpochEntry]) -> SegmentFiles:
-    """A segment of old formats only lies in the epoch that was reached before it."""
+    """A segment with only old formats belongs to the epoch before it."""
     if made.metadata.segment_leader_epochs[0].epoch >= 0:
         return made
     entry = EpochEntry(lineage[-1].epoch, made.metadata.start_offset)
@@ -264,7 +264,7 @@ def _with_transactions(made: SegmentFiles, segment: Segment) -> SegmentFiles:
 
 
 def _snapshot(still_open: Sequence[tuple[int, int]]) -> bytes:
-    """A producer snapshot: of each producer its number, and where its transaction began; the rest matters to brokers."""
+    """A producer snapshot with each producer's id and the start of its transaction. Only brokers use the other fields."""
     entries = b"".join(struct.pack(">qhiqiqiq", producer, 0, 0, first, 0, 0, 0, first) for producer, first in still_open)
     body = struct.pack(">i", len(still_open)) + entries
     return struct.pack(">hI", 1, crc32c.crc32c(body)) + body
@@ -285,6 +285,6 @@ def _topic_id(cluster: EmbeddedCluster, topic: str) -> UUID:
 
 
 def _identity() -> UUID:
-    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:  # its text would begin with a dash
+    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:  # its text would begin with a minus sign
         pass
     return drawn

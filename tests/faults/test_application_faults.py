@@ -1,4 +1,4 @@
-"""What groups and applications do to a consumer that reads directly: every history of it is held against a plain consumer's."""
+"""Actions of groups and applications during direct reads: every history is compared with a plain consumer's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def oracle(running: EmbeddedCluster) -> Oracle:
 
 
 def oracle_of(cluster: EmbeddedCluster, topic: str, partitions: range) -> Oracle:
-    """What a plain consumer gets of all partitions."""
+    """Returns the records that a plain consumer gets from all partitions."""
     truth = History()
     with recorded(confluent_kafka.Consumer, plain_settings(cluster, check_crcs=True), truth) as consumer:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
@@ -72,14 +72,14 @@ def oracle_of(cluster: EmbeddedCluster, topic: str, partitions: range) -> Oracle
 
 
 def begun() -> History:
-    """A history that knows what was produced."""
+    """Returns a history with the produced records."""
     history = History()
     note_filled(history, TOPIC, COUNT, PARTITIONS)
     return history
 
 
 def finish(consumer: Any, partitions: int = 1) -> None:
-    """Reads until so many partitions have said that they are at their end."""
+    """Reads until ``partitions`` partitions have reported their end."""
     ended: set[int | None] = set()
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     while len(ended) < partitions:
@@ -88,7 +88,7 @@ def finish(consumer: Any, partitions: int = 1) -> None:
 
 
 def take(consumer: RecordedConsumer, count: int, places: list[TopicPartition]) -> None:
-    """The next ``count`` records at most; fewer where partitions end."""
+    """Returns at most ``count`` records; fewer if partitions end."""
     got, ended = 0, 0
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     while got < count and ended < len(places):
@@ -99,7 +99,7 @@ def take(consumer: RecordedConsumer, count: int, places: list[TopicPartition]) -
 
 
 def inner_assignment(consumer: RecordedConsumer) -> list[TopicPartition]:
-    """What librdkafka itself says, which is told by the group's coordinator."""
+    """Asks librdkafka, which gets it from the group's coordinator."""
     return confluent_kafka.Consumer.assignment(consumer.inner)
 
 
@@ -112,8 +112,8 @@ def taken_by(consumer: RecordedConsumer) -> int:
 def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
     cluster: EmbeddedCluster, oracle: Oracle, strategy: str
 ) -> None:
-    """One member reads, another joins, the first leaves, and comes again: partitions move three times."""
-    # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
+    """One member reads, another joins, the first leaves and rejoins: partitions move three times."""
+    # The mock broker ends a rebalance only when the session of a member that did not rejoin could have expired.
     group = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500, "partition_assignment_strategy": strategy}
     settings = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_commit=True, **group, **SMALL_RANGES)
     history = begun()
@@ -125,7 +125,7 @@ def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
         return made
 
     def until(*members: RecordedConsumer, partitions: int = 1) -> None:
-        """All members poll until each has so many partitions; so little at a time that none comes to an end meanwhile."""
+        """All members poll until each has ``partitions`` partitions, in small steps, so that none reaches an end."""
         with ThreadPoolExecutor(len(members)) as pool:
 
             def shared_out() -> bool:
@@ -180,7 +180,7 @@ def test_any_sequence_of_calls_is_answered_as_the_plain_consumers(cluster: Embed
                 case 4:
                     consumer.inner.offsets_for_times([TopicPartition(TOPIC, tp.partition, 1)], PATIENCE_SECONDS)
                 case 5 if seed % 2:
-                    with suppress(KafkaException):  # where nothing was handed out since the last one
+                    with suppress(KafkaException):  # if nothing was delivered since the last one
                         consumer.commit(asynchronous=False)
                 case 6:
                     consumer.poll(0.05)
@@ -232,7 +232,7 @@ def test_a_fork_in_the_middle_of_a_read_leaves_the_parent_as_it_was(cluster: Emb
         take(consumer, 10, [TopicPartition(TOPIC, 0)])
         child = os.fork()
         if child == 0:
-            os._exit(_CHILD_STATUS)  # no consumer of librdkafka's can be used in a child
+            os._exit(_CHILD_STATUS)  # a child process cannot use a librdkafka consumer
         ended, status = os.waitpid(child, 0)
         assert (ended, os.waitstatus_to_exitcode(status)) == (child, _CHILD_STATUS), "there was a child, and it ended"
         history.add(Fired, fault="F69")
@@ -274,7 +274,7 @@ _LIVES = 4
 def test_consumer_killed_again_and_again_reads_all_from_its_commits(
     cluster: EmbeddedCluster, oracle: Oracle, tmp_path: Path
 ) -> None:
-    """All lives but the last end by SIGKILL in the middle of the tier: at a record that is not committed, or a moment later."""
+    """SIGKILL ends all processes but the last in the middle of the tier: at an uncommitted record, or shortly after."""
     dice = random.Random(70)
     config = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_offset_store=False, **SMALL_RANGES)
     produced = begun()
@@ -297,7 +297,7 @@ def test_consumer_killed_again_and_again_reads_all_from_its_commits(
 
 
 def _read_lines(process: subprocess.Popen[str], most: int, *, goes_on: bool) -> tuple[list[int], int]:
-    """What a reader says of ``most`` records, then it is killed; ``goes_on``: it is not waiting then. Less where it ends."""
+    """Returns a reader's output for at most ``most`` records, then kills it. ``goes_on``: it does not wait then."""
     assert process.stdin is not None
     assert process.stdout is not None
     offsets: list[int] = []
@@ -329,7 +329,7 @@ def test_late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer(
             while not (first := consumer.consume(1, 0.1)):
                 assert not deadline.expired()
             partition, offset = int(first[0].partition() or 0), int(first[0].offset() or 0)
-            threading.Event().wait(10)  # what is tested is that the application takes too long
+            threading.Event().wait(10)  # the test is about an application that takes too long
             codes: list[int] = []
             while not codes:
                 assert not deadline.expired()
@@ -352,7 +352,7 @@ def test_late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer(
 
 @pytest.mark.fault("F57")
 def test_partitions_go_on_after_the_broker_was_out_of_reach(cluster: EmbeddedCluster, oracle: Oracle) -> None:
-    """Nothing is owed while it is; by the history's clock it lasts longer than any patience."""
+    """I9 does not apply during the outage; in the history's clock it lasts longer than any limit."""
     history = begun()
     with (
         closing(BrokerLog(cluster)) as broker,
@@ -383,7 +383,7 @@ def test_partitions_go_on_after_the_broker_was_out_of_reach(cluster: EmbeddedClu
 @pytest.mark.fault("F64")
 @pytest.mark.parametrize("reset", ["earliest", "error"])
 def test_deleted_records_end_as_the_reset_policy_says(tmp_path: Path, reset: str) -> None:
-    """Both consumers have read some and are paused when the log's start passes their position."""
+    """Both consumers have read some records and are paused when the log's start passes their position."""
     history, truth, place = History(), History(), TopicPartition(TOPIC, 0)
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, TOPIC, COUNT)
@@ -404,14 +404,14 @@ def test_deleted_records_end_as_the_reset_policy_says(tmp_path: Path, reset: str
 
 
 def told(consumer: RecordedConsumer) -> bool:
-    """Reads on: whether an end or an error came."""
+    """Continues to read. Returns whether an end or an error arrived."""
     return any(message.error() is not None for message in consumer.consume(50, 0.1))
 
 
 @pytest.mark.fault("F73")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_hand_over_while_segments_are_being_tiered_loses_nothing(tmp_path: Path, seed: int) -> None:
-    """A producer and the archiver go on while the reader passes the tier's end again and again, in both directions."""
+    """A producer and the archiver continue while the reader passes the tier's end repeatedly, in both directions."""
     dice, history, count = random.Random(seed), History(), 800
     with small_cluster(tmp_path, max_grant_bytes=4_000) as cluster:
         made = records(count, "growing")
@@ -437,7 +437,7 @@ def test_the_hand_over_while_segments_are_being_tiered_loses_nothing(tmp_path: P
                 archiver.join()
 
             def passed_twice() -> bool:
-                """Each read from the beginning passes the tier's end; how many did before is a matter of luck."""
+                """Each read from the beginning passes the tier's end; the number of earlier passes varies."""
                 consumer.seek(TopicPartition(TOPIC, 0, 0))
                 wait_until(lambda: _reached(consumer, count), "all records", pause=0)
                 return bool(consumer.metrics()["remote-fetch-handovers-total"] >= 2)
@@ -473,7 +473,7 @@ def test_a_store_that_is_dead_for_many_consumers_is_left_alone_by_each(cluster: 
 
     with ThreadPoolExecutor(consumers) as pool:
         seen = list(pool.map(read, histories))
-    most = 3 + 8  # what opens the breaker, and what was on its way by then
+    most = 3 + 8  # the failures that open the breaker, and the requests in flight at that time
     assert all(0 < errors["unavailable"] <= most for _, errors in seen), seen
     assert all(fell_back.get("breaker-open", 0) > 0 for fell_back, _ in seen), seen
     assert all(sum(fell_back.values()) == len(PARTITIONS) for fell_back, _ in seen), seen

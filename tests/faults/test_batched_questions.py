@@ -1,4 +1,4 @@
-"""F78: a shim that answers half of the partitions of each batch costs only the others the store, and no record changes."""
+"""F78: a shim answers half of the partitions of each batch: only the others fall back, and no record changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ cluster = filled_cluster(TOPIC, COUNT, range(PARTITIONS))
 
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], list[int]]:
-    """Changes what the shim answers of each partition of HALF. Gives the sizes of the batches that it answered so."""
+    """Changes the shim's answer for each partition of HALF. Returns the sizes of the changed batches."""
 
     def change(answer: Answer) -> list[int]:
         sizes: list[int] = []
@@ -76,7 +76,7 @@ def _left_out(_data: fetch.PartitionData) -> None:
 
 
 def _read(cluster: EmbeddedCluster, **more: object) -> tuple[dict[tuple[str, int], list[Row]], dict[str, int], int]:
-    """The rows of each partition, why any fell back, and how many records came from the store."""
+    """Returns the rows of each partition, the causes of fallbacks, and the number of records from the store."""
     settings = direct_settings(cluster, fetch_remote_fallback_backoff_ms=600_000, fetch_remote_breaker_failures=1_000, **more)
     with Consumer(settings) as consumer:
         consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])

@@ -1,4 +1,4 @@
-"""What a fault that happens once is spent on: an answer that it changes, whichever range is asked for first."""
+"""A fault that happens once changes an answer, whichever range the client requests first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that is damaged in the store and at the broker: the partition stops there, loudly, and goes on where told to."""
+"""A batch is damaged in the store and at the broker: the partition stops with an error, and continues after a seek."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SEGMENT, _BATCH = 1, 0
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedCluster, Stream, dict[str, list[Row]]]]:
-    """A cluster whose store and whose broker have the same bad batch, and what there was before."""
+    """A cluster whose store and broker have the same damaged batch, and the records before it."""
     directory = tmp_path_factory.mktemp("tier")
     with EmbeddedCluster(directory, range_bytes=1_500, max_grant_bytes=6_000, expire_local=True) as cluster:
         stream = write_stream(cluster, _TOPIC, mixed_segments(0))
@@ -81,7 +81,7 @@ def test_stops_with_topic_partition_offset_and_segment(
         assert f"{_TOPIC} [0] is damaged at offset {stopped} in both tiers" in error.str()
         assert segment in error.str()
         assert error.str() in caplog.text
-        for _ in range(5):  # and there it stays
+        for _ in range(5):  # and the position does not move
             assert [m for m in [consumer.poll(0.1)] if m is not None] == []
             assert consumer.consume(10, 0.1) == []
         consumer.resume([TopicPartition(_TOPIC, 0)])  # tries again

@@ -1,4 +1,4 @@
-"""S05: the search for secrets finds one wherever it is planted, and nothing where there is none."""
+"""S05: the search for secrets finds every planted one, and reports nothing if there is none."""
 
 from __future__ import annotations
 

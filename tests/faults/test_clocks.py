@@ -1,4 +1,4 @@
-"""Clocks that differ between shim, store and client: what is granted says how long it is good for, not until when."""
+"""The clocks of shim, store and client differ: a grant has a duration, not an end time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_client_whose_clock_differs_from_the_shims_notices_nothing(cluster: Em
 def test_a_store_whose_clock_differs_from_the_shims_costs_speed_at_most(
     cluster: EmbeddedCluster, clock: SkewedClock, skew: int, refused: bool
 ) -> None:
-    """A store that is ahead takes every URL for expired; one that is behind only takes them for longer."""
+    """A store whose clock is ahead rejects every URL as expired. One whose clock is behind accepts them for longer."""
     expected = plain_rows(cluster, TOPIC)
     origin: Any = cluster._origin
     origin._verifier._clock = SkewedClock(skew)

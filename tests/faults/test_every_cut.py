@@ -1,4 +1,4 @@
-"""F28: a segment that is cut before any byte gives what Kafka gave. All bytes are a campaign (``segment_cuts.py``)."""
+"""F28: a segment that is cut before any byte gives Kafka's records. A campaign cuts at all bytes (``segment_cuts.py``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.run_summary import RecordProperty
 
 SHARDS = 3
 EACH = 13
-"""Every so many bytes the segment is cut here. Odd, so that both isolation levels are read."""
+"""The distance between cuts. It is odd, so that both isolation levels are read."""
 
 
 @pytest.mark.fault("F28")
@@ -22,11 +22,11 @@ def test_a_segment_that_is_cut_at_any_byte_gives_what_kafka_gave(shard: int, rec
 
 @pytest.mark.fault("F28")
 def test_batches_before_a_cut_are_given_and_the_broker_goes_on() -> None:
-    """Nothing is asked for again, so what comes is what came whole. Cuts at the edges, heads and middles of all batches."""
+    """Without retries, the complete batches before the cut arrive. Cuts at the edges, heads and middles of all batches."""
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     after = {header.end: header.last_offset + 1 for header in batches()} | {0: START}
     places = {place for one in batches() for place in (one.position, *_about(one.position, one.end))}
-    reads = Reads(retries=0, in_flight=1)  # so that nothing of one read is still on its way in the next
+    reads = Reads(retries=0, in_flight=1)  # so that no request of one read is in flight during the next
     for cut, isolation, rows, end in reads.cuts(sorted(places)):
         assert (end.reason, end.next_offset) == ("unavailable", after[reads.kept]), cut
         assert rows == [row for row in truth[isolation] if row[0] < end.next_offset], cut

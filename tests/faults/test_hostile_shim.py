@@ -1,4 +1,4 @@
-"""S21, F59: whatever a shim answers, the application gets the right records, late at worst, and nobody else is asked."""
+"""S21, F59: with any answer of a shim the application gets the right records, late at worst, and no other host a request."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def settings(cluster: EmbeddedCluster, peer: ScriptedPeer, **more: object) -> di
 
 
 def read_all(cluster: EmbeddedCluster, shim: HostileShim) -> tuple[list[Row], dict[str, int], int]:
-    """All rows, why it fell back, and how many records came from the store."""
+    """Returns all rows, the causes of fallbacks, and the number of records from the store."""
     with ScriptedPeer(shim.script()) as peer:
         shim.leader = (peer.host, peer.port)
         with Consumer(settings(cluster, peer)) as consumer:
@@ -90,7 +90,7 @@ def each_range(change: Callable[[GrantedRange], GrantedRange]) -> Lie:
 
 
 def of_grant(**changes: Any) -> Lie:
-    """Changes fields of the grant; what can be called gets the grant."""
+    """Changes fields of the grant; a callable value gets the grant."""
 
     def lie(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant, fetch.PartitionData]:
         values = {name: value(grant) if callable(value) else value for name, value in changes.items()}
@@ -213,7 +213,7 @@ def test_s21_any_flipped_bit_of_an_answer_costs_speed_only(
 
     def flipped(answer: bytes) -> bytes:
         changed = bytearray(answer)
-        place = dice.randrange(8, len(changed))  # before it: how long to leave the broker alone, which is waited for
+        place = dice.randrange(8, len(changed))  # the field before it is the throttle time, for which the client waits
         changed[place] ^= 1 << dice.randrange(8)
         return bytes(changed)
 

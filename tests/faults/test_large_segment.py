@@ -1,4 +1,4 @@
-"""F72: a segment of one GiB is read in bounded memory. It is made while it is read, so no test needs a disk for it."""
+"""F72: a segment of one GiB is read in bounded memory. The test makes it during the read, without a disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BUFFER = 64 << 20
 
 
 class EndlessStream:
-    """One and the same batch again and again, each with its own base offset, which no checksum covers."""
+    """Repeats one batch, each time with its own base offset, which no checksum covers."""
 
     def __init__(self, start: int, end: int) -> None:
         self._at, self._end = start, end
@@ -67,7 +67,7 @@ class EndlessFetcher:
 
 
 class LargeSegment(OneByOne):
-    """A LocationSource of the one segment, which is granted 32 batches at a time."""
+    """A LocationSource of the one segment, which grants 32 batches at a time."""
 
     def __init__(self) -> None:
         self._metadata = segment(end_offset=_COUNT - 1, segment_size_in_bytes=_COUNT * len(_BATCH))

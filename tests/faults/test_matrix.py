@@ -1,9 +1,9 @@
-"""Every fault of a store, by every fetcher, in both isolation levels, by poll and by consume: the records are the oracle's.
+"""Every fault of a store, with every fetcher, isolation level, poll and consume: the records equal the oracle's.
 
 A cell injects its fault, reads the whole stream with the consumer under test, and asserts that the fault fired, that the
-history holds every invariant against a plain consumer's, and that fallbacks are those that the fault may lead to. A fault has
-fired when an answer was another one than without it (tests/faults/observed.py). Controls inject nothing: every answer has to be
-the true one, and they are counted apart. Of each scenario the pairs of kind, isolation level and call are run;
+history satisfies every invariant against a plain consumer's, and that only permitted fallbacks happened. A fault has
+fired if it changed an answer (tests/faults/observed.py). Controls inject nothing: every answer must be
+the true one, and they are counted separately. Each scenario runs with the pairs of kind, isolation level and call;
 ``KAFKA_REMOTE_CELLS=all`` runs all combinations.
 """
 
@@ -35,11 +35,11 @@ from tests.support.recorder import recorded
 from tests.support.run_summary import RecordProperty
 
 ATTEMPTS = 3
-"""A consumer that was told no location in time, on a machine busy with other things, met no fault: it reads once more."""
+"""If a consumer got no location in time because the machine is busy, no fault happened, and it reads again."""
 CALLS = {"poll": by_poll, "consume": by_consume}
 BUFFER_BYTES = 4 << 20
 MOST_BYTES = 2 * BUFFER_BYTES
-"""What decoding adds comes on top of the budget."""
+"""Decoding needs memory beyond the budget."""
 
 
 @attrs.frozen
@@ -66,9 +66,9 @@ def all_cells() -> list[Cell]:
 
 
 def pairwise() -> list[Cell]:
-    """So many cells that each two values of scenario, kind, isolation level and call meet in one of them.
+    """Enough cells that each pair of values of scenario, kind, isolation level and call occurs in one of them.
 
-    Damaged bytes and odd grants look the same whichever fetcher is used, so each such scenario runs on one, by turns.
+    Damaged bytes and unusual grants look the same with each fetcher, so each such scenario runs with one, in rotation.
     """
     calls, by_turns = list(CALLS), (*STORE_BYTES, *STORE_GRANTS, *SHIM_ANSWERS)
     cells = []
@@ -121,14 +121,14 @@ def test_the_records_are_the_oracles(cell: Cell, bench: Bench, record_property: 
 
 
 def took_place_as_meant(scenario: Scenario, rig: Rig) -> bool:
-    """Whether the fault fired; of a control whether nothing did, and the store was read."""
+    """Returns whether the fault fired; for a control, whether nothing fired and the store was read."""
     if scenario.faults:
         return rig.fired()
     return bool(rig.observed.all()) and not rig.observed.changes() and all(proof() for proof in rig.proofs)
 
 
 def read_stream(cell: Cell, bench: Bench, rig: Rig, history: History) -> dict[str, Any]:
-    """Reads the whole stream; what the consumer counted."""
+    """Reads the whole stream and returns the consumer's counters."""
     settings = direct_settings(
         bench.cluster,
         isolation_level=cell.isolation,

@@ -1,4 +1,4 @@
-"""What is wrong with indexes and metadata events costs speed only: direct fetch over a damaged copy of a real broker's tier."""
+"""Faults of indexes and metadata events cost only speed: direct fetch over a damaged copy of a real broker's tier."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def shim_over(broker: KafkaBroker, tier: DoctoredTier) -> Iterator[Shim]:
 
 
 def judge(history: History, topic: str, expected: list[Row]) -> None:
-    """Holds a recorded consumer against the plain one's rows, by all invariants."""
+    """Compares a recorded consumer with the plain one's rows, by all invariants."""
     check(history, Oracle.of_rows(topic, 0, expected, end=expected[-1][0] + 1))
 
 
 def fresh(shim: Shim) -> dict[str, object]:
-    """Settings of a consumer that goes back to the store soon after a fallback."""
+    """Settings of a consumer that returns to the store soon after a fallback."""
     return direct(shim, COMMITTED, **{"fetch.remote.fallback.backoff.ms": 1, "fetch.remote.recheck.interval.ms": 100})
 
 
@@ -182,7 +182,7 @@ def test_segment_that_changes_during_a_read_is_found_anew_or_left(
         with recorded(Consumer, settings, history) as consumer:
             consumer.assign([TopicPartition(topic, 0, transactional_topic.offsets.log_start)])
             rows = read_some(consumer, 20)
-            consumer.pause([TopicPartition(topic, 0)])  # what was read ahead is dropped
+            consumer.pause([TopicPartition(topic, 0)])  # drops records that were read ahead
             granted = shim.metrics()["locations_granted"]
             events: list[Event] = []
             for old in doctored.segments():
@@ -194,7 +194,7 @@ def test_segment_that_changes_during_a_read_is_found_anew_or_left(
             if not again:
                 doctored.publish(events)
             consumer.resume([TopicPartition(topic, 0)])
-            if again:  # the shim hears of it while locations of the old segments are in use
+            if again:  # the shim gets this event while locations of the old segments are in use
                 doctored.publish(events)
             rows += read_to_end(consumer, by_consume)
             metrics = consumer.metrics()
@@ -202,6 +202,6 @@ def test_segment_that_changes_during_a_read_is_found_anew_or_left(
         fell_back = metrics["remote-fetch-fallbacks-total"]
         assert isinstance(fell_back, dict)
         found_anew = again and shim.metrics()["locations_granted"] > granted
-        # Whether the shim hears of new segments before the reader asks, or between two questions, is not decided here.
+        # The shim may get the events of new segments before the reader's request, or between two requests.
         assert found_anew or sum(fell_back.values()) > 0
     judge(history, topic, expected)

@@ -1,4 +1,4 @@
-"""The witnesses of faults: an answer counts as changed when the product got other bytes, another status, or got it late."""
+"""The witnesses of faults: an answer counts as changed if its bytes or status differ, or if it is late."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def origin(observed: Observed) -> Iterator[WatchedOrigin]:
 
 
 def get(port: int, last: int = LAST) -> bytes:
-    """Asks for the range up to ``last``; what came of its body, if anything."""
+    """Requests the range up to ``last``. Returns the received part of its body, if any."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=0.5)) as connection:
         try:
             connection.request("GET", "/a.log", headers={"Range": f"bytes=0-{last}"})
@@ -43,7 +43,7 @@ def get(port: int, last: int = LAST) -> bytes:
 
 
 def settled(observed: Observed) -> list[Observation]:
-    """All observations of the one answer, once its end has been reached."""
+    """Returns all observations of the one answer, after its end."""
     wait_until(observed.all, "the answer to be noted")
     return observed.all()
 

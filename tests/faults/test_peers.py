@@ -1,4 +1,4 @@
-"""The witness tells a server that answers from one that is gone and from one that only takes connections."""
+"""The witness distinguishes a server that answers, one that is gone, and one that only accepts connections."""
 
 from __future__ import annotations
 

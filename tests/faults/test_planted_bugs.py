@@ -1,4 +1,4 @@
-"""The checker works: every planted bug is caught by what it names, and without bugs the same scenarios break nothing."""
+"""The checker works: its named invariants catch every planted bug, and the same scenarios without bugs violate nothing."""
 
 from __future__ import annotations
 

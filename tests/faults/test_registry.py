@@ -1,4 +1,4 @@
-"""No fault without a test: every number of the registry is named by a cell of the matrix or by a test with the marker."""
+"""Every fault has a test: a cell of the matrix or a test with the marker names every number of the registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that ``make faults`` prints is what the cells wrote."""
+"""``make faults`` prints a line that matches the cells' lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shim that is killed, paused or restarted, and shims that disagree: the broker goes on, and direct fetch comes back."""
+"""A shim is killed, paused or restarted, or shims disagree: the broker continues, and direct fetch resumes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shim(kafka_broker: KafkaBroker, tmp_path: Path) -> Iterator[KillableShim]:
 
 
 def beside(broker: KafkaBroker, shim: KillableShim, **more: object) -> dict[str, Any]:
-    """Settings of a consumer that reads from the broker itself and asks the shim for locations only."""
+    """Settings of a consumer that reads from the broker directly and requests only locations from the shim."""
     return settings(
         broker.bootstrap_servers,
         COMMITTED,
@@ -71,7 +71,7 @@ def from_store(consumer: RecordedConsumer) -> int:
 
 
 def knows_the_tier(broker: KafkaBroker, shim: KillableShim, topic: str, offset: int) -> None:
-    """Waits until the shim gives locations."""
+    """Waits until the shim grants locations."""
     with Consumer(beside(broker, shim, **{"fetch.remote.location.timeout.ms": 20_000})) as consumer:
 
         def granted() -> bool:
@@ -135,7 +135,7 @@ def test_a_shim_that_ends_in_the_middle_of_a_read_costs_speed_only(
     short = {f"fetch.remote.{what}.timeout.ms": 500 for what in ("location", "read", "connect")}
     with recorded(Consumer, beside(kafka_broker, shim, **short), history) as consumer:
         rows: list[Row] = []
-        while not from_store(consumer):  # a loaded machine may have needed more than the short time-outs at first
+        while not from_store(consumer):  # the short time-outs may have expired at first on a loaded machine
             consumer.assign([TopicPartition(topic, 0, start)])
             rows = take(consumer, 20)
         assert look_at(shim.bootstrap_servers, seconds=PATIENCE_SECONDS) is Look.ANSWERED
@@ -160,7 +160,7 @@ def test_a_shim_that_restarts_again_and_again_is_used_again_each_time(
             consumer.assign([TopicPartition(topic, 0, start)])
             before = from_store(consumer)
             rows = take(consumer, 30)
-            while from_store(consumer) == before:  # it may still be left alone for its last end
+            while from_store(consumer) == before:  # a back-off after its last stop may still run
                 consumer.seek(TopicPartition(topic, 0, start))
                 rows = take(consumer, 30)
             shim.kill()
@@ -176,7 +176,7 @@ def test_a_shim_that_restarts_again_and_again_is_used_again_each_time(
 def test_two_shims_that_disagree_give_one_log(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, expected: list[Row], tmp_path: Path
 ) -> None:
-    """The second knows only half of the tier, and takes over while the first one's URLs are in use."""
+    """The second shim has only half of the tier, and takes over while URLs of the first are in use."""
     topic, history = transactional_topic.topic, History()
     behind = DoctoredTier(kafka_broker, topic, tmp_path)
     behind.publish(behind.events[: len(behind.events) // 2])

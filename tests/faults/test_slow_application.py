@@ -1,4 +1,4 @@
-"""F72: however slow an application is, what is held for it stays within the limits that it has set."""
+"""F72: memory for a slow application stays within the limits of its settings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TOPIC = "orders"
 VALUE = 8_000
 BATCH = 100
 COUNT = 2_400
-"""Records of 19 MB in all: several times what may be held."""
+"""Records of 19 MB in total, several times the memory limit."""
 BUFFER = 4 << 20
-"""The least that may be asked for."""
+"""The smallest permitted value."""
 GATHERED = 4 << 20
-"""What poll() takes out at once, at most (consumer/deliveries.py)."""
+"""The largest slice of poll() (consumer/deliveries.py)."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_no_more_is_held_than_the_limits_allow(cluster: EmbeddedCluster, most: l
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         offset = 0
         while offset < local:
-            if offset % 200 == 0:  # the application takes its time, and all that may be read ahead is
+            if offset % 200 == 0:  # the application is slow, so reading ahead reaches its limit
                 wait_until(lambda: not consumer._engine._scheduler.in_flight, "nothing to be on its way", pause=0.01)
             messages = [consumer.poll(PATIENCE_SECONDS)] if call == "poll" else consumer.consume(min(50, local - offset), 1)
             for message in messages:
@@ -83,6 +83,6 @@ def test_no_more_is_held_than_the_limits_allow(cluster: EmbeddedCluster, most: l
 
 
 def _queued(statistics: str) -> int:
-    """Bytes that wait in librdkafka's own queue of the partition."""
+    """Bytes in librdkafka's queue of the partition."""
     partitions = json.loads(statistics)["topics"].get(TOPIC, {}).get("partitions", {})
     return partitions.get("0", {}).get("fetchq_size", 0)

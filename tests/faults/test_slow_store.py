@@ -1,4 +1,4 @@
-"""F29: a store that is slower than the broker is left for it, and taken again when it has become fast."""
+"""F29: the consumer leaves a store that is slower than the broker, and returns to it when it is fast again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPIC = "orders"
 COUNT = 4_000
 _SLOW_SECONDS = 1.5
 _PAUSE_SECONDS = 0.005
-"""Between two calls of an application that is faster than such a store, and does not reach the tier's end meanwhile."""
+"""The pause between two calls of an application that is faster than such a store, but does not reach the tier's end."""
 
 
 @pytest.mark.fault("F29")

@@ -1,6 +1,6 @@
 """A fallible call of a read fails in every way, and no invariant breaks; no thread, socket or byte is left.
 
-Each fourth call here; every call is a campaign (``torture.py``).
+This test fails every fourth call; a campaign fails all of them (``torture.py``).
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Torture: count every fallible call of a read, then let each of them fail once, in every way in which it can.
+"""Torture: counts every fallible call of a read, then makes each of them fail once, in every possible way.
 
-The read is the engine's, with real sockets on both sides: locations of a shim, ranges of a scripted origin. What the tier does
-not give comes from the oracle, as from a broker. Seams are functions of the product: a call that is added to it is counted too.
+The engine reads with real sockets on both sides: locations of a shim, ranges of a scripted origin. The oracle supplies the
+other records, like a broker. Seams are functions of the product, so a call that is added to one of them counts too.
 
 ========  ======================================================================================================
 way       the call
 ========  ======================================================================================================
 error     raises what such a call may raise: a typed error, OSError, MemoryError, "can't start new thread"
-defect    raises what it never should: RuntimeError (of whatever is a plugin, or made by us and not as good as hoped)
-hang      does not come back before its time-out, a plugin's never does; the clock is moved there, so nobody has to wait
-short     does less than was asked: some bytes, no bytes, no location, no room
+defect    raises an error that it must not raise: RuntimeError (in plugins and in our own parts)
+hang      does not return before its time-out, or never (plugins); the clock is moved forward, so the test does not wait
+short     does less than requested: some bytes, no bytes, no location, no budget
 ========  ======================================================================================================
 
-A call counts as failed only where its caller got something else than the call itself gives: an error, which no call of an
-untouched read raises, or another answer than the true one, which is asked for beside it.
+A call counts as failed only if its caller got a different result from the true one: an error, which no call of an
+undisturbed read raises, or another answer than the true one, which the test requests as well.
 
 ``python -m tests.faults.torture`` fails every call in every way, and writes a line to the ledger.
 """
@@ -62,7 +62,7 @@ _EOF = -191
 
 @attrs.frozen
 class Seam:
-    """A function of the product, and how a call of it fails in each way that it can."""
+    """A function of the product, and the ways in which a call of it can fail."""
 
     name: str
     place: str
@@ -71,9 +71,9 @@ class Seam:
 
 @attrs.define
 class Torture:
-    """Counts calls that can fail in a ``way``; the ``victim``-th of them (from 1) does. ``struck``: of which seam it was.
+    """Counts calls that can fail in a ``way``, and makes the ``victim``-th of them (from 1) fail. ``struck``: its seam.
 
-    ``fired``: the same where the caller got another answer for it. ``raised``: seams whose own calls raised, left alone.
+    ``fired``: the same if the caller got a different answer. ``raised``: seams whose real calls raised.
     """
 
     way: str = ""
@@ -122,7 +122,7 @@ def _raises(error: Callable[[], BaseException]) -> Callable[..., Any]:
 
 
 def _answers(value: Callable[[], Any]) -> Callable[..., Any]:
-    """This in place of the true answer, if it is another one."""
+    """Returns this instead of the true answer, if they differ."""
 
     def answering(torture: Torture, original: Any, *args: Any, **kwargs: Any) -> tuple[Any, bool]:
         given, true = value(), original(*args, **kwargs)
@@ -132,7 +132,7 @@ def _answers(value: Callable[[], Any]) -> Callable[..., Any]:
 
 
 def _answers_each(value: Callable[[], Any]) -> Callable[..., Any]:
-    """This in place of the true answer to each of many questions, if it is another one."""
+    """Returns this instead of the true answer to each of many questions, if they differ."""
 
     def answering(torture: Torture, original: Any, source: Any, asked: Any, *args: Any) -> tuple[Any, bool]:
         given, true = dict.fromkeys(asked, value()), original(source, asked, *args)
@@ -142,12 +142,12 @@ def _answers_each(value: Callable[[], Any]) -> Callable[..., Any]:
 
 
 def _no_thread(torture: Torture, original: Any, *args: Any) -> tuple[None, bool]:
-    """Where the process may have no more of them; the true answer is a thread."""
+    """Fails as if the process could start no more threads; the true answer is a thread."""
     return None, True
 
 
 def _hangs(torture: Torture, *args: Any, **kwargs: Any) -> Any:
-    """As a plugin does that knows no time-out."""
+    """Behaves like a plugin without a time-out."""
     torture.shift += _BEYOND_ANY_TIMEOUT
     torture.released.wait(_PATIENCE_SECONDS)
     raise RemoteStorageUnavailableError("released")
@@ -171,7 +171,7 @@ def _socket_hangs(torture: Torture, original: Any, self: Any, *args: Any) -> Any
 
 
 def _receives_a_byte(torture: Torture, original: Any, self: Any, buffer: Any, *args: Any) -> tuple[int, bool]:
-    """One byte, which is fewer where more is there."""
+    """Reads one byte, even if more bytes are available."""
     count: int = original(self, memoryview(buffer)[:1])
     self.settimeout(0)
     with suppress(BlockingIOError):
@@ -262,7 +262,7 @@ SEAMS = (
 
 
 def tortured(stage: Stage, torture: Torture) -> Evidence:
-    """One read of the mixed topic under torture, with everything closed and measured afterwards."""
+    """One read of the mixed topic under torture. Afterwards everything is closed and measured."""
     stage.reset()
     evidence = stage.evidence(MIXED)
     stage.measure(evidence, "before")
@@ -297,7 +297,7 @@ def _engine(stage: Stage, metrics: FetchMetrics) -> FetchEngine:
     timeouts = {f"fetch.remote.{what}.timeout.ms": _TIMEOUT_MS for what in ("location", "read", "connect")}
     store = {
         "remote.storage.fetcher.allowed.hosts": stage.origin.authority,
-        "remote.storage.fetcher.ssl.ca.location": str(CERTIFICATES / "ca.pem"),  # few, and so soon read
+        "remote.storage.fetcher.ssl.ca.location": str(CERTIFICATES / "ca.pem"),  # few, so that the read is short
     }
     remote, inner = split_config({**direct_settings(stage.cluster), **timeouts, **store})
     engine = build_engine(remote, inner, SystemClock(), metrics)
@@ -306,7 +306,7 @@ def _engine(stage: Stage, metrics: FetchMetrics) -> FetchEngine:
 
 
 def _read(evidence: Evidence, engine: FetchEngine) -> None:
-    """From the first offset to the end: by the engine as far as it goes, then by the broker."""
+    """Reads from the first offset to the end: with the engine as far as possible, then from the broker."""
     history, oracle, key, name = evidence.history, evidence.oracle, (MIXED, 0), "reader"
     history.add(Opened, name, group="none")
     history.add(Assigned, name, places=(Place(*key, 0),))
@@ -323,7 +323,7 @@ def _read(evidence: Evidence, engine: FetchEngine) -> None:
 
 
 def _measure_after(stage: Stage, evidence: Evidence, engine: FetchEngine) -> None:
-    """Once everything has ended that is about to."""
+    """Measures after all closing parts have ended."""
     before = len(evidence.history.of(Measured)[0].threads)
     with suppress(TimeoutError):
         wait_until(lambda: len(our_threads()) <= before, "the end of all threads", seconds=_PATIENCE_SECONDS, pause=0.005)
@@ -331,9 +331,9 @@ def _measure_after(stage: Stage, evidence: Evidence, engine: FetchEngine) -> Non
 
 
 def run(stage: Stage, ways: Collection[str], share: int = 0, of: int = 1) -> tuple[Counter[str], list[str]]:
-    """Fails one call after the other in these ways, until a read has none so late: what fired how often, and every breach.
+    """Makes one call after the other fail, until a read has no more calls. Returns fired faults and all violations.
 
-    ``share``, ``of``: only every ``of``-th call, beginning with that one (from 0), so that several processes can share them.
+    ``share``, ``of``: only every ``of``-th call, starting with ``share`` (from 0), to divide the work among processes.
     """
     fired: Counter[str] = Counter()
     breaches: list[str] = []
@@ -350,7 +350,7 @@ def run(stage: Stage, ways: Collection[str], share: int = 0, of: int = 1) -> tup
 
 
 def main() -> int:
-    """Every call in every way; how many breaches there were."""
+    """Makes every call fail in every way. Returns the number of violations."""
     logging.basicConfig(level=logging.CRITICAL)
     with tempfile.TemporaryDirectory() as directory, Stage(Path(directory)) as stage:
         fired, breaches = run(stage, WAYS)

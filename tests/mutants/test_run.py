@@ -115,4 +115,4 @@ def test_a_text_that_does_not_occur_once_cannot_be_planted(old: str) -> None:
 
 def test_a_change_that_reaches_no_function_cannot_be_planted() -> None:
     with pytest.raises(CannotPlantError, match="reaches no function"):
-        plant(Mutant("m", "kafka_remote_client.location.lru_cache", "A bounded memory", "A memory", "location/x.py"))
+        plant(Mutant("m", "kafka_remote_client.location.lru_cache", "A bounded cache", "A cache", "location/x.py"))

@@ -113,12 +113,12 @@ def test_negative_record_count_is_damage() -> None:
 
 @pytest.mark.parametrize("base", [-1, -(2**63), 2**63 - 1])
 def test_offsets_outside_any_log_are_damage(base: int) -> None:
-    fails(batch(base, last_delta=1), CorruptRecordError, "outside the segment")
+    fails(batch(base, last_delta=1), CorruptRecordError, "outside of the segment")
 
 
 @pytest.mark.parametrize(("start", "end"), [(6, 100), (0, 6)])
 def test_offsets_outside_the_segment_are_damage(start: int, end: int) -> None:
-    fails(batch(5, last_delta=2), CorruptRecordError, "outside the segment", start_offset=start, end_offset=end)
+    fails(batch(5, last_delta=2), CorruptRecordError, "outside of the segment", start_offset=start, end_offset=end)
 
 
 def test_batches_must_follow_one_another_without_gaps() -> None:

@@ -28,7 +28,7 @@ def test_the_old_spelling_works_with_one_warning(caplog):
 
 def test_a_plugin_that_is_no_layout_is_refused(monkeypatch):
     monkeypatch.setattr(layouts, "load_named", lambda *_: lambda options: object())
-    with pytest.raises(ConfigurationError, match="the plugin other is no layout"):
+    with pytest.raises(ConfigurationError, match="plugin other does not implement"):
         layout_named("other")
 
 

@@ -1,4 +1,4 @@
-"""A real broker's tier as Aiven's plugin would have kept it: the same segments in its layout, and metadata records to match.
+"""A real broker's tier in the layout of Aiven's plugin: the same segments, and matching metadata records.
 
 The plugin itself is not at hand, so a broker tiers with LocalTieredStorage and the tier is written again: its objects by
 AivenWriter, whose bytes are held against the plugin's own, and its events into a metadata topic of their own on the same
@@ -57,10 +57,10 @@ MODES: Mapping[str, AivenWriter] = {
 
 @attrs.frozen
 class AivenTier:
-    """A tier in one of MODES: the root of its objects, and the topic that tells of them.
+    """A tier in one of MODES: the root of its objects, and the topic with their metadata.
 
-    ``prefix`` is the key prefix to configure; where the custom metadata name another one, that one is meant. Who has a listing
-    and no metadata needs ``listed_prefix``.
+    ``prefix`` is the key prefix to configure; if the custom metadata have another one, that one applies. A reader with a
+    listing and without metadata needs ``listed_prefix``.
     """
 
     mode: str
@@ -88,7 +88,7 @@ class AivenTier:
                 yield path.relative_to(self.directory).as_posix(), path.read_bytes()
 
     def save(self, path: Path) -> None:
-        """Writes itself as JSON."""
+        """Writes this value as JSON."""
         path.write_text(json.dumps({**attrs.asdict(self), "directory": str(self.directory)}))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Takes messages by ``consume_arrow``, so that what is shown of ``consume`` can be shown of it too."""
+"""Takes messages with ``consume_arrow``, so that tests of ``consume`` can also test it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["by_arrow", "messages_in", "record_table", "taken_by_arrow"]
 
 
 def messages_in(table: pa.Table) -> list[Message]:
-    """The rows of a table as the messages that ``consume`` gives."""
+    """Returns the rows of a table as messages, as from ``consume``."""
     return [_message(**row) for row in table.to_pylist()]
 
 
@@ -38,7 +38,7 @@ def _message(
 def record_table(
     records: Sequence[tuple[bytes | None, bytes | None]], *, headers: Sequence[tuple[str, bytes | None]] = ()
 ) -> pa.Table:
-    """A table as ``consume_arrow`` gives it, of keys and values of ``orders-3`` from offset 10 on."""
+    """Returns a table as from ``consume_arrow``, with keys and values of ``orders-3`` from offset 10 on."""
     rows = [
         {
             "topic": "orders",
@@ -57,7 +57,7 @@ def record_table(
 
 
 def taken_by_arrow(call: Callable[[], pa.Table]) -> list[Message]:
-    """What a call of ``consume_arrow`` gives, an error as the message that it is about."""
+    """Returns the result of a call of ``consume_arrow``, with an error as its message."""
     try:
         return messages_in(call())
     except ConsumeError as error:

@@ -45,7 +45,7 @@ _OLDEST_JDK = 17
 
 
 class MissingPartError(RuntimeError):
-    """A real part cannot be had on this machine: the tests that need it skip, and fail where CI=true."""
+    """A real part is not available on this machine: the tests that need it skip, and fail if CI=true."""
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def java(tool: str = "java") -> str:
 
 
 def kafka_jars() -> Path:
-    """The directory with the broker's jars, fetched by Maven when it is not there yet."""
+    """Returns the directory with the broker's jars. Maven downloads them if necessary."""
     return jars_of(POM, CACHE / "kafka", "Maven cannot fetch Kafka's jars")
 
 
@@ -123,8 +123,8 @@ def run_or_missing(
 ) -> None:
     """Runs a command. Raises MissingPartError with the end of its output when it fails or takes longer than ``seconds``.
 
-    A command that is too slow is killed with everything that it started: a compiler must not go on beside the tests. Once the
-    run has stopped fetching parts (``NO_FETCH_VARIABLE``), a part that is not there is missing.
+    A command that is too slow is killed with everything that it started, because a compiler must not run beside the tests.
+    After the run has stopped downloading parts (``NO_FETCH_VARIABLE``), other parts are missing.
     """
     if os.environ.get(NO_FETCH_VARIABLE):
         raise MissingPartError(f"{complaint}: it was not there in time")

@@ -48,7 +48,7 @@ def server_program() -> tuple[str, Path]:
 
 
 class AzureServer(StoreServer):
-    """Its one account, whose key everybody knows. It keeps its blobs in memory."""
+    """A server with one account, whose key is public. It keeps its blobs in memory."""
 
     account = "devstoreaccount1"
     key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -62,7 +62,7 @@ class AzureServer(StoreServer):
 
     @property
     def options(self) -> dict[str, object]:
-        """What a store of this server is built with, besides credentials."""
+        """The options of a store of this server, without credentials."""
         url = f"{self.endpoint}/{self.account}"
         return {"azure.account.name": self.account, "azure.endpoint.url": url, "allow.http": True}
 
@@ -72,7 +72,7 @@ class AzureServer(StoreServer):
         return {"AZURE_STORAGE_ACCOUNT_KEY": self.key}
 
     def new_bucket(self, objects: Iterable[tuple[str, bytes]] = ()) -> str:
-        """A container of its own with these blobs in it; its name."""
+        """Creates a new container with these blobs. Returns its name."""
         name = self.new_name()
         with self._container(name) as container:
             container.create_container()
@@ -80,7 +80,7 @@ class AzureServer(StoreServer):
         return name
 
     def put(self, bucket: str, objects: Iterable[tuple[str, bytes]]) -> None:
-        """Stores blobs, over those of the same names."""
+        """Stores blobs, and overwrites existing ones."""
         with self._container(bucket) as container:
             for key, data in objects:
                 container.upload_blob(key, data, overwrite=True)

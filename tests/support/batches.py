@@ -86,7 +86,7 @@ def lz4_frame(data: bytes, *, linked: bool = False, checksum: bool = False) -> b
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """``data`` as a Kafka producer's codec would give it."""
+    """Returns ``data`` as compressed by a Kafka producer."""
     functions: dict[int, Callable[[bytes], Any]] = {
         0: bytes,
         1: cramjam.gzip.compress,
@@ -112,7 +112,7 @@ def batch(
     magic: int = 2,
     payload: bytes | None = None,
 ) -> bytes:
-    """A batch of magic 2 with a right checksum. ``payload`` replaces the records as they lie in the batch."""
+    """Returns a batch of magic 2 with a correct checksum. ``payload`` replaces the encoded records."""
     if isinstance(records, bytes):
         raw, count = records, 1 if count is None else count
     else:
@@ -137,7 +137,7 @@ def batch(
 
 
 def fix_crc(data: bytes) -> bytes:
-    """``data``, one batch of magic 2, with its checksum made right."""
+    """Returns ``data``, one batch of magic 2, with a corrected checksum."""
     return data[:17] + struct.pack(">I", crc32c.crc32c(data[21:])) + data[21:]
 
 

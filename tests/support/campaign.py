@@ -1,12 +1,12 @@
-"""Runs a campaign that is a run of pytest, from a seed, and leaves its line in the ledger.
+"""Runs a campaign of pytest with a seed, and adds its line to the ledger.
 
 ::
 
     python -m tests.support.campaign properties --seed 7 -- -m hypothesis --suite unit    # without --seed a new one
     python -m tests.support.campaign pure-python --fixed -- --suite pure-python           # the same in each run: no seed
 
-``--campaign-seed`` (tests/conftest.py) takes the seed to the tests, ``--randomly-seed`` to their order. What Hypothesis finds
-is kept in ``.cache/hypothesis`` and is tried first in the next run, whatever its seed.
+``--campaign-seed`` (tests/conftest.py) sets the seed of the tests, ``--randomly-seed`` that of their order. Failing examples
+of Hypothesis are kept in ``.cache/hypothesis``. The next run tries them first, with any seed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def command_of(rest: Sequence[str], seed: int | None) -> list[str]:
 
 
 def _ran(command: Sequence[str]) -> tuple[str, int]:
-    """The output, which is shown as it comes, and the exit status."""
+    """Returns the output, which it also prints immediately, and the exit status."""
     lines: list[str] = []
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with process_group(command, cwd=ROOT, **output) as process:

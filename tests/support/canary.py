@@ -1,4 +1,4 @@
-"""Looks whether a secret shows itself: collects the secrets that a test hands out, and every text that the code makes.
+"""Searches for leaked secrets: collects the secrets of a test, and every text that the code produces.
 
 Secrets: the query of every signed URL and its longer values, values of signed headers, data keys (as bytes, hexadecimal and
 base64), and what the environment holds as a secret key. Texts: log lines of every logger at DEBUG, with their arguments and
@@ -33,7 +33,7 @@ _LOGGERS = ("", "kafka_remote_client", "kafka_remote_fetchers")
 
 
 class Canary(logging.Handler):
-    """A context manager; afterwards :meth:`leaks` says what was shown. ``secrets`` and ``texts`` are what it collected."""
+    """A context manager; afterwards :meth:`leaks` returns the leaks. ``secrets`` and ``texts`` are the collected values."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -46,16 +46,16 @@ class Canary(logging.Handler):
     # -- what is collected ---------------------------------------------------------------------------------------------------
 
     def keep(self, *secrets: str | None) -> None:
-        """These are never to be shown. What is too short to be told from other text is left out."""
+        """Adds secrets. Values that are too short to distinguish from other text are left out."""
         with self._guard:
             self.secrets |= {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
 
     def saw(self, where: str, text: object) -> None:
-        """A text that anybody may see."""
+        """Adds a visible text."""
         self.texts.append((where, text if isinstance(text, str) else repr(text)))
 
     def forget(self) -> None:
-        """Nothing was shown so far."""
+        """Raises AssertionError if a secret has leaked so far."""
         self.texts.clear()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -155,7 +155,7 @@ class Canary(logging.Handler):
     # -- the verdict ---------------------------------------------------------------------------------------------------------
 
     def leaks(self) -> list[str]:
-        """Where a secret was shown, without the secret itself."""
+        """Returns the places of leaked secrets, without the secrets."""
         found = []
         for where, text in self.texts:
             for secret in self.secrets:

@@ -1,4 +1,4 @@
-"""Certificates made while a test runs: authorities of a test's own, and what they issue for whom and when."""
+"""Certificates made during a test: certificate authorities, and certificates for chosen names and times."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Issued:
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _encryption(password)).decode()
 
     def write(self, path: Path, password: str | None = None) -> Path:
-        """Key and certificate in one file, which is what Kafka's PEM keystores and Python take."""
+        """Key and certificate in one file, the format of Kafka's PEM keystores and of Python."""
         path.write_text(self.key_pem(password) + self.certificate_pem)
         return path
 
@@ -50,7 +50,7 @@ class Issued:
 
 
 class Authority:
-    """Issues certificates that are trusted by whoever trusts it."""
+    """A certificate authority."""
 
     def __init__(self, name: str = "Test authority") -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -68,7 +68,7 @@ class Authority:
         return path
 
     def issue(self, *names: str, expired: bool = False, common_name: str = "test") -> Issued:
-        """For those names and addresses; by default for loopback."""
+        """Issues a certificate for those names and addresses; by default for loopback."""
         key = ec.generate_private_key(ec.SECP256R1())
         start, end = (-2 * _YEAR, -_YEAR / 2) if expired else (-_YEAR / 2, _YEAR / 2)
         constraints = x509.BasicConstraints(ca=False, path_length=None)
@@ -79,7 +79,7 @@ class Authority:
         return Issued(key, builder.sign(self._issued.key, hashes.SHA256()))
 
     def revoke(self, *issued: Issued) -> str:
-        """The list of what was taken back, as PEM."""
+        """The revocation list, as PEM."""
         now = _now()
         builder = (
             x509.CertificateRevocationListBuilder().issuer_name(self._name).last_update(now - _YEAR).next_update(now + _YEAR)

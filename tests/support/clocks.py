@@ -1,4 +1,4 @@
-"""A clock that moves whenever it is looked at."""
+"""A clock that moves with each call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["TickingClock"]
 
 
 class TickingClock(ManualClock):
-    """Moves by ``tick`` seconds at each look, so that a deadline ends after so many looks."""
+    """Moves by ``tick`` seconds at each call, so that a deadline ends after a known number of calls."""
 
     def __init__(self, tick: float) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Other versions of confluent-kafka than the one that is pinned, each in a directory of its own below ``.cache``.
+"""Versions of confluent-kafka other than the pinned one, each in a separate directory below ``.cache``.
 
 ::
 
-    .cache/confluent-kafka/<version>/    what goes before everything else on the path
+    .cache/confluent-kafka/<version>/    the first entry of the path
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def lowest() -> str:
 
 
 def newest() -> str:
-    """The newest released version. Raises CalledProcessError where the registry cannot be asked."""
+    """Returns the newest released version. Raises CalledProcessError if the registry cannot be reached."""
     asked = subprocess.run([*_PIP, "index", "versions", _NAME], capture_output=True, text=True, check=True, timeout=120)
     (version,) = re.findall(rf"^{_NAME} \((\S+)\)", asked.stdout, re.MULTILINE)
     return str(version)
 
 
 def installed(version: str) -> Path:
-    """The directory with it, fetched once. Raises MissingPartError where pip cannot."""
+    """Returns the directory with it, downloaded once. Raises MissingPartError if pip fails."""
     target = _HOME / version
     _HOME.mkdir(parents=True, exist_ok=True)
     with file_lock(_HOME / "lock"):

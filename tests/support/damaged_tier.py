@@ -1,4 +1,4 @@
-"""Golden tiers in memory, to be damaged one way each, and then looked at by ``verify``."""
+"""Golden tiers in memory. A test damages one in one way, and ``verify`` checks it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GoldenMetadata(RememberingStore):
 
 @attrs.frozen
 class Verdict:
-    """What came out of a check."""
+    """The result of a check."""
 
     findings: list[Finding]
     unchecked: list[Unchecked]
@@ -48,7 +48,7 @@ class Verdict:
 
 @attrs.define
 class GoldenTier:
-    """Topics of one golden tier: the objects in ``store.objects``, and what the metadata topic says of them."""
+    """Topics of one golden tier: the objects in ``store.objects``, and their records in the metadata topic."""
 
     store: MemoryStore
     metadata: GoldenMetadata
@@ -88,19 +88,19 @@ class GoldenTier:
         return next(one.keys[role] for one in self.segments() if one.listed.start_offset == start)
 
     def change(self, start: int, role: str, how: Callable[[bytes], bytes]) -> None:
-        """Puts something else in the place of an object."""
+        """Replaces an object."""
         key = self.key(start, role)
         self.store.objects[key] = how(self.store.objects[key])
 
     def cache(self, start: int) -> tuple[RemoteLogMetadataCache, RemoteLogSegmentId]:
-        """What metadata say of the partition of a segment, and the segment's id."""
+        """Returns the metadata of a segment's partition, and the segment's id."""
         segment_id = next(one.listed.remote_log_segment_id for one in self.segments() if one.listed.start_offset == start)
         found = self.metadata.cache(segment_id.topic_id_partition)
         assert found is not None
         return found, segment_id
 
     def verify(self, *, metadata: bool = False, **request: object) -> Verdict:
-        """Looks at it; ``request`` are fields of VerifyRequest. The clock is a day after the golden run."""
+        """Runs ``verify``; ``request`` are fields of VerifyRequest. The clock is a day after the golden run."""
         newest = max((m.event_timestamp_ms for tip in self.metadata.partitions() for m in self._all(tip)), default=0)
         clock = ManualClock(newest / 1000 + 86_400)
         verifier = TierVerifier(

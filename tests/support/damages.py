@@ -35,7 +35,7 @@ def batch_at(tier: GoldenTier, start: int, number: int) -> tuple[str, int, int]:
 
 
 def flip(start: int, number: int, at: int, mask: int = 1, *, fix: bool = False) -> Callable[[GoldenTier], None]:
-    """Flips bits of a byte of a batch; ``fix`` makes its checksum right again."""
+    """Flips bits of a byte of a batch; ``fix`` corrects its checksum."""
 
     def damage(tier: GoldenTier) -> None:
         key, position, size = batch_at(tier, start, number)
@@ -69,7 +69,7 @@ def on(start: int, role: str, how: Callable[[bytes], bytes]) -> Callable[[Golden
 
 
 def drop_batch(tier: GoldenTier) -> None:
-    """A batch is cut out, and the offset index is left with what lies before it."""
+    """Removes a batch, and all index entries after it."""
     key, position, size = batch_at(tier, EPOCHS, 7)
     log = tier.store.objects[key]
     tier.store.objects[key] = log[:position] + log[position + size :]
@@ -112,7 +112,7 @@ def manifest(start: int, change: Callable[[dict], object]) -> Callable[[GoldenTi
 
 
 def first(tier: GoldenTier) -> int:
-    """The start offset of the first segment of the first partition that has chunks enough."""
+    """Returns the start offset of the first segment of the first partition with enough chunks."""
     return tier.segments()[0].listed.start_offset
 
 
@@ -170,7 +170,7 @@ def deleting(tier: GoldenTier) -> None:
 
 
 def truncated_away(tier: GoldenTier) -> None:
-    """What an older leader uploaded, and an unclean election cut off: another epoch at the same offsets."""
+    """A segment of an older leader that an unclean election truncated: another epoch at the same offsets."""
     segment_id = copy_segment(tier, EPOCHS)
     key = tier.key(EPOCHS).replace(uuid_to_text(tier.cache(EPOCHS)[1].id), uuid_to_text(OTHER))
     log = bytearray(tier.store.objects[key])
@@ -183,7 +183,7 @@ def truncated_away(tier: GoldenTier) -> None:
 
 
 def told_otherwise(at: int = EPOCHS, /, **changes: object) -> Callable[[GoldenTier], None]:
-    """The metadata topic says something else of a segment."""
+    """Changes the metadata of a segment."""
 
     def damage(tier: GoldenTier) -> None:
         cache, segment_id = tier.cache(at)
@@ -201,7 +201,7 @@ def shift_index(position: int, by: int) -> Callable[[bytes], bytes]:
 
 
 def swap_chunks(tier: GoldenTier) -> None:
-    """Chunks 1 and 2 change places; the manifest follows, so that every tag and size is right."""
+    """Swaps chunks 1 and 2; the manifest follows, so that every tag and size is correct."""
     start = first(tier)
     text = json.loads(tier.store.objects[tier.key(start, "manifest")])
     sizes = chunk_sizes(text)

@@ -1,4 +1,4 @@
-"""Both implementations of the record decoder, and everything that a caller can see of one read."""
+"""Both implementations of the record decoder, and everything visible of one read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SEAM = [
     (tally, "ColumnBuilder"),
     (tally, "tally_headers"),
 ]
-"""Every (module, name) that has to be replaced to read with another implementation."""
+"""Every (module, name) to replace for a read with another implementation."""
 
 
 def outcome(
@@ -63,7 +63,7 @@ def outcome(
     fetch_offset: int = 0,
     **options: Any,
 ) -> list[object]:
-    """Everything that a caller can see of reading ``data``: feeds until nothing moves, then the bare reader."""
+    """Returns everything visible of reading ``data``: feeds until the end, then the bare reader."""
     seen: list[object] = []
     completed = CompletedFetch(metadata(0, 60), fetch_offset, level, aborted or [], **options)
     cap = options.get("max_decompressed_bytes", 1 << 20)

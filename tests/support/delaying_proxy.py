@@ -1,12 +1,12 @@
-"""A TCP proxy in a process of its own that holds back each request, and passes answers on at once.
+"""A TCP proxy in a separate process that delays each request, and forwards answers immediately.
 
 ::
 
     client ──► proxy ── waits for the latency ──► server
     client ◄── proxy ◄── splice, nothing is copied ── server
 
-Bytes that a client sends together are one request: so it is with GET and HEAD, whose heads fit into a segment. Connections are
-made and kept without delay.
+Bytes that a client sends together are one request: this is true for GET and HEAD, whose heads fit into a segment. Connections
+are made and kept without delay.
 
 Started as a module with the server's address as its argument, it prints its port. Each line of standard input is the new
 latency in milliseconds, answered by the number of requests so far. The end of the input stops it.
@@ -48,7 +48,7 @@ class DelayingProxy(AskedProcess):
         self.stop()
 
     def set_latency(self, milliseconds: int) -> None:
-        """What each request waits from now on."""
+        """Sets the delay of each request from now on."""
         self._latency = milliseconds
         self.requests()
 
@@ -99,7 +99,7 @@ class _Relay:
 
 
 def _end(connection: socket.socket) -> None:
-    """Says on this side that the other one has ended."""
+    """Closes this side after the other one has ended."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 

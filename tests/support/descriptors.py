@@ -23,7 +23,7 @@ def open_below(root: Path) -> list[Path]:
 
 
 def connections_to(port: int) -> int:
-    """How many TCP connections (IPv4) are open to a port of this machine, as their clients see it."""
+    """The number of open TCP connections (IPv4) to a port of this machine, from the clients' side."""
     lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
     found = [line.split() for line in lines]
     return sum(int(fields[2].partition(":")[2], 16) == port and fields[3] in {_ESTABLISHED, _CLOSE_WAIT} for fields in found)

@@ -59,7 +59,7 @@ class Segment:
 
     @property
     def file_name(self) -> str:
-        """Of its objects, without what tells them apart."""
+        """The common prefix of the segment's objects."""
         return f"{self.metadata.start_offset:020}-{uuid_to_text(self.metadata.remote_log_segment_id.id)}"
 
 
@@ -105,7 +105,7 @@ class DoctoredTier:
         )
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Writes events to the metadata topic of this tier, which is made by the first call."""
+        """Writes events to the metadata topic of this tier. The first call creates the topic."""
         if self.metadata_topic not in self._broker.admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
             partitions = int(self._broker.properties()["rlmm.config.remote.log.metadata.topic.num.partitions"])
             made = NewTopic(self.metadata_topic, num_partitions=partitions, replication_factor=1)
@@ -116,12 +116,12 @@ class DoctoredTier:
         assert producer.flush(_PATIENCE_SECONDS) == 0
 
     def rename(self, old: Segment, new: Segment) -> None:
-        """Gives all objects of a segment the names that they have under its other id."""
+        """Renames all objects of a segment to its other id."""
         for path in self.objects.glob(f"{old.file_name}*"):
             path.rename(path.with_name(path.name.replace(old.file_name, new.file_name)))
 
     def change_offset_indexes(self, change: Callable[[list[tuple[int, int]]], list[tuple[int, int]] | None]) -> int:
-        """Replaces the entries (relative offset, position) of every offset index, or removes it (None); how many there were."""
+        """Sets the entries (relative offset, position) of every offset index, or removes it (None). Returns their number."""
         paths = list(self.objects.glob("*.index"))
         for path in paths:
             changed = change(list(_INDEX_ENTRY.iter_unpack(path.read_bytes())))

@@ -1,4 +1,4 @@
-"""Topics on the embedded cluster of which a known part is tiered, and consumers that read them in both ways."""
+"""Topics on the embedded cluster with a known tiered part, and consumers that read them in both ways."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ _BATCH = 20
 
 Row = tuple[Any, ...]
 Take = Callable[..., list[Message]]
-"""Takes what comes from a consumer; but for ``by_poll`` also a limit, which it keeps."""
+"""Takes messages from a consumer; except for ``by_poll`` it also has a limit."""
 
 
 def small_cluster(directory: Path, **options: Any) -> EmbeddedCluster:
-    """Segments of a few dozen records, gone from the broker once they are archived."""
+    """Segments of a few dozen records, which the broker drops after archiving."""
     return EmbeddedCluster(directory, **{"segment_bytes": 4_000, "range_bytes": 64 << 10, "expire_local": True, **options})
 
 
@@ -110,7 +110,7 @@ def note_produced(history: History, topic: str, partition: int, offsets: Iterabl
 
 
 def delete_first_segment(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> int:
-    """Does what retention does to the first tiered segment: where the log starts now."""
+    """Deletes the first tiered segment, as retention does. Returns the new log start."""
     archiver: Any = cluster._archiver
     (tip,) = (found for found in archiver._store.partitions(topic) if found.partition == partition)
     cache = archiver._store.cache(tip)
@@ -151,7 +151,7 @@ def direct_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
         "remote.storage.fetcher.allowed.hosts": cluster.origin_url.partition("//")[2],
         "remote.storage.fetcher.allow.http": True,
         "remote.storage.fetcher.allow.private.addresses": True,
-        # Wide enough for a loaded machine: what is tested is what is delivered, and by whom.
+        # Wide enough for a loaded machine: the tests are about the records and their tier.
         "fetch.remote.location.timeout.ms": 20_000,
         "fetch.remote.read.timeout.ms": 20_000,
         **UNHURRIED,
@@ -160,7 +160,7 @@ def direct_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
 
 
 def decide(consumer: Consumer) -> None:
-    """Waits until it is known of all assigned partitions who delivers them; nothing is delivered."""
+    """Waits until the tier of every assigned partition is known, without delivering records."""
 
     def decided() -> bool:
         with consumer._gate:  # type: ignore[attr-defined]
@@ -171,7 +171,7 @@ def decide(consumer: Consumer) -> None:
 
 
 def row(message: Message) -> Row:
-    """All that a record has. The mock broker's timestamps are the producer's own."""
+    """All fields of a record. The mock broker keeps the producer's timestamps."""
     return (message.topic(), message.partition(), *row_in_partition(message))
 
 
@@ -185,14 +185,14 @@ def is_end(message: Message) -> bool:
 
 
 def rows_of(messages: Sequence[Message]) -> list[Row]:
-    """The rows of messages that are all records."""
+    """Returns the rows of messages, none of which is an error."""
     for message in messages:
         assert message.error() is None, message.error()
     return [row(message) for message in messages]
 
 
 def take(consumer: confluent_kafka.Consumer, count: int, one: Take = by_consume) -> list[Row]:
-    """The next ``count`` records exactly; ends of partitions are passed over."""
+    """Returns exactly the next ``count`` records, without ends of partitions."""
     rows: list[Row] = []
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     while len(rows) < count:
@@ -205,7 +205,7 @@ def take(consumer: confluent_kafka.Consumer, count: int, one: Take = by_consume)
 def read_to_ends(
     consumer: confluent_kafka.Consumer, one: Take = by_consume, partitions: int = 1
 ) -> dict[tuple[str, int], list[Row]]:
-    """All records by partition, until so many partitions have said that they are at their end."""
+    """Returns all records by partition, until ``partitions`` of them have reported their end."""
     rows: dict[tuple[str, int], list[Row]] = {}
     ended: set[tuple[str, int]] = set()
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
@@ -222,7 +222,7 @@ def read_to_ends(
 
 
 def plain_rows(cluster: EmbeddedCluster, topic: str, partition: int = 0, **more: object) -> list[Row]:
-    """What confluent_kafka.Consumer reads of a partition."""
+    """Returns the records that confluent_kafka.Consumer reads from a partition."""
     consumer = confluent_kafka.Consumer(plain_settings(cluster, **more))
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])

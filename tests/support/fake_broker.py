@@ -1,4 +1,4 @@
-"""A broker that speaks the dialect, made of our own codecs, and a location source that knows it."""
+"""A broker that implements the dialect with our own codecs, and a location source for it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ GRANT = SegmentGrant(
 
 
 class FakeBroker:
-    """A broker with one topic "t" of three partitions, which speaks the dialect unless told otherwise.
+    """A broker with one topic "t" of three partitions, which implements the dialect by default.
 
-    Tests change its fields between requests; ``fetches`` is what it was asked, with the version.
+    Tests change its fields between requests; ``fetches`` are its requests, with the version.
     """
 
     def __init__(self) -> None:

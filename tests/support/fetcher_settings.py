@@ -1,4 +1,4 @@
-"""Settings for one fetcher out of a set that has those of several: a consumer refuses what its fetcher does not declare."""
+"""Settings for one fetcher from a set for several, because a consumer rejects settings that its fetcher does not declare."""
 
 from __future__ import annotations
 

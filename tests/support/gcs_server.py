@@ -32,18 +32,18 @@ class GcsServer(StoreServer):
 
     @property
     def options(self) -> dict[str, object]:
-        """What a store of this server is built with."""
+        """The options of a store of this server."""
         return {"gcs.endpoint.url": self.endpoint, "gcs.anonymous": True, "allow.http": True}
 
     def new_bucket(self, objects: Iterable[tuple[str, bytes]] = ()) -> str:
-        """A bucket of its own with these objects in it; its name."""
+        """Creates a new bucket with these objects. Returns its name."""
         name = self.new_name()
         self._post("/storage/v1/b?project=tests", json.dumps({"name": name}).encode(), "application/json")
         self.put(name, objects)
         return name
 
     def put(self, bucket: str, objects: Iterable[tuple[str, bytes]]) -> None:
-        """Stores objects, over those of the same names."""
+        """Stores objects, and overwrites existing ones."""
         for key, data in objects:
             path = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(key, safe='')}"
             self._post(path, data, "application/octet-stream")

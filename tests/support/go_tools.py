@@ -16,7 +16,8 @@ _BUILD_SECONDS = 1500  # in the background of other tests
 def go_program(module: str, version: str, *, more_to_build: bool = False) -> Path:
     """The program that ``module`` makes, built when it is not there yet. Raises MissingPartError when it cannot be built.
 
-    ``more_to_build``: sources and objects stay, for the next program shares many of them; else these gigabytes go.
+    ``more_to_build``: keeps sources and objects, because the next program shares many of them; otherwise deletes these
+    gigabytes.
     """
     target = CACHE / "go" / version / module.rpartition("/")[2]
     with file_lock(CACHE / "go.lock"):
@@ -25,7 +26,7 @@ def go_program(module: str, version: str, *, more_to_build: bool = False) -> Pat
             if go is None:
                 raise MissingPartError("go is not on PATH")
             environment = {**os.environ, "GOBIN": str(target.parent), "GOPATH": str(CACHE / "go" / "path")}
-            # A read-only module cache could not be removed with the checkout.
+            # A checkout with a read-only module cache could not be deleted.
             environment |= {"GOCACHE": str(CACHE / "go" / "build"), "GOFLAGS": "-modcacherw"}
             command = [go, "install", f"{module}@{version}"]
             run_or_missing(command, f"go cannot build {module}", seconds=_BUILD_SECONDS, environment=environment)

@@ -1,6 +1,6 @@
 """Golden data: what a real Kafka broker tiered, and what a real consumer then read.
 
-``tests/golden/README.md`` says where it comes from and what lies where. Expected lines are plain text in the archive, because
+``tests/golden/README.md`` describes its origin and its files. Expected lines are plain text in the archive, because
 equal payloads then compress once; unpacked they have the names of the full set again (``….jsonl.gz``).
 """
 
@@ -39,7 +39,7 @@ def golden_aiven(mode: str) -> Path:
 def _unpacked(name: str) -> Path:
     """An archive of tests/golden, unpacked once per checkout.
 
-    Several test processes may ask at once: each unpacks aside and the first rename wins.
+    Several test processes may call this at once: each unpacks to a separate directory, and the first rename wins.
     """
     archive = _ARCHIVES / f"{name}.tar.xz"
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
@@ -60,7 +60,7 @@ def _unpacked(name: str) -> Path:
 
 
 def full_golden() -> Path | None:
-    """The full golden set, where one lies beside the checkout: ``local/`` and the directories of the chunked layouts."""
+    """The full golden set, if it is next to the checkout: ``local/`` and the directories of the chunked layouts."""
     beside = _REPOSITORY.parent / "shared" / "data"
     return beside if (beside / "local").is_dir() else None
 

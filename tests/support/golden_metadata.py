@@ -28,7 +28,7 @@ def golden_records() -> tuple[tuple[int, bytes], ...]:
 
 @cache
 def golden_metadata() -> RemoteLogMetadataStore:
-    """All golden events applied; not to be changed."""
+    """All golden events, applied. Do not change it."""
     store, serde = RemoteLogMetadataStore(), RemoteLogMetadataSerde()
     for _, value in golden_records():
         assert store.apply(serde.deserialize(value))
@@ -55,7 +55,7 @@ def golden_cache(topic: str, partition: int = 0) -> RemoteLogMetadataCache:
 
 
 def golden_tail(topic: str = "txn", partition: int = 0) -> TransactionIndex:
-    """The transaction index of what was still on the broker's disk."""
+    """The transaction index of the part that was still on the broker's disk."""
     directory: Path = golden_local() / "local-tail" / f"{topic}-{partition}"
     (path,) = directory.glob("*.txnindex")
     return TransactionIndex.parse(path.read_bytes(), int(path.stem), 2**63 - 1)

@@ -1,7 +1,7 @@
-"""The golden tier as a location source and a fetcher, both of which do what a test tells them to.
+"""The golden tier as a location source and a fetcher, both scripted by a test.
 
-Locations come from the product's own metadata records, cache and resolver; bytes from the golden files. A test scripts what
-goes wrong, by range start or by call.
+Locations come from the product's own metadata records, cache and resolver; bytes from the golden files. A test scripts faults
+by range start or by call.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class GoldenTierSource(OneByOne):
 
 
 class ScriptedFetcher:
-    """A RemoteStorageFetcher over the golden files that fails where the test says: a queue of faults per start position.
+    """A RemoteStorageFetcher over the golden files with scripted faults: a queue per start position.
 
-    A fault is an error to raise at opening, or a function from the true stream to the one to give.
+    A fault is an error to raise at opening, or a function that replaces the true stream.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Reads a partition by grants alone: a location, its signed URLs with plain requests, records; and again from the next offset.
+"""Reads a partition only by grants: a location, its signed URLs with plain requests, records; then again from the next offset.
 
-No engine, no retries, no fallback: what a test gets from here comes from the store, or not at all.
+It has no engine, no retries and no fallback, so all its records come from the store.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def asked(
     max_bytes: int = 8 << 20,
     leader_epoch: int = -1,
 ) -> SegmentLocation | NotRemote:
-    """One location, asked on connections of its own."""
+    """Requests one location on separate connections."""
     source = BrokerLocationSource(bootstrap_servers, client_id="tests", clock=_CLOCK)
     try:
         asked = question(
@@ -52,7 +52,7 @@ def signed_url(granted: GrantedRange) -> str:
 
 
 def fetched(granted: GrantedRange, url: str | None = None) -> requests.Response:
-    """What the store answers for a range."""
+    """Returns the store's answer for a range."""
     wanted = {"Range": f"bytes={granted.range.start}-{granted.range.end - 1}", "Accept-Encoding": "identity"}
     return requests.get(url or signed_url(granted), headers=wanted, timeout=30)
 
@@ -66,7 +66,7 @@ def granted_rows(
     partition: int = 0,
     max_bytes: int = 8 << 20,
 ) -> Iterator[tuple[Any, ...]]:
-    """All records from ``offset`` on that are granted, as rows of RecordBlock, up to the first offset that is not."""
+    """Returns all granted records from ``offset`` on, as rows of RecordBlock, up to the first offset without a grant."""
     source = BrokerLocationSource(bootstrap_servers, client_id="tests", clock=_CLOCK)
     epoch = -1
     try:

@@ -1,9 +1,9 @@
-"""What holds of a group whose members come and go, plain ones or ours: the judgement of ``tests/state_machine/groups.py``.
+"""The rule for groups whose members join and leave, plain or direct: the checker of ``tests/state_machine/groups.py``.
 
-A member that gives up a partition in order has committed what it was handed before the next one starts. So a record comes to
-one such read at most, unless librdkafka itself made it come again, in one of the ways that each have a name here. Each is
-looked for in the history of the read that it excuses, and excuses nothing else. The same judgement is passed on groups of plain
-members alone, which is how the list came to be.
+A member that gives up a partition regularly has committed its records before the next one starts. So at most one
+such read gets a record, unless librdkafka repeats it in one of the ways that have a name here. The checker looks for each
+in the history of the read that it excuses, and it excuses nothing else. The same rule applies to groups of plain
+members alone, which produced the list.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tests.support.invariants.spans import Span, walk
 __all__ = ["STUCK_SECONDS", "Excuse", "excuses", "judge", "repeated"]
 
 STUCK_SECONDS = 120.0
-"""After so long without a partition's next record a member is stuck (I9). While members come and go nothing is owed: whoever
-drives them tells the history so, by an :class:`~tests.support.history.Outage`."""
+"""A member is stuck (I9) after this time without a partition's next record. I9 does not apply while members join and leave: the
+driver adds an :class:`~tests.support.history.Outage` to the history."""
 _NOT_NOW = {
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.STALE_MEMBER_EPOCH,
 }
-"""What the coordinator answers to a commit that comes at the wrong time of a rebalance."""
+"""The coordinator's errors for a commit at the wrong time of a rebalance."""
 
 
 class Excuse(Enum):
-    """Why what a read gave may come to another one too."""
+    """Why records of one read may also be in another one."""
 
     LOST = "the partition was lost, or the member died"
     REFUSED = "the member's last commit was refused, which on_commit was told"
@@ -43,7 +43,7 @@ class Excuse(Enum):
 
 
 def excuses(history: History, always_direct: Collection[str]) -> list[tuple[Span, Excuse | None]]:
-    """Each read, and what excuses it. ``always_direct``: members that say where partitions begin, and so begin none anew."""
+    """Each read, and its excuse. ``always_direct``: members that set the starts of partitions, and so never restart one."""
     refused = [event for event in history.of(Refused) if event.code in _NOT_NOW]
     return [(span, _excuse(span, refused, always_direct)) for span in walk(history).spans]
 
@@ -69,7 +69,7 @@ def _is_begun_anew(span: Span) -> bool:
 
 
 def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> None:
-    """Raises AssertionError with every record that came to nobody, or twice without an excuse, and with every other breach."""
+    """Raises AssertionError with every record that no member got, or two got without an excuse, and every other violation."""
     told = excuses(history, always_direct)
     wrong = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
     wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(told).items()]
@@ -89,12 +89,12 @@ def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> N
 
 
 def repeated(history: History, always_direct: Collection[str]) -> dict[tuple[Key, int], str]:
-    """The records alone that came twice without an excuse, with the reads that they came in."""
+    """Returns only the records that were delivered twice without an excuse, with their reads."""
     return _twice(excuses(history, always_direct))
 
 
 def _twice(told: list[tuple[Span, Excuse | None]]) -> dict[tuple[Key, int], str]:
-    """Records that several reads gave though none of these is excused, and which reads."""
+    """Returns records of several reads without an excuse, and the reads."""
     came: dict[tuple[Key, int], list[Span]] = {}
     for span, excuse in told:
         if excuse is None:

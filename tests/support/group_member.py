@@ -1,7 +1,7 @@
-"""Members of a group that take records only when they are told to: in this process, or in one of their own that may be killed.
+"""Members of a group that take records only on command: in this process, or in a separate one that may be killed.
 
-Both poll once per :meth:`round`, so that whoever drives them decides how much is read between two rebalances, and a member that
-is killed or stopped is so between two calls and never within one.
+Both poll once per :meth:`round`, so that the driver decides how much is read between two rebalances, and a member that
+is killed or stopped is between two calls and never within one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.recorder import recorded
 __all__ = ["KINDS", "LocalMember", "ProcessMember"]
 
 KINDS = {"direct": Consumer, "off": Consumer, "plain": confluent_kafka.Consumer}
-"""``off``: ours with fetch.remote.enabled=false."""
+"""``off``: this project's consumer with fetch.remote.enabled=false."""
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 300.0
 
@@ -43,13 +43,13 @@ class LocalMember:
         self.consumer.subscribe([topic])
 
     def round(self, limit: int) -> tuple[int, int]:
-        """Takes up to ``limit`` records: how many partitions it has now, how many records came."""
+        """Takes up to ``limit`` records. Returns the numbers of its partitions and of the records."""
         messages = self.consumer.consume(limit, _POLL_SECONDS)
         return len(self.consumer.assignment()), sum(map(_is_record, messages))
 
     @property
     def reports_direct(self) -> bool:
-        """Whether it reads directly and says how much."""
+        """Whether it reads directly and has counters."""
         return self.kind == "direct"
 
     @property
@@ -62,7 +62,7 @@ class LocalMember:
 
 
 class ProcessMember:
-    """The same in a process of its own, whose history is in a journal."""
+    """The same in a separate process, whose history is in a journal."""
 
     def __init__(self, name: str, kind: str, config: Mapping[str, Any], topic: str, journal: Path) -> None:
         self.name = name
@@ -89,14 +89,14 @@ class ProcessMember:
         return partitions, records
 
     def stop(self) -> None:
-        """Takes its processor time away: no heartbeat goes out."""
+        """Stops the process, so that it sends no heartbeat."""
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends it without a word. Raises AssertionError where it had ended by itself."""
+        """Kills it. Raises AssertionError if it had already ended."""
         assert self._process.poll() is None, f"{self.name} had ended before it was killed"
         self.close()
         assert self._process.returncode == -signal.SIGKILL

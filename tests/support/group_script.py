@@ -1,6 +1,6 @@
 """One script for a group: members join, leave, are stopped, wake up as ghosts, are killed; partitions move each time.
 
-The same script runs with any kind of member in any protocol, so that a direct group can be held against a plain one.
+The same script runs with any kind of member in any protocol, to compare a direct group with a plain one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BETWEEN = 10
 
 @attrs.define
 class GroupRun:
-    """What a run left. ``rebalances``: after how many of them all members read on, the direct ones from the store.
+    """The result of a run. ``rebalances``: the number after which all members continued, the direct ones from the store.
 
     ``direct``: the names of the members that read directly.
     """
@@ -76,7 +76,7 @@ class _Group:
         return name, kind
 
     def rebalances(self) -> None:
-        """Partitions move from now on, until :meth:`settle` has seen that all are shared out: meanwhile none owes a record."""
+        """Partitions move from now on, until :meth:`settle` finds all distributed. I9 does not apply meanwhile."""
         self.history.add(Outage)
 
     def join(self) -> LocalMember:
@@ -90,7 +90,7 @@ class _Group:
     def join_victim(self) -> ProcessMember:
         self.rebalances()
         name, kind = self._next_kind(_VICTIM)
-        # Its session is short, and it commits when partitions are taken away only: what it had taken since comes again.
+        # Its session is short, and it commits only at a revocation: later records are delivered again.
         config = {**self._settings(kind), "auto.commit.interval.ms": 600_000}
         if "session.timeout.ms" in config:
             config["session.timeout.ms"] = 6_000
@@ -142,11 +142,11 @@ class _Group:
     # -- what it does ------------------------------------------------------------------------------------------------------
 
     def _round(self, limit: int) -> list[tuple[int, int]]:
-        """Every member polls once; how many partitions each has, how many records came to it."""
+        """Every member polls once. Returns the numbers of its partitions and of its records."""
         return list(self._pool.map(lambda member: member.round(limit), self.members))
 
     def settle(self) -> None:
-        """Until all partitions are shared out evenly; then some more is read by each, and from the store by some."""
+        """Waits until all partitions are distributed evenly; then each member reads more, and some read from the store."""
         fair = self._partitions // len(self.members)
         shares: list[int] = []
 
@@ -155,7 +155,7 @@ class _Group:
             return set(shares) == {fair}
 
         try:
-            # Not so fast that nothing is left to read, however long the group takes.
+            # Slow enough that records are left to read, however long the group takes.
             wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25)
         except TimeoutError as error:
             error.add_note(f"they have {shares}")
@@ -177,9 +177,10 @@ class _Group:
         return sum(member.from_store for member in self.members)
 
     def finish(self, oracle: Oracle) -> None:
-        """Reads on until every record has come to some member and is committed.
+        """Reads until some member has got and committed every record.
 
-        Not left to the end of members: the broker may refuse what one commits as it leaves a group that is being rebalanced.
+        Members must commit before they leave, because the broker may reject the commit of a member that leaves during a
+        rebalance.
         """
         left = set(undelivered(self.history_of_all(), oracle))
         seen = len(self.history)
@@ -216,7 +217,7 @@ def run_script(
 ) -> GroupRun:
     """Runs the script with members of ``kinds`` in turn and reads the topic to its ends.
 
-    With ``deletes`` the topic is the run's own, and loses records that nobody has read.
+    With ``deletes`` the run owns the topic, and deletes records that no member has read.
     The group has up to four members at a time and settles twelve times: after each, all members read on.
     """
     group = _Group(kinds, settings, topic, partitions, directory)
@@ -241,7 +242,7 @@ def run_script(
 
 
 def undelivered(history: History, oracle: Oracle) -> list[tuple[Key, int]]:
-    """The records of ``oracle`` that no member was given, but for those that the log has lost."""
+    """Returns the records of ``oracle`` that no member got, without the deleted ones."""
     came = _places(history)
     starts = {event.key: event.log_start for event in history.of(Moved)}
     return [
@@ -253,7 +254,7 @@ def undelivered(history: History, oracle: Oracle) -> list[tuple[Key, int]]:
 
 
 def never_came(history: History) -> int:
-    """How many records nobody was given because the log had lost them."""
+    """The number of records that no member got because they were deleted."""
     came = _places(history)
     return sum((event.key, offset) not in came for event in history.of(Moved) for offset in range(event.log_start))
 
@@ -263,7 +264,7 @@ def _places(events: Iterable[Event]) -> set[tuple[Key, int]]:
 
 
 def came_again(history: History) -> int:
-    """How many records came more than once."""
+    """The number of records that were delivered more than once."""
     times: Counter[tuple[Key, int]] = Counter()
     for event in history.of(Polled):
         times.update((record.place, record.offset) for record in event.records)

@@ -1,4 +1,4 @@
-"""What members of a group are set to in each protocol, so that they come to an agreement on a loaded machine too."""
+"""The settings of group members in each protocol, with which they also agree on a loaded machine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 _SESSION_MS = 45_000
 _CLASSIC_HEARTBEAT_MS = 300
 _HEARTBEAT_MS = 2_000
-"""In the new protocol librdkafka gives up an answer that takes longer than this, and the broker tells a member only once which
-partitions it has to give up. Who has missed that keeps them until the time for a rebalance is over."""
+"""In the new protocol librdkafka drops an answer that takes longer than this, and the broker tells a member only once which
+partitions to revoke. A member that misses this keeps them until the rebalance time-out."""
 _REBALANCE_MS = 90_000
 _PATIENCE_SECONDS = 60.0
 
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 60.0
 def in_group(broker: KafkaBroker, protocol: str, group: str, *, session_ms: int = _SESSION_MS) -> dict[str, Any]:
     """The settings of a member of ``group``.
 
-    ``session_ms``: how long a member may be silent in the new protocol, where the broker says so for the whole group.
+    ``session_ms``: the session time-out in the new protocol, which the broker sets for the whole group.
     """
     members = {"group.id": group, "enable.auto.commit": True, **PROTOCOLS[protocol]}
     if protocol != "consumer":

@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 270
 
 
 def write_group_topic(broker: KafkaBroker, topic: str, partitions: int = PARTITIONS) -> None:
-    """Creates ``topic`` and waits until all full segments are in the tier and nowhere else."""
+    """Creates ``topic`` and waits until all full segments are only in the tier."""
     broker.create_topic(topic, partitions=partitions, segment_bytes=7_000)
     producer = Producer(
         {
@@ -57,7 +57,7 @@ def _record(number: int, partition: int) -> tuple[bytes, bytes]:
 
 
 def oracle_of(broker: KafkaBroker, topic: str, partitions: int = PARTITIONS) -> Oracle:
-    """What a plain consumer gets of all partitions of such a topic."""
+    """Returns the records that a plain consumer gets from all partitions of such a topic."""
     truth = History()
     with recorded(confluent_kafka.Consumer, settings(broker.bootstrap_servers, "read_committed"), truth) as consumer:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])

@@ -1,6 +1,6 @@
-"""An HTTP origin in front of another one, the shim's own or a store, that holds requests back until it is told to let them go.
+"""An HTTP proxy in front of the shim's origin or a store that holds requests until it is released.
 
-While it holds, a task that reads from the store is known to be in the middle of its split.
+While it holds a request, a task that reads from the store is in the middle of its split.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HeldOrigin(ServedHttp):
         self._passing.clear()
 
     def wait_for_readers(self, count: int) -> list[str]:
-        """Waits until requests for that many objects are held, which are those of as many tasks; the requests."""
+        """Waits until it holds requests for that many objects, each of a different task. Returns the requests."""
         wait_until(lambda: len({path.partition("?")[0] for path in self._held}) >= count, f"{count} readers", seconds=120)
         return list(self._held)
 
@@ -58,7 +58,7 @@ class HeldOrigin(ServedHttp):
         self._passing.set()
 
     def ask(self, path: str) -> int:
-        """The status that the origin behind gives for a request as it was made."""
+        """Returns the status of the origin's answer to the unchanged request."""
         return self._passed_on("GET", path, {"Range": f"bytes={path.partition('&range=')[2].partition('&')[0]}"})[0]
 
     def _is_held(self, path: str, _headers: Mapping[str, str]) -> bool:
@@ -104,11 +104,11 @@ class HeldOrigin(ServedHttp):
                     self.end_headers()
                     self.wfile.write(body)
                 except OSError:
-                    self.close_connection = True  # who asked is gone
+                    self.close_connection = True  # the client has disconnected
 
             do_HEAD = do_GET  # noqa: N815 - http.server's name
 
             def log_message(self, *_: object) -> None:
-                """Nothing: what it would print has signatures."""
+                """Prints nothing, because the request has signatures."""
 
         return Handler

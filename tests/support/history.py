@@ -1,6 +1,6 @@
-"""What happened to consumers, event by event: written by a recorder, judged by ``tests.support.invariants``.
+"""The history of consumers, event by event: a recorder writes it, ``tests.support.invariants`` checks it.
 
-A test records the consumer under test and, in a history of its own, the oracle: a plain ``confluent_kafka.Consumer`` with
+A test records the consumer under test and, in a separate history, the oracle: a plain ``confluent_kafka.Consumer`` with
 ``check.crcs=true`` on the same topics. Then it lets the invariants compare the two::
 
     history, truth = History(), History()
@@ -12,14 +12,14 @@ A test records the consumer under test and, in a history of its own, the oracle:
         ...                                                                      # reads everything to its ends
     check(history, Oracle.of(truth))                                             # tests.support.invariants.checker; raises
 
-What only the test knows it adds by hand, with :meth:`History.add`: what was produced and how its transaction ended
-(:class:`Produced`), when the broker was out of reach (:class:`Outage`), when the log's bounds moved (:class:`Moved`), which
-fault fired (:class:`Fired`), what the store and the broker sent by their own logs (:class:`Served`). Without these a history is
-judged by the oracle alone.
+The test adds other facts with :meth:`History.add`: the produced records and the ends of transactions
+(:class:`Produced`), when the broker was unreachable (:class:`Outage`), when the log's bounds moved (:class:`Moved`), which
+fault fired (:class:`Fired`), what the store and the broker sent by their own logs (:class:`Served`). Without these the checks
+use only the oracle.
 
 Events have one order: their ``number``. ``at`` is monotonic seconds, which on Linux all processes of a machine share, so that
-histories of several processes can be put together (``journal``, :meth:`History.merged`): what a killed process had done by
-then is in its journal.
+histories of several processes can be merged (``journal``, :meth:`History.merged`): the events of a killed process are
+in its journal.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Key: TypeAlias = tuple[str, int]
 
 
 class Record(NamedTuple):
-    """All that a consumer tells of a record. ``timestamp`` is (type, milliseconds), ``headers`` None where there are none."""
+    """All fields of a record. ``timestamp`` is (type, milliseconds), ``headers`` None if there are none."""
 
     topic: str
     partition: int
@@ -84,7 +84,7 @@ class Record(NamedTuple):
 
     @classmethod
     def of(cls, message: Message) -> Record:
-        """Of a message that is no error."""
+        """The record of a message without an error."""
         headers = message.headers()
         return cls(
             str(message.topic()),
@@ -122,7 +122,7 @@ class Place:
 
 @attrs.frozen
 class Failure:
-    """An error that a poll gave: also the end of a partition."""
+    """An error that a poll returned, including the end of a partition."""
 
     code: int
     key: Key | None = None
@@ -136,7 +136,7 @@ class Failure:
 
 @attrs.frozen(kw_only=True)
 class Event:
-    """``consumer``: the name of the consumer that it happened to, "" where it happened to none."""
+    """``consumer``: the name of the consumer, "" if there is none."""
 
     number: int
     at: float
@@ -145,7 +145,7 @@ class Event:
 
 @attrs.frozen(kw_only=True)
 class Opened(Event):
-    """A consumer was made. ``announces_ends``: it is told where partitions end.
+    """A consumer was created. ``announces_ends``: it reports the ends of partitions.
 
     ``falls_back_once``: a partition that fell back to the broker does not return to the store within the run.
     """
@@ -158,7 +158,7 @@ class Opened(Event):
 
 
 class Outcome(Enum):
-    """How the transaction of a record ended; PLAIN: it had none, UNKNOWN: not acknowledged."""
+    """The end of a record's transaction; PLAIN: it had none, UNKNOWN: not acknowledged."""
 
     PLAIN = "plain"
     COMMITTED = "committed"
@@ -182,7 +182,7 @@ class Produced(Event):
 
 @attrs.frozen(kw_only=True)
 class Assigned(Event):
-    """Partitions were assigned. ``places`` are where reading is to start: what was committed is looked up already.
+    """Partitions were assigned. ``places`` are the starts; committed offsets are already looked up.
 
     ``committed``: of these the ones that start at a committed offset. ``incremental`` False: all others are gone.
     """
@@ -194,7 +194,7 @@ class Assigned(Event):
 
 @attrs.frozen(kw_only=True)
 class Revoked(Event):
-    """Partitions were taken away: by a rebalance, by unassign, or ``lost``."""
+    """Partitions were revoked by a rebalance, unassigned, or ``lost``."""
 
     keys: tuple[Key, ...]
     lost: bool = False
@@ -239,7 +239,7 @@ class Stored(Event):
 
 @attrs.frozen(kw_only=True)
 class Committed(Event):
-    """The group's committed offsets, as an answer to a commit or to a question. ``seen`` = the latter."""
+    """The group's committed offsets, as an answer to a commit or to a query. ``seen`` = the latter."""
 
     places: tuple[Place, ...]
     seen: bool = False
@@ -247,7 +247,7 @@ class Committed(Event):
 
 @attrs.frozen(kw_only=True)
 class Refused(Event):
-    """A commit that failed, as ``on_commit`` was told: the offsets that it was to commit, and the error's code."""
+    """A failed commit, as in ``on_commit``: its offsets, and the error's code."""
 
     places: tuple[Place, ...]
     code: int
@@ -255,7 +255,7 @@ class Refused(Event):
 
 @attrs.frozen(kw_only=True)
 class Positioned(Event):
-    """What ``position`` answered."""
+    """The result of ``position``."""
 
     places: tuple[Place, ...]
 
@@ -276,16 +276,16 @@ class Moved(Event):
 
 @attrs.frozen(kw_only=True)
 class Outage(Event):
-    """The broker cannot be reached from here on; with ``over`` it can again. Progress is not judged meanwhile."""
+    """The broker cannot be reached from here on; with ``over`` it can again. I9 does not apply in between."""
 
     over: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class Fired(Event):
-    """A fault was seen to happen ``times`` times, by whatever injected it.
+    """The injector observed a fault ``times`` times.
 
-    ``causes``: what fallbacks may be counted under because of it; None where the test does not say.
+    ``causes``: the causes of fallbacks that it permits; None if the test does not say.
     """
 
     fault: str
@@ -294,7 +294,7 @@ class Fired(Event):
 
 
 class Source(Enum):
-    """Who sends records."""
+    """A sender of records."""
 
     STORE = "store"
     BROKER = "broker"
@@ -302,10 +302,10 @@ class Source(Enum):
 
 @attrs.frozen(kw_only=True)
 class Served(Event):
-    """The offsets that a server sent of a partition, as its own log says; sound or damaged. ``local_start``: where the broker's
-    local log began by then, None where nobody asked it.
+    """The offsets of a partition that a server sent, by its own log; valid or damaged. ``local_start``: where the broker's
+    local log began then, None if it was not requested.
 
-    One event of a source, also an empty one, means that all that this source sends is in the history.
+    One event of a source, even an empty one, means that the history has everything that this source sends.
     """
 
     source: Source
@@ -316,7 +316,7 @@ class Served(Event):
 
 @attrs.frozen(kw_only=True)
 class FellBack(Event):
-    """A partition went on by the broker although its data is tiered, as the consumer's log says."""
+    """A partition continued at the broker although its data is tiered, by the consumer's log."""
 
     key: Key
     offset: int
@@ -325,7 +325,7 @@ class FellBack(Event):
 
 @attrs.frozen(kw_only=True)
 class Counted(Event):
-    """What the consumer counted until now."""
+    """The consumer's counters so far."""
 
     from_store: int
     from_broker: int
@@ -334,9 +334,9 @@ class Counted(Event):
 
 @attrs.frozen(kw_only=True)
 class Measured(Event):
-    """What the process holds: ``moment`` is "before" the first consumer, "during", or "after" the last was closed.
+    """The resources of the process: ``moment`` is "before" the first consumer, "during", or "after" the last was closed.
 
-    ``bound``: the bytes that may be held at most; the bytes are -1 where they were not measured.
+    ``bound``: the byte limit; the bytes are -1 if they were not measured.
     """
 
     moment: str
@@ -350,7 +350,7 @@ _E = TypeVar("_E", bound=Event)
 
 
 class History:
-    """Events in the order in which they happened. Thread-safe. ``journal``: each is written to that file at once as well."""
+    """Events in order. Thread-safe. ``journal``: each event is also written to that file at once."""
 
     def __init__(
         self, events: Iterable[Event] = (), *, journal: Path | None = None, now: Callable[[], float] | None = None
@@ -362,7 +362,7 @@ class History:
         self._journal = None if journal is None else journal.open("ab", buffering=0)
 
     def add(self, kind: type[_E], consumer: str = "", **fields: Any) -> _E:
-        """Adds an event of ``kind`` that happened just now."""
+        """Adds an event of ``kind`` with the current time."""
         with self._lock:
             event = kind(number=len(self.events), at=self.now(), consumer=consumer, **fields)
             self.events.append(event)
@@ -375,7 +375,7 @@ class History:
         return self._now() + self._shift
 
     def shift(self, seconds: float) -> None:
-        """Puts the clock of the events forward, as if so much time had passed."""
+        """Moves the clock of the events forward by ``seconds``."""
         self._shift += seconds
 
     def of(self, kind: type[_E], consumer: str | None = None) -> list[_E]:
@@ -399,7 +399,7 @@ class History:
 
     @classmethod
     def merged(cls, *parts: History | Path) -> History:
-        """Histories, or journals of them, as one in the order of time. A journal that was cut off counts up to there."""
+        """Merges histories, or journals of them, in the order of time. A truncated journal counts up to its end."""
         events = [event for part in parts for event in (part.events if isinstance(part, History) else _read(part))]
         events.sort(key=lambda event: event.at)
         return cls(attrs.evolve(event, number=number) for number, event in enumerate(events))

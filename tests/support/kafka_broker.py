@@ -1,14 +1,14 @@
 """A real Kafka broker with tiered storage: one KRaft node from Maven artifacts, LocalTieredStorage, loopback ports.
 
-A :class:`KafkaBroker` is a handle on a directory. Whoever has the directory can use, restart and stop the broker, so the
+A :class:`KafkaBroker` is a handle on a directory. Any process with the directory can use, restart and stop the broker, so the
 workers of one test run share one: the first starts it, all others attach.
 
-Fast for tests (retention and tiering run every 500 ms) and with room for all reads of the tier that wait (past a hundred it
-would answer fetches with UNKNOWN_SERVER_ERROR), otherwise the broker's defaults. Stopping asks with SIGTERM first, which takes
-0.6 s when tiering is idle, and kills when a copy under way would hold it up.
+Fast for tests (retention and tiering run every 500 ms) and with room for all waiting reads of the tier (past a hundred it
+would answer fetches with UNKNOWN_SERVER_ERROR), otherwise the broker's defaults. Stopping sends SIGTERM first, which takes
+0.6 s when tiering is idle, and SIGKILL if a running copy would delay it.
 
-A busy machine may keep the broker from its heartbeats for seconds. Past its session it is fenced, metadata name no broker, and
-librdkafka does not find it again for minutes. So a session is long, and a broker that was killed waits for its end to start.
+A busy machine may delay the broker's heartbeats for seconds. After its session it is fenced, metadata name no broker, and
+librdkafka does not find it again for minutes. So a session is long, and a killed broker waits for its end at the next start.
 
 References: KIP-405, KIP-500, the properties of ``RemoteLogManagerConfig``.
 """
@@ -44,7 +44,7 @@ _QUIET = {"log_level": 0, "socket.timeout.ms": 60_000, "reconnect.backoff.max.ms
 _INDEX_CACHE_BYTES = 1 << 30
 _INDEX_CACHE_SETTING = "remote.log.index.file.cache.total.size.bytes"
 _PATIENCE_SECONDS = 180.0
-"""For what a machine with nothing else to do has done in a few seconds."""
+"""A time-out for work that takes an idle machine a few seconds."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -93,7 +93,7 @@ rlmm.config.remote.log.metadata.initialization.retry.interval.ms=300
 
 @attrs.frozen
 class TierOffsets:
-    """Where a partition's tiers begin and end, by the broker's own word. ``latest_tiered`` is inclusive, -1 = nothing."""
+    """The bounds of a partition's tiers, from the broker. ``latest_tiered`` is inclusive, -1 = nothing."""
 
     log_start: int
     earliest_local: int
@@ -105,7 +105,7 @@ class TierOffsets:
 class KafkaBroker:
     """A handle on the broker whose files are in ``directory``.
 
-    ``owner`` is the process whose end takes the broker with it, and ``leftover`` (default: ``directory``).
+    The broker ends with the process ``owner``, which also removes ``leftover`` (default: ``directory``).
     ``storage_manager`` is the RemoteStorageManager's class: LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java,
     whose store :meth:`behave_like` changes. ``properties`` replace those of this module, ``java_options`` go to Java.
     """
@@ -129,7 +129,7 @@ class KafkaBroker:
         self._admin: AdminClient | None = None
         self._admin_port = 0
 
-    # What others connect to and look at
+    # Addresses and files
 
     @property
     def port(self) -> int:
@@ -141,7 +141,7 @@ class KafkaBroker:
 
     @property
     def tls_bootstrap_servers(self) -> str:
-        """Where it speaks TLS, as whom :attr:`authority` vouches for."""
+        """The TLS address, with a certificate of :attr:`authority`."""
         return f"{HOST}:{self._ports['ssl_port']}"
 
     @property
@@ -159,7 +159,7 @@ class KafkaBroker:
 
     @property
     def log_file(self) -> Path:
-        """What the broker printed."""
+        """The broker's output."""
         return self.directory / "broker.log"
 
     @property
@@ -176,7 +176,7 @@ class KafkaBroker:
     def _pid_file(self) -> Path:
         return self.directory / "broker.pid"
 
-    # Life
+    # Start and stop
 
     def start(self) -> None:
         """Formats the directory when it is new, starts the broker unless it runs, and waits until it answers.
@@ -202,7 +202,7 @@ class KafkaBroker:
         ]
         keeper = [sys.executable, str(_KEEPER), str(self._owner), str(self._leftover), *command]
         with self.log_file.open("ab") as log:
-            # start_new_session: an interrupt from the keyboard must reach the tests, which then stop the broker in order.
+            # start_new_session: an interrupt from the keyboard must reach only the tests, which then stop the broker.
             keeping = subprocess.Popen(
                 keeper, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True
             )
@@ -239,7 +239,7 @@ class KafkaBroker:
         return int(self._pid_file.read_text())
 
     def running(self) -> bool:
-        """Whether the broker's process lives."""
+        """Whether the broker's process runs."""
         return self._pid_file.exists() and is_running(int(self._pid_file.read_text()))
 
     def stop(self, *, patience: float = 5.0) -> None:
@@ -265,11 +265,11 @@ class KafkaBroker:
         self._pid_file.unlink()
 
     def restart(self, *, kill: bool = False) -> None:
-        """Stops and starts: each restart gives every partition a later leader epoch. ``kill`` = without a word."""
+        """Stops and starts the broker: each restart gives every partition a later leader epoch. ``kill`` = with SIGKILL."""
         self.stop(patience=0.0 if kill else 5.0)
         self.start()
         self._wait_for_leaders()
-        # Each leader reads __remote_log_metadata anew before it knows its tier again.
+        # Each leader reads __remote_log_metadata again before it knows its tier.
         for topic, partition in self._tiered_partitions():
             known = f"the tier of {topic}-{partition} to be known again"
             wait_until(lambda t=topic, p=partition: self._knows_its_tier(t, p), known, seconds=_PATIENCE_SECONDS)
@@ -277,7 +277,7 @@ class KafkaBroker:
     def _knows_its_tier(self, topic: str, partition: int) -> bool:
         try:
             return kafka_wire.list_offsets(HOST, self.port, topic, partition, kafka_wire.LATEST_TIERED) >= 0
-        except RuntimeError:  # metadata may name the leader a moment before it has taken the partition over
+        except RuntimeError:  # metadata may name the leader shortly before it leads the partition
             return False
 
     def _tiered_partitions(self) -> set[tuple[str, int]]:
@@ -320,7 +320,7 @@ class KafkaBroker:
             # A broker repeats the request when its controller is late. The repeated request finds the first one's topic.
             if not is_new or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-        # The answer comes from the controller, a moment before the broker itself knows of the topic.
+        # The controller answers shortly before the broker knows the topic.
         wait_until(lambda: self._leads(name, partitions), f"the broker to lead {name}", seconds=_PATIENCE_SECONDS)
 
     def _leads(self, topic: str, partitions: int) -> bool:
@@ -350,7 +350,7 @@ class KafkaBroker:
         )
 
     def wait_until_tiered(self, topic: str, *partitions: int, seconds: float = 120.0) -> TierOffsets:
-        """Waits until all that may be tiered is in the tier and nowhere else; the last partition's offsets (default 0).
+        """Waits until everything that may be tiered is only in the tier. Returns the last partition's offsets (default 0).
 
         A segment may be tiered when it is rolled and ends below the last stable offset.
         """
@@ -374,18 +374,18 @@ class KafkaBroker:
         return sorted(self.store_directory.glob(f"*/{topic}-{partition}-*/*.log"))
 
     def copy_of_tier(self, topic: str, directory: Path, partition: int = 0) -> Path:
-        """Copies a partition's part of the tier to below ``directory``, as a store of its own; where its objects are then.
+        """Copies a partition's part of the tier below ``directory``, as a separate store. Returns the place of its objects.
 
-        The rest changes while other tests write and delete, so that a copy of it all could miss files on the way.
+        The rest changes while other tests write and delete, so a copy of everything could miss files.
         """
         (source,) = self.store_directory.glob(f"*/{topic}-{partition}-*")
         return Path(shutil.copytree(source, directory / source.relative_to(self.store_directory)))
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
-        """DeleteRecords: moves the log start to ``before``, and waits until that would survive a kill.
+        """DeleteRecords: moves the log start to ``before``, and waits until a kill cannot undo that.
 
-        The broker answers before it has written its checkpoint. Killed in between it comes back with an older log start, at
-        offsets that its leader epochs no longer cover, and a read from the earliest offset never gets anywhere.
+        The broker answers before it has written its checkpoint. If it is killed in between, it restarts with an older log
+        start, at offsets that its leader epochs no longer cover, and a read from the earliest offset never progresses.
         """
         target = TopicPartition(topic, partition, before)
         for future in self.admin.delete_records([target]).values():
@@ -408,7 +408,7 @@ class KafkaBroker:
         return subprocess.run(command, input=stdin or b"", capture_output=True, check=True, timeout=seconds)
 
     def remote_fetch_requests(self, topic: str) -> int:
-        """How many fetches of ``topic`` the broker itself has sent to the tier: RemoteFetchRequestsPerSec, by JMX."""
+        """The number of fetches of ``topic`` that the broker sent to the tier: RemoteFetchRequestsPerSec, by JMX."""
         return self.topic_metric("RemoteFetchRequestsPerSec", topic)
 
     def topic_metric(self, name: str, topic: str) -> int:
@@ -420,7 +420,7 @@ class KafkaBroker:
         return int(counts.get(topic, 0))
 
     def set_latency(self, milliseconds: int) -> None:
-        """What a DelayedTieredStorage sleeps before each read."""
+        """Sets the delay of a DelayedTieredStorage before each read."""
         self.behave_like(f"{milliseconds / 1000} {milliseconds / 1000} 0 0 0 0 0 0")
 
     def behave_like(self, model: str) -> None:

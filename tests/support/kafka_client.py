@@ -1,4 +1,4 @@
-"""A client with nothing but a socket: sends bytes, reads frames."""
+"""A client with only a socket: sends bytes, reads frames."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Three real Kafka brokers with one tier, for the faults that need somebody to take over: elections, truncation, kills.
+"""Three real Kafka brokers with one tier, for faults that need a failover: elections, truncation, kills.
 
 Each node is a :class:`~tests.support.kafka_broker.KafkaBroker` with a directory of its own; all of them write to one
-LocalTieredStorage. The last node is the controller as well: elections go on as long as it lives, and it is left alone by tests
-that need an election at a certain moment. Each node is a rack of its own, and consumers may read from it (KIP-392).
+LocalTieredStorage. The last node is also the controller: elections need it, so tests that need an election at a certain moment
+do not stop it. Each node is a separate rack, and consumers may read from it (KIP-392).
 
-Session time-outs are wide enough for a machine that is busy with other things: a broker that is only slow must not be taken
-for a dead one. So an election after a kill takes some seconds; a controlled one takes none.
+Session time-outs are long enough for a busy machine: a slow broker must not count as
+dead. So an election after a kill takes some seconds; a controlled one takes none.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class KafkaCluster:
         wait_until(lambda: len(self._brokers()) == len(self.nodes), "all brokers to be known", seconds=_PATIENCE_SECONDS)
 
     def stop(self, node: int, *, kill: bool = True) -> None:
-        """Ends a node: by SIGKILL, or with ``kill=False`` in order, which hands its partitions over first."""
+        """Ends a node by SIGKILL; ``kill=False`` shuts it down and moves its partitions first."""
         self.nodes[node].stop(patience=0.0 if kill else 30.0)
 
     def start(self, node: int) -> None:
@@ -143,7 +143,7 @@ class KafkaCluster:
         self._wait_for(node)
 
     def _wait_for(self, node: int) -> None:
-        """A client that knows all nodes would believe any of them, so each look is a new client's."""
+        """Uses a new client for each query, because a client that knows all nodes may ask any of them."""
 
         def answers() -> bool:
             if not self.nodes[node].running():
@@ -205,7 +205,7 @@ class KafkaCluster:
             future.result(_PATIENCE_SECONDS)
 
     def leader(self, name: str) -> int:
-        """The node that leads partition 0; -1 while none does or nobody says."""
+        """Returns the leader of partition 0; -1 if there is none or it is not known."""
         try:
             topic = self.admin.list_topics(name, timeout=5).topics[name]
         except KafkaException:
@@ -217,7 +217,7 @@ class KafkaCluster:
         return set(self.admin.list_topics(name, timeout=10).topics[name].partitions[0].isrs)
 
     def leader_epoch(self, name: str) -> int:
-        """The epoch in which the leader of partition 0 leads, by its own checkpoint of records written."""
+        """The leader epoch of partition 0, from the leader's checkpoint."""
         checkpoint = self.nodes[self.leader(name)].local_log(name) / "leader-epoch-checkpoint"
         return int(checkpoint.read_text().splitlines()[-1].split()[0])
 
@@ -244,7 +244,7 @@ class KafkaCluster:
         return len(list(self.store_directory.glob(f"*/{name}-0-*/*.log")))
 
     def wait_until_tiered(self, name: str) -> TierOffsets:
-        """Waits until the leader has tiered all that it may; the offsets then."""
+        """Waits until the leader has tiered everything that it may. Returns the offsets."""
         now = wait_until(lambda: self._tiered(name), f"{name} to be tiered", seconds=_PATIENCE_SECONDS, pause=0.25)
         assert now is not None
         return now

@@ -1,6 +1,6 @@
-"""The one request that confluent-kafka has no call for, through kio: ListOffsets v9 with Kafka's special timestamps.
+"""A request that confluent-kafka does not support, through kio: ListOffsets v9 with Kafka's special timestamps.
 
-Tests ask by this and not by ``kafka_remote_client.protocol``, so that the judge is not the accused.
+Tests use this instead of ``kafka_remote_client.protocol``, so that the check is independent of the product.
 
 References: KIP-405 and KIP-1005 (timestamps -4 and -5).
 """

@@ -1,4 +1,4 @@
-"""Runs a command, and ends it and removes its directory when the process that wanted it dies: nothing is left behind.
+"""Runs a command. When the process that needs it dies, ends the command and removes its directory.
 
 ``python keeper.py OWNER_PID DIRECTORY COMMAND…`` prints the command's pid and returns; its fork stays as long as the command
 runs. A test run that is killed cannot stop its broker; the fork does it in its place.

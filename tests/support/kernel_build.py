@@ -1,6 +1,6 @@
 """Builds of the record kernel that are not the installed one: with sanitizers, with counters for coverage.
 
-As a pytest plugin (``-p tests.support.kernel_build``) it puts the build named by ``KERNEL_FILE`` in place of the installed one.
+As a pytest plugin (``-p tests.support.kernel_build``) it replaces the installed kernel by the build in ``KERNEL_FILE``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _OtherKernel:
 
 
 def put_in_place() -> None:
-    """From now on the kernel is what ``KERNEL_FILE`` names; nothing where it is not set. Before anything imports it."""
+    """Uses the kernel in ``KERNEL_FILE`` from now on, if it is set. Call this before anything imports the kernel."""
     if "KERNEL_FILE" in os.environ:
         assert MODULE not in sys.modules
         sys.meta_path.insert(0, _OtherKernel())

@@ -1,4 +1,4 @@
-"""The ``kafka-remote shim`` command in a process of its own, to be killed, paused and started again at the same addresses."""
+"""The ``kafka-remote shim`` command in a separate process that tests kill, pause and restart at the same addresses."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _PATIENCE_SECONDS = 120.0
 class KillableShim:
     """A context manager: entering starts it, leaving kills it. Its ports stay the same for all its ``lives``.
 
-    ``log`` is where it writes; its first line is where the package lies. ``options`` are further arguments of the command,
+    ``log`` is its output file, whose first line is the path of the package. ``options`` are further arguments of the command,
     ``environment`` is that of another version (tests/support/old_client.py).
     """
 
     def __init__(
         self, cluster: KafkaBroker | KafkaCluster, log: Path, *options: str, environment: Mapping[str, str] | None = None
     ) -> None:
-        bootstrap, *_, origin = free_ports(_NODES + 2)  # the brokers' own listeners lie between the two
+        bootstrap, *_, origin = free_ports(_NODES + 2)  # the brokers' own listeners are between the two
         self.bootstrap_servers = f"{HOST}:{bootstrap}"
         self.origin = f"{HOST}:{origin}"
         self.log = log

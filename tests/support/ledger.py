@@ -8,7 +8,7 @@
 A run always prints its line as text. It appends the JSON to the file that KAFKA_REMOTE_LEDGER_FILE names (``make chaos
 LEDGER=1`` names ``docs/ledger.jsonl``). ``docs/generate.py`` makes the tables of figures in the documents from that file.
 
-``digest`` is taken of the files of product code that the run is about. It needs no history, so a clone of any depth can tell
+``digest`` covers the product code of the run. It needs no history, so a clone of any depth can show
 whether the code has changed since the run. An entry without a digest was converted from a line that had none.
 """
 
@@ -42,7 +42,7 @@ DIRECT_READ = (
     "kafka_remote_client/remote_log",
     "kafka_remote_client/shim",
 )
-"""The code that a direct read runs through: the consumer with all that it stands on, and the shim."""
+"""The code of a direct read: the consumer with everything below it, and the shim."""
 _SOURCES = frozenset({".py", ".pyx", ".pxi", ".h"})
 
 
@@ -69,7 +69,7 @@ class RunEntry:
         return json.dumps({name: value for name, value in attrs.asdict(self).items() if value is not None})
 
     def is_current(self, root: Path = ROOT) -> bool | None:
-        """Whether the code that the run is about is still the same; ``None`` where the entry cannot tell."""
+        """Whether the code of the run has not changed; ``None`` if the entry has no digest."""
         if self.digest is None:
             return None
         try:
@@ -113,7 +113,7 @@ def ledger(
     seconds: float | None = None,
     **counts: object,
 ) -> str:
-    """Prints the line of a run, appends its entry to the ledger where one is named, and returns the line."""
+    """Prints the line of a run, appends its entry to the ledger if one is set, and returns the line."""
     described = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     globs = tuple(describes)
     entry = RunEntry(

@@ -26,14 +26,14 @@ def text_of_model(model: StoreModel) -> str:
 
 
 def model_of_text(text: str) -> StoreModel:
-    """The model that :func:`text_of_model` made the line of."""
+    """The inverse of :func:`text_of_model`."""
     p50, p99, connection, total, late_share, late_seconds, lost_share, rate = map(float, text.split())
     latency = FixedLatency(p50) if p50 == p99 else LognormalLatency(p50, p99)
     return StoreModel(latency, connection or None, total or None, late_share, late_seconds, lost_share, rate or None)
 
 
 class LiveStoreModel:
-    """Lets each request wait as long as a store of ``model`` would. Thread safe."""
+    """Delays each request like a store of ``model``. Thread safe."""
 
     def __init__(self, model: StoreModel, seed: int = 0, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -43,12 +43,12 @@ class LiveStoreModel:
         self._sampler = StoreSampler(model, seed)
 
     def use(self, model: StoreModel) -> None:
-        """The requests from now on meet a store of another model."""
+        """Changes the model for later requests."""
         with self._lock:
             self._sampler = StoreSampler(model, self._seed)
 
     def admits(self, size: int, ended: threading.Event) -> bool:
-        """Waits until the last byte of the answer would be there; False where the store answers 503.
+        """Waits until the last byte of the answer would have arrived; False if the store answers 503.
 
         A lost request waits until ``ended`` is set.
         """
@@ -65,7 +65,7 @@ class LiveStoreModel:
 
 
 class ModelledStore:
-    """Sits directly above a real store. Each ``get``, ``get_range`` and ``size`` is a request to the model.
+    """Wraps a real store. Each ``get``, ``get_range`` and ``size`` is a request to the model.
 
     A lost request raises RemoteStorageUnavailableError once the store is closed. Listings are not delayed.
     """
@@ -103,7 +103,7 @@ class ModelledStore:
 
 
 class _ModelledVersions(ModelledStore):
-    """The same for a store that knows versions, each of which is a request, too."""
+    """The same for a store with versions; each version query is also a request."""
 
     def __init__(self, inner: RemoteObjectStore, versions: VersionedObjectStore, live: LiveStoreModel) -> None:
         super().__init__(inner, live)

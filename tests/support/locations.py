@@ -51,7 +51,7 @@ def location(**changes: Any) -> SegmentLocation:
 
 
 class ManualClock:
-    """Time moves when the test says so; waiting moves it too."""
+    """A clock that only the test and waiting move."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

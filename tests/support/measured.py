@@ -1,10 +1,10 @@
-"""What a run holds, measured from outside of the client: threads and connections of this process, and the engine's bytes.
+"""The resources of a run, measured outside of the client: threads and connections of this process, and the engine's bytes.
 
 ::
 
     threads   threading.enumerate() by name, and librdkafka's own (/proc/self/task/*/comm)
     sockets   /proc/self/fd, joined with /proc/self/net/tcp*: connections that this process made, not those that it accepted
-    bytes     the engine's budget, which is the only one who knows
+    bytes     the engine's budget, which is the only source
 
 Servers run in the same process. Their threads have names of their own, and whatever a server connects to is given as one of
 ``servers`` (ports).
@@ -34,7 +34,7 @@ _SERVERS = (
     "asyncio_",
 )
 _FOR_GOOD = "kafka-remote-closer"
-"""One thread of the process, from its first consumer on; a second one would be left over."""
+"""A thread that the process has once, from its first consumer on; a second one would be a leak."""
 _LISTENS = "0A"
 _SETTLE_SECONDS = 10.0
 
@@ -52,7 +52,7 @@ def running_threads(*, native: bool = True) -> tuple[str, ...]:
 
 
 def connections_made(servers: Collection[int] = ()) -> int:
-    """How many TCP connections this process has made and still has a file for, but those to ports of ``servers``."""
+    """The number of open TCP connections that this process made, except those to ports of ``servers``."""
     mine = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # closed meanwhile
@@ -69,14 +69,14 @@ def _port(address: str) -> int:
 
 
 class Holdings:
-    """The bytes of a run's engines: the most that any held when :meth:`look` was called."""
+    """The bytes of a run's engines: the maximum over the calls of :meth:`look`."""
 
     def __init__(self) -> None:
         self._engines: list[Any] = []
         self.most = 0
 
     def of(self, consumer: Any) -> None:
-        """Looks at this consumer of ours from now on."""
+        """Adds one of this project's consumers."""
         self._engines.append(consumer._engine)
 
     @property
@@ -98,10 +98,10 @@ def measured(
     native: bool = True,
     seconds: float = _SETTLE_SECONDS,
 ) -> Iterator[None]:
-    """Notes what is held before, during and after the block, in which consumers are made and closed.
+    """Records the resources before, during and after the block, in which consumers are created and closed.
 
-    ``bound``: the bytes that may be held at most. ``native``: False where librdkafka's producers and admin clients outlive the
-    block. What ends a moment after the close is waited for, up to ``seconds``.
+    ``bound``: the byte limit. ``native``: False if librdkafka's producers and admin clients outlive the
+    block. It waits up to ``seconds`` for everything that ends shortly after the close.
     """
     before, connections = running_threads(native=native), connections_made(servers)
     history.add(Measured, moment="before", threads=before, sockets=connections)

@@ -1,4 +1,4 @@
-"""Something that has metrics, as a consumer has, and nothing else."""
+"""An object with a consumer's metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MeteredClient"]
 
 
 class MeteredClient:
-    """What a consumer shows."""
+    """The metrics of a consumer."""
 
     def __init__(self) -> None:
         self.counted = FetchMetrics(SystemClock())

@@ -1,11 +1,11 @@
-"""A streaming query without Spark: its calls on a stream reader, in its order, with tasks side by side.
+"""A streaming query without Spark: Spark's calls of a stream reader, in order, with parallel tasks.
 
 ::
 
     new query    latestOffset, initialOffset;  then for each batch  partitions(start, end), read of each split, commit
     restart      partitions(x, x);             then as above, from where the checkpoint stands
 
-What Spark would write into its checkpoint is kept as JSON in ``checkpoint``; reader and splits go through a pickle to tasks.
+``checkpoint`` has Spark's checkpoint as JSON; reader and splits are pickled for tasks.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Query:
-    """A query that ``restart`` takes up again. ``limit`` is what Spark says to ``latestOffset`` (PySpark 4.2).
+    """A query that ``restart`` continues. ``limit`` is Spark's argument of ``latestOffset`` (PySpark 4.2).
 
     ``side_by_side``: a batch has at most two splits, and with its first records in hand each task waits for the other. So both
-    hold at the same time what they read with; else the first task may have ended when the second one begins.
+    hold their resources at the same time; otherwise the first task may have ended when the second one begins.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Query:
         self.options = dict(options)
         self.checkpoint: list[str] = []
         self.splits = 0
-        """How many the last batch had."""
+        """The number of splits of the last batch."""
         self._limit = limit
         self._before_tasks = before_tasks
         self._side_by_side = side_by_side
@@ -54,7 +54,7 @@ class Query:
         return (KafkaRemoteStreamReader if self._limit is None else LimitedStreamReader)(self.options)
 
     def restart(self) -> None:
-        """Ends the query and begins it anew from its checkpoint."""
+        """Ends the query and restarts it from its checkpoint."""
         self.stop()
         self._reader = self._made()
         if self.checkpoint:

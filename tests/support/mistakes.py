@@ -1,8 +1,8 @@
-"""Typical mistakes in the settings of a client, what to do about each, and a small world in which to make them.
+"""Typical mistakes in the settings of a client, their remedies, and a small environment in which to make them.
 
 A mistake is an overlay of settings: those of a consumer, and of the Spark source under the same names. ``None`` removes a
-setting. Texts in braces are places of the world. What a user sees of each is pinned in ``test_mistakes.py`` beside the tests of
-the consumer, of the Spark source and of the command line; docs/troubleshooting.md is held against these tables.
+setting. Texts in braces are addresses in the environment. ``test_mistakes.py`` pins the user's messages, next to the tests of
+the consumer, of the Spark source and of the command line; a test compares docs/troubleshooting.md with these tables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REFUSED: Mapping[str, str] = {
         "remote.storage.fetcher.allowed.hosts?"
     ),
     "a setting is misspelled": "unknown setting: fetch.remote.retires; did you mean fetch.remote.retries?",
-    "a number is out of bounds": "fetch.remote.retries must lie between 0 and 10",
+    "a number is out of bounds": "fetch.remote.retries must be between 0 and 10",
     "a number is a word": "fetch.remote.retries must be an integer",
     "a switch is neither true nor false": "fetch.remote.allow.offset.gaps must be true or false",
     "a class path is not permitted": "remote.storage.fetcher.class.path needs fetch.remote.allow.class.path=true",
@@ -54,7 +54,7 @@ REFUSED: Mapping[str, str] = {
         "the S3 endpoint is plain http; set remote.storage.fetcher.allow.http=true to permit it"
     ),
 }
-"""The text of the error that a configuration is refused with, in a consumer and in a query alike."""
+"""The error text for an invalid configuration, which is the same in a consumer and in a query."""
 
 _FETCHER = "remote.storage.fetcher."
 _LISTING: Mapping[str, object] = {
@@ -76,7 +76,7 @@ _CERTIFICATE = Path(__file__).parents[1] / "fetchers" / "tls" / "self-signed.pem
 
 @attrs.frozen
 class Mistake:
-    """``settings``: laid over those that work. ``remedy``: what the user has to change."""
+    """``settings``: override the working ones. ``remedy``: what the user must change."""
 
     settings: Mapping[str, object]
     remedy: str
@@ -173,7 +173,7 @@ _ANSWERS = {
 
 @attrs.frozen
 class World:
-    """A cluster with tiered records of ``TOPIC``, stores that refuse, and ``places``: the texts that stand in braces."""
+    """A cluster with tiered records of ``TOPIC``, stores that fail, and ``places``: the values of the texts in braces."""
 
     cluster: EmbeddedCluster
     places: Mapping[str, str]
@@ -239,6 +239,6 @@ def hide_packages(monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
 
 
 def warnings(lines: list[logging.LogRecord]) -> list[str]:
-    """What this package writes at Python's default level. That plain http is permitted is no part of a mistake."""
+    """This package's log at Python's default level, without the warning about plain http."""
     ours = [line for line in lines if line.name.startswith("kafka_remote_client")]
     return [line.getMessage() for line in ours if line.levelno >= logging.WARNING]

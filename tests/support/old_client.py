@@ -1,7 +1,7 @@
-"""The client of an earlier commit, in a process of its own: during an upgrade it runs beside the tree's shim, and the reverse.
+"""The client of an earlier commit, in a separate process, for upgrades: it runs with the tree's shim, and the reverse.
 
 The package is a wheel under tests/golden, so neither a registry nor the git history is needed. This module is what the process
-runs. It takes nothing from the tree but ``tests.support.history``, which takes nothing from the package.
+runs. It imports only ``tests.support.history`` from the tree, which imports nothing from the package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECONDS = 300
 
 
 def environment() -> dict[str, str]:
-    """Of a Python process, started with ``-P``, that imports the package from the wheel."""
+    """The environment of a Python process, started with ``-P``, that imports the package from the wheel."""
     return {**os.environ, "PYTHONPATH": f"{OLD_CLIENT}{os.pathsep}{_TESTS.parent}"}
 
 

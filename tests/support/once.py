@@ -26,9 +26,9 @@ def once_per_run(
 ) -> None:
     """Calls ``write``, which writes to the broker, unless this run already did so under ``name``. Returns when it is done.
 
-    The broker is not restarted meanwhile, unless ``write`` itself ``restarts`` it: then no test uses the broker.
+    The broker does not restart meanwhile, unless ``write`` ``restarts`` it: then no test uses the broker.
     With ``undo``, a first failure goes to stderr, ``undo`` takes back what ``write`` did, and ``write`` runs once more.
-    Raises what ``write`` raises, and SetUpFailedError to those who ask after it failed.
+    Raises the error of ``write``, and SetUpFailedError for later calls.
     """
     run = broker.directory.parent
     done, failed = run / f"{name}.written", run / f"{name}.failed"

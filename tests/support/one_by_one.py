@@ -26,7 +26,7 @@ def answer_each(
 
 
 class OneByOne:
-    """Half of a LocationSource. The other half is ``answer``: what it returns or raises is the answer to one question."""
+    """Half of a LocationSource. The other half is ``answer``: its result or error is the answer to one question."""
 
     answer: Any
 

@@ -1,4 +1,4 @@
-"""The parts of ``make test`` that have to be fetched: ``python -m tests.support.parts fetch`` while other tests run.
+"""The parts that ``make test`` downloads: ``python -m tests.support.parts fetch`` while other tests run.
 
 ``… table FILE`` prints what was skipped, why, and what enables it. FILE has a line of JSON for each test (tests/conftest.py).
 """
@@ -25,7 +25,7 @@ _REASON_LENGTH = 110
 
 @attrs.frozen
 class Part:
-    """``reason``: how the reasons begin for which its tests are skipped. ``enabled_by``: the command that brings the part."""
+    """``reason``: the prefix of its tests' skip reasons. ``enabled_by``: the command that installs the part."""
 
     name: str
     reason: str
@@ -61,7 +61,7 @@ _OTHERS = (
 
 
 def fetch(parts: Sequence[Part] = PARTS) -> None:
-    """Fetches the parts and prints a line about each. One that cannot be had does not keep the others from coming."""
+    """Fetches the parts and prints a line about each. A failed part does not affect the others."""
 
     def one(part: Part) -> None:
         try:

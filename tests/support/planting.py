@@ -1,10 +1,10 @@
-"""Plants a bug: replaces a function of the product by a wrong one for a while, and fails loudly where it is not there any more.
+"""Plants a bug: replaces a function of the product by a wrong one for some time, and fails if the function no longer exists.
 
 ::
 
     with planted("kafka_remote_client.fetch.locate:refusal", lambda original: lambda *_: None) as plant:
         ...
-    assert plant.ran            # the bug was in the way of something
+    assert plant.ran            # something called the wrong function
 
 A place is ``module:name`` or ``module:Class.method``. Properties are replaced by properties. What a module has imported by name
 is replaced where it is used.
@@ -26,7 +26,7 @@ Make = Callable[[Any], Callable[..., Any]]
 
 
 class NoSuchPlaceError(LookupError):
-    """The product has no such name any more: the bug has to be planted elsewhere."""
+    """The product no longer has this name: plant the bug elsewhere."""
 
 
 @attrs.define
@@ -39,7 +39,7 @@ class Plant:
 
 @contextmanager
 def planted(place: str, make: Make) -> Iterator[Plant]:
-    """``make`` gets what is there (of a property its getter, of a classmethod the bound one) and gives what is to be there."""
+    """``make`` gets the original (the getter of a property, the bound classmethod) and returns the replacement."""
     owner, name = _owner(place)
     there = vars(owner)[name]
     plant = Plant(place)

@@ -1,8 +1,8 @@
-"""Loopback ports for what tests start, each handed out once.
+"""Loopback ports for servers of tests, each given out once.
 
-They lie below those that Linux gives to outgoing connections (32768 and up), so that no connection of another test takes one
-between the moment it is found free and the moment it is listened on. A counter behind a file lock keeps the processes of a run
-apart; it begins anywhere, for the sake of another checkout's run.
+They are below those that Linux uses for outgoing connections (32768 and up), so that no connection of another test takes one
+between the check and the use. A counter behind a file lock separates the processes of a run;
+it begins at a random number, to avoid the ports of another checkout's run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COUNTER = CACHE / "next-port"
 
 
 def free_ports(count: int) -> list[int]:
-    """That many free ports in a row, given to nobody else for thousands of calls."""
+    """Returns that many consecutive free ports, which no other call gets for thousands of calls."""
     with file_lock(_COUNTER.with_suffix(".lock")):
         first = int(_COUNTER.read_text()) if _COUNTER.is_file() else random.randrange(_FIRST, _LAST)
         while True:

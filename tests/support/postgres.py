@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, where there is one to start. It listens on a socket in its directory, at no port."""
+"""A PostgreSQL server for tests, if it is installed. It listens only on a socket in its directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _USER = "tests"
 
 
 def postgres_programs() -> tuple[str, str] | None:
-    """``initdb`` and ``postgres``; ``None`` where they are not. Debian keeps them beside PATH."""
+    """Returns ``initdb`` and ``postgres``; ``None`` if they are missing. Debian keeps them outside of PATH."""
     beside = [str(directory) for directory in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     path = os.pathsep.join([os.environ.get("PATH", ""), *beside])
     initdb, postgres = shutil.which("initdb", path=path), shutil.which("postgres", path=path)
@@ -32,11 +32,11 @@ def postgres_programs() -> tuple[str, str] | None:
 
 
 class PostgresServer:
-    """Runs from entering the context to leaving it. As root it runs as another user, because it refuses to run as root."""
+    """Runs during the context. Root starts it as another user, because it does not run as root."""
 
     def __init__(self, programs: tuple[str, str]) -> None:
         self._initdb, self._postgres = programs
-        # Short, as the paths of sockets are, and open to that user.
+        # Short, because socket paths are limited, and accessible to that user.
         self._directory = Path(tempfile.mkdtemp(prefix="kafka-remote-pg-"))
         self.url = f"postgresql://{_USER}@/postgres?host={self._directory}"
 

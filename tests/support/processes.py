@@ -1,6 +1,6 @@
-"""Processes that lead a group of their own, to be killed with all that they start; and whether a process still runs.
+"""Processes with their own process group, to kill them with their children; and whether a process still runs.
 
-``.ci/suites.py`` uses this before anything is installed, so this module imports nothing that Python does not have.
+``.ci/suites.py`` uses this before anything is installed, so this module imports only Python's standard library.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def _groups_below(leader: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether it exists and has not ended. One that nobody waited for has ended, whatever is left of it.
+    """Whether the process exists and has not ended. A zombie has ended.
 
-    Its state says so (proc_pid_stat(5)); its command line does not, which is empty while it turns into another program.
+    Its state shows that (proc_pid_stat(5)); its command line does not, because it is empty during an exec.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""Location questions for tests: what a reader asks, what a tier is asked, and a grant that answers."""
+"""Location questions for tests: of a reader, to a tier, and a grant as the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRANT = SegmentGrant(
 
 
 def question(topic: str, partition: int, offset: int, **changes: Any) -> LocationQuestion:
-    """What a reader of committed records asks that has consumed nothing yet."""
+    """The question of a new reader of committed records."""
     given = {"isolation_level": IsolationLevel.READ_COMMITTED, **changes}
     return LocationQuestion(topic=topic, partition=partition, offset=offset, **given)
 

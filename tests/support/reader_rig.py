@@ -1,4 +1,4 @@
-"""A reader and its engine over the golden tier, and what a real consumer read there."""
+"""A reader and its engine over the golden tier, and the records of a real consumer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 TOPIC = "codec-none-rdk"
 TIERED_END = 4200
 CONFIG = RemoteFetchConfig(enabled=True, retries=2, read_timeout_ms=5000, location_timeout_ms=60_000, hedge_max_percent=0)
-"""Without hedges: a busy machine would add GETs and bytes to those that tests count."""
+"""Without hedges, because a busy machine would add GETs and bytes to those that tests count."""
 
 
 class Rig:

@@ -37,7 +37,7 @@ __all__ = [
 
 PATIENCE_SECONDS = 60.0
 UNHURRIED: dict[str, Any] = {f"fetch.remote.{what}.bytes.per.second": 0 for what in ("min", "slow")}
-"""No pace is too slow: on a loaded machine a small range may take seconds, and the broker may seem the faster one."""
+"""Accepts any pace, because on a loaded machine a small range may take seconds, and the broker may seem faster."""
 
 PATIENT: dict[str, Any] = {
     **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")},
@@ -69,7 +69,7 @@ def shim_before(brokers: KafkaBroker | KafkaCluster) -> Iterator[Shim]:
 
 
 def settings(bootstrap_servers: str, isolation: str, **more: object) -> dict[str, Any]:
-    """Of a consumer that reads everything once and is told where partitions end."""
+    """The settings of a consumer that reads everything once and reports the ends of partitions."""
     return {
         "bootstrap.servers": bootstrap_servers,
         "group.id": f"direct-{uuid4()}",
@@ -84,7 +84,7 @@ def settings(bootstrap_servers: str, isolation: str, **more: object) -> dict[str
 
 
 def direct(shim: Shim, isolation: str, **more: object) -> dict[str, Any]:
-    """The same for our consumer, which reads what the shim's own origin serves."""
+    """The same for this project's consumer, which reads from the shim's origin."""
     origin = shim.origin_url
     assert origin is not None
     return settings(
@@ -110,7 +110,7 @@ def settings_of(kind: str, brokers: KafkaBroker | KafkaCluster, shim: Shim, **mo
 
 
 def row(message: Message) -> Row:
-    """All that a consumer tells of a record."""
+    """All fields of a record."""
     return (
         message.offset(),
         message.timestamp(),
@@ -149,7 +149,7 @@ def read_to_end(
 
 
 def plain(broker: KafkaBroker, topic: str, isolation: str, start: int = OFFSET_BEGINNING) -> list[Row]:
-    """What confluent's own consumer gets straight from the broker."""
+    """Returns the records that confluent's consumer gets from the broker."""
     consumer = confluent_kafka.Consumer(settings(broker.bootstrap_servers, isolation))
     try:
         consumer.assign([TopicPartition(topic, 0, start)])

@@ -1,7 +1,7 @@
-"""Wraps any consumer with confluent_kafka's methods and writes down what happens to it. See ``tests.support.history``.
+"""Wraps any consumer with confluent_kafka's methods and records its events. See ``tests.support.history``.
 
-The wrapper changes nothing of what the consumer does, with one exception: where a partition starts at its committed offset,
-that offset is asked for first, because nobody could otherwise say where reading had to begin. Callbacks get the wrapper, so
+The wrapper does not change the consumer's behaviour, with one exception: if a partition starts at its committed offset,
+that offset is requested first, because otherwise the required start is unknown. Callbacks get the wrapper, so
 that what they call is recorded too. Commits are seen by ``on_commit`` and by the answers of synchronous ones; fallbacks by the
 log line that the consumer writes for each.
 """
@@ -61,7 +61,7 @@ def recorded(
 
 
 class RecordedConsumer:
-    """See the module. ``inner`` is the consumer itself: what is called on it goes by unseen, as do methods not listed here."""
+    """See the module. ``inner`` is the consumer itself: calls on it are not recorded, nor are methods not listed here."""
 
     def __init__(
         self, make: Callable[[dict[str, Any]], confluent_kafka.Consumer], config: Mapping[str, Any], history: History, name: str
@@ -145,7 +145,7 @@ class RecordedConsumer:
         """Where reading has to start, and which partitions start at a committed offset."""
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
         known: dict[Key, int] = {}
-        if asked and not self._closed:  # who leaves a group is answered nothing more
+        if asked and not self._closed:  # a member that leaves a group gets no more answers
             try:
                 answered = self.inner.committed(asked, timeout=_COMMITTED_SECONDS)
             except KafkaException:
@@ -254,7 +254,7 @@ class RecordedConsumer:
             self._add(Committed, places=places, seen=seen)
 
     def count(self) -> None:
-        """Notes what the consumer has counted; done before it is closed anyway."""
+        """Records the consumer's counters; close() does this too."""
         if isinstance(self.inner, DirectConsumer):
             metrics: dict[str, Any] = self.inner.metrics()
             self._add(
@@ -283,7 +283,7 @@ class RecordedConsumer:
         self.history.add(kind, self.name, **fields)
 
     def _called(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls the consumer; what it logs meanwhile, on this thread, is about it."""
+        """Calls the consumer; log lines of this thread during the call belong to it."""
         with _FALLBACKS.to(self):
             return method(*args, **kwargs)
 

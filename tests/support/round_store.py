@@ -1,7 +1,7 @@
-"""A store that answers in rounds: it holds every request back until all of its round are there, then answers them together.
+"""A store that answers in rounds: it holds every request until all of its round have arrived, then answers them together.
 
-A request that needs the answer to another one is so in a later round, and requests of one round were issued before any of them
-was answered. How many each round has is said beforehand; nothing depends on how long anything takes.
+So a request that needs the answer to another one is in a later round, and requests of one round were issued before any of them
+was answered. The test sets the size of each round; no result depends on time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RoundStore:
         self.expect(sizes)
 
     def expect(self, sizes: Sequence[int]) -> None:
-        """Begins anew."""
+        """Starts again."""
         with self._changed:
             self._sizes = list(sizes)
             self._rounds: list[list[str]] = [[]]

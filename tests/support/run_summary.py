@@ -1,4 +1,4 @@
-"""What a run of pytest has shown in numbers, as lines at its end: ``make test`` prints them, each said by the tests themselves.
+"""The figures of a pytest run, as lines at its end: ``make test`` prints them, and tests supply them.
 
 A test that counts something gives it with pytest's ``record_property``: ``cells`` that inject a fault, ``faults`` (those that
 fired in a cell), ``controls`` that inject none, ``failed_calls`` of torture, ``caught`` bugs, ``cuts``. Lines of
@@ -23,7 +23,7 @@ _LEDGER_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ [\w-]+ commit=.*$",
 
 
 class ReportOfTest(Protocol):
-    """The part of pytest's report of a test's call that is looked at."""
+    """The used part of pytest's report of a test's call."""
 
     passed: bool
     user_properties: list[tuple[str, Any]]

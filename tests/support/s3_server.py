@@ -28,7 +28,7 @@ S3_VARIABLES = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-"""The environment of processes that are to find the credentials of any S3Server, and no others."""
+"""The environment of processes that must find the credentials of any S3Server, and no others."""
 _PUTTERS = 4
 
 
@@ -38,7 +38,7 @@ def server_binary(*, more_to_build: bool = False) -> Path:
 
 
 class S3Server(StoreServer):
-    """MinIO over a directory, with one pair of keys that may do all."""
+    """MinIO over a directory, with one pair of keys with all permissions."""
 
     region = "us-east-1"
     ready_path = "/minio/health/ready"
@@ -67,7 +67,7 @@ class S3Server(StoreServer):
 
     @property
     def options(self) -> dict[str, object]:
-        """What a store of this server is built with, besides credentials."""
+        """The options of a store of this server, without credentials."""
         return {"s3.endpoint.url": self.endpoint, "s3.region": self.region, "s3.path.style": True, "allow.http": True}
 
     @property
@@ -81,7 +81,7 @@ class S3Server(StoreServer):
         return {**S3_VARIABLES, "AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
     def _ready(self) -> bool:
-        """Whether it knows its keys as well: until then, though it says that it is ready, strangers get 503 for 403."""
+        """Whether it has loaded its keys: until then it answers unknown keys with 503 instead of 403."""
         if not super()._ready():
             return False
         try:
@@ -104,14 +104,14 @@ class S3Server(StoreServer):
         return session.client("s3", endpoint_url=self.endpoint, config=config)
 
     def new_bucket(self, objects: Iterable[tuple[str, bytes]] = ()) -> str:
-        """A bucket of its own with these objects in it; its name."""
+        """Creates a new bucket with these objects. Returns its name."""
         name = self.new_name()
         self.client.create_bucket(Bucket=name)
         self.put(name, objects)
         return name
 
     def put(self, bucket: str, objects: Iterable[tuple[str, bytes]]) -> None:
-        """Stores objects, over those of the same names."""
+        """Stores objects, and overwrites existing ones."""
         client = self.client
         with ThreadPoolExecutor(_PUTTERS) as threads:
             list(threads.map(lambda item: client.put_object(Bucket=bucket, Key=item[0], Body=item[1]), objects))
@@ -132,7 +132,7 @@ class S3Server(StoreServer):
         super().stop()
 
     def restart_as(self, access_key: str, secret_key: str) -> None:
-        """Comes back at the same address, with the same objects, and accepts these credentials in place of the former."""
+        """Restarts at the same address, with the same objects, and accepts these credentials instead of the former ones."""
         self.stop()
         self.access_key, self.secret_key = access_key, secret_key
         self.start()

@@ -1,6 +1,6 @@
-"""What a scan has to give: rows of the golden consumer, and predicates with an oracle that evaluates them row by row.
+"""The expected results of a scan: rows of the golden consumer, and predicates with an oracle that evaluates them row by row.
 
-The oracle shares nothing with the product: it is Python over what Kafka's own consumer got.
+The oracle shares no code with the product: it is Python over the records of Kafka's own consumer.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def rows_of(records: pa.Table | pa.RecordBatch) -> list[Row]:
 
 @attrs.frozen
 class Condition:
-    """A predicate of the product, and what it is for a row: true, false, or null."""
+    """A predicate of the product, and its value for a row: true, false, or null."""
 
     predicate: Predicate
     of: Callable[[Row], bool | None]

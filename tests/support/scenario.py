@@ -29,7 +29,7 @@ _CODECS = {"plain": "none", "rdk-none": "none", "rdk-lz4": "lz4", "rdk-zstd": "z
 
 @attrs.frozen
 class TransactionalTopic:
-    """What was written. ``transactions`` are (transactional id, first offset or -1, "commit" | "abort" | "open") in order.
+    """The written records. ``transactions`` are (transactional id, first offset or -1, "commit" | "abort" | "open") in order.
 
     ``local_abort`` is the offset of the abort marker that is not tiered, ``local_abort_first`` the first offset of its
     transaction, which is. ``leader_epochs`` are the epochs that wrote the partition.
@@ -47,7 +47,7 @@ class TransactionalTopic:
     transactions: tuple[tuple[str, int, str], ...]
 
     def save(self, path: Path) -> None:
-        """Writes itself as JSON."""
+        """Writes this value as JSON."""
         path.write_text(json.dumps(attrs.asdict(self)))
 
     @classmethod
@@ -104,7 +104,7 @@ class _Writer:
         assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
 
     def begin(self, name: str) -> int:
-        """Begins a transaction; the offset at which its first record will lie, as nobody else writes until then."""
+        """Begins a transaction. Returns the offset of its first record, because no other producer writes until then."""
         self.producer(name).begin_transaction()
         return self.end()
 
@@ -113,7 +113,7 @@ class _Writer:
         self.transactions.append((f"{self.topic}-{name}", first, "commit" if commit else "abort"))
 
     def transaction(self, name: str, count: int, *, commit: bool, inside: Callable[[], None] = lambda: None) -> None:
-        """One transaction of twice ``count`` records with whatever ``inside`` writes between its halves."""
+        """One transaction of twice ``count`` records with the records of ``inside`` between its halves."""
         first = self.begin(name)
         self.records(name, count)
         inside()
@@ -150,7 +150,7 @@ class _Writer:
 def write_transactional_topic(broker: KafkaBroker, topic: str) -> TransactionalTopic:
     """Creates ``topic`` with one partition and writes it as the module says; takes about fifteen seconds.
 
-    Restarts the broker once: nobody else may be using it meanwhile.
+    Restarts the broker once, so no other test may use it meanwhile.
     """
     broker.create_topic(topic, segment_bytes=20_000)
     writer = _Writer(broker, topic)
@@ -205,7 +205,7 @@ def write_transactional_topic(broker: KafkaBroker, topic: str) -> TransactionalT
 
 
 def write_wide_topic(broker: KafkaBroker, topic: str) -> None:
-    """Creates ``topic`` with segments of many ranges: large batches that shrink little, by turns in lz4 and as they are."""
+    """Creates ``topic`` with segments of many ranges: large batches that shrink little, in lz4 and uncompressed."""
     broker.create_topic(topic, segment_bytes=400_000)
     content = random.Random(7)
     for codec in ("none", "lz4") * 3:
@@ -219,7 +219,7 @@ def write_wide_topic(broker: KafkaBroker, topic: str) -> None:
             }
         )
         for number in range(200):
-            value = content.randbytes(1500) + bytes(500)  # what does not shrink at all is sent as it is
+            value = content.randbytes(1500) + bytes(500)  # the producer sends incompressible batches uncompressed
             producer.produce(topic, value, b"%s %d" % (codec.encode(), number), 0, timestamp=_FIRST_TIMESTAMP + number)
         assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
     broker.wait_until_tiered(topic)

@@ -2,13 +2,13 @@
 
 ::
 
-    POST /subjects/<subject>/versions                        registers a schema, or tells the id that it has
+    POST /subjects/<subject>/versions                        registers a schema, or returns its id
     POST /subjects/<subject>                                 looks a schema up
     GET  /subjects/<subject>/versions/<number or latest>
     GET  /schemas/ids/<id>, /schemas/guids/<guid>
     GET  /associations/resources/<cluster>/<topic>           the subjects that this topic has on this cluster
 
-It takes any schema: neither syntax nor compatibility is checked.
+It accepts any schema, without checks of syntax or compatibility.
 
 References: Confluent's Schema Registry API.
 """
@@ -41,8 +41,8 @@ class _RefusedError(Exception):
 class SchemaRegistry(ServedHttp):
     """Serves at ``url`` while it is a context.
 
-    ``requests``: method and path, without the query, of each request that came, in that order. ``forbidden``: while it is true
-    every request is refused by 403. ``associations``: subjects by cluster, topic and ``key`` or ``value``.
+    ``requests``: method and path, without the query, of each request, in order. ``forbidden``: while it is true,
+    every request gets a 403. ``associations``: subjects by cluster, topic and ``key`` or ``value``.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""A broker that answers what a test tells it to: requests are recorded, answers are bytes.
+"""A scripted broker: it records requests, and answers with the test's bytes.
 
-The question by which a shim has a client admitted is answered here, and not recorded, unless a test wants to see it.
+It answers the shim's admission request without recording it, unless a test needs it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEAD = struct.Struct(">hhi")
 
 @attrs.frozen
 class ReceivedRequest:
-    """A request as it came: ``body`` is everything after the length field."""
+    """A received request: ``body`` is everything after the length field."""
 
     api_key: int
     api_version: int
@@ -36,7 +36,7 @@ class ReceivedRequest:
 
     @property
     def is_question(self) -> bool:
-        """Whether a shim asks by this whether its client is served."""
+        """Whether this is a shim's admission request."""
         ours = self.correlation_id < 0 and self.body.endswith(QUESTION)
         return ours and (self.api_key, self.api_version) == (ApiKey.METADATA, QUESTION_VERSION)
 
@@ -53,7 +53,7 @@ _SERVED = encode_response_header(ApiKey.METADATA, QUESTION_VERSION, 0)[4:] + enc
 class ScriptedBroker:
     """Listens on a free loopback port. ``reply`` gives the bytes to send for a request; ``None`` = cut the connection.
 
-    ``admits``: answers the shim's question by itself.
+    ``admits``: answers the shim's admission request.
     """
 
     def __init__(self, reply: Callable[[ReceivedRequest], bytes | None], *, admits: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A peer on a free loopback port whose behaviour is a script per connection: the faults that no real broker shows on demand."""
+"""A peer on a free loopback port with a script per connection, for faults that a real broker does not show on demand."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PeerConnection:
         self.send(frame(encode_response_header(header.api_key, header.api_version, header.correlation_id), body))
 
     def hold(self) -> None:
-        """Says nothing more until the client goes away."""
+        """Sends nothing more until the client disconnects."""
         while self._stream.read(1 << 16):
             pass
 
@@ -134,7 +134,7 @@ class ScriptedPeer:
 
 
 def broker_script(answers: Mapping[int, Answer]) -> Script:
-    """A broker that answers each request by the function for its API key, until the client goes away."""
+    """A broker that answers each request with the function for its API key, until the client disconnects."""
 
     def serve(connection: PeerConnection) -> None:
         while True:

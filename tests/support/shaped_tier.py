@@ -1,4 +1,4 @@
-"""A tier in a directory, of segments that the test shapes: sizes of segments and batches, transactions, layout."""
+"""A tier in a directory with segments of chosen shape: sizes of segments and batches, transactions, layout."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ABORTED_PRODUCER = 9
 
 @attrs.frozen
 class Shape:
-    """Sizes in bytes, about. ``chunk_size``: in chunks, of Aiven's plugin. ``aborted_every``: each so many batches one is of a
-    transaction that is aborted at once.
+    """Approximate sizes in bytes. ``chunk_size``: in chunks, of Aiven's plugin. ``aborted_every``: each n-th batch is of a
+    transaction that is aborted immediately.
     """
 
     segments: int = 3
@@ -70,13 +70,13 @@ def write_tier(directory: Path, shape: Shape) -> ShapedTier:
         "remote.storage.store.url": directory.as_uri(),
         "remote.storage.store.layout": "local-tiered-storage" if shape.chunk_size is None else "aiven",
         "remote.onFallback": "fail",
-        "fetch.remote.hedge.max.percent": "0",  # a hedge is one GET more, and depends on times
+        "fetch.remote.hedge.max.percent": "0",  # a hedge is one more GET, and depends on times
     }
     return ShapedTier(options, tuple(bounds))
 
 
 def _batches(shape: Shape, offset: int) -> tuple[list[bytes], list[tuple[int, int, int, int]], int]:
-    """Those of one segment, its aborted transactions, and the offset behind it."""
+    """Returns the batches of one segment, its aborted transactions, and the offset after it."""
     batches: list[bytes] = []
     aborted: list[tuple[int, int, int, int]] = []
     size = 0
@@ -102,7 +102,7 @@ def _batches(shape: Shape, offset: int) -> tuple[list[bytes], list[tuple[int, in
 
 
 def _indexed(batches: Sequence[bytes]) -> list[int]:
-    """As a broker indexes with its default interval."""
+    """Returns the index entries of a broker with its default interval."""
     found, unindexed = [], 0
     for number, made in enumerate(batches):
         if unindexed > _INDEX_INTERVAL:

@@ -1,4 +1,4 @@
-"""A tier and a broker for tests of grants: both answer what they are told to and remember what they were asked."""
+"""A tier and a broker for tests of grants: both are scripted and record their requests."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def data(**changes: Any) -> fetch.PartitionData:
 class FakeAsk:
     """The broker behind a client's connection.
 
-    ``answers`` gives partition data by what is fetched, with the number of the partition put in; all else is ``data()``.
+    ``answers`` has partition data by fetch offset, to which the partition's number is added; the default is ``data()``.
     """
 
     def __init__(self, answers: Callable[[fetch.FetchPartition], fetch.PartitionData | None] = lambda _asked: None) -> None:
@@ -126,7 +126,7 @@ class FakeAsk:
 
     @property
     def partitions(self) -> list[fetch.FetchPartition]:
-        """The one partition of each Fetch of one so far."""
+        """The partition of each Fetch with one partition so far."""
         return [request.topics[0].partitions[0] for request in self.fetches if len(request.topics[0].partitions) == 1]
 
     async def __call__(self, api_key: int, version: int, body: Buffer) -> memoryview:
@@ -159,7 +159,7 @@ def tagged_fetch(
     partition: dict[str, Any] | None = None,
     **changes: Any,
 ) -> fetch.FetchRequest:
-    """A Fetch of the partition that asks for a location, with leader epoch 9 as the client knows it.
+    """A Fetch with a location request for the partition, with leader epoch 9 as the client's.
 
     ``wanted``: more of the LocationRequest; ``partition``: changes to the FetchPartition.
     """
@@ -180,6 +180,6 @@ def batched_fetch(*partitions: int, **changes: Any) -> fetch.FetchRequest:
 
 
 def client_request(request: fetch.FetchRequest, version: int = 13, *, secure: bool = False) -> ClientRequest:
-    """The request as a strategy gets it."""
+    """Returns the request in the form for a strategy."""
     body = fetch.encode_request(request, version)
     return ClientRequest(RequestHeader(ApiKey.FETCH, version, 1, "me"), memoryview(body), secure)

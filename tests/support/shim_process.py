@@ -1,4 +1,4 @@
-"""A shim in a process of its own, to be killed: ``ShimProcess`` starts it, and this module is what it runs."""
+"""A shim in a separate process that tests kill: ``ShimProcess`` starts it, and it runs this module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ShimProcess"]
 
 
 class ShimProcess:
-    """Ready when it was constructed; ``config``: ShimConfig's arguments. It ends with this process, too."""
+    """Ready after its construction; ``config``: ShimConfig's arguments. It also ends with this process."""
 
     def __init__(self, **config: Any) -> None:
         command = [sys.executable, "-m", "tests.support.shim_process", json.dumps(config)]
@@ -33,7 +33,7 @@ class ShimProcess:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it without a word."""
+        """Kills it."""
         self._process.kill()
         self._process.communicate()
 

@@ -1,4 +1,4 @@
-"""One script for confluent's own consumer and for ours: what each saw is a list of plain values, and the two must be equal."""
+"""One script for confluent's consumer and for this project's: both results are lists of plain values that must be equal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Script: TypeAlias = "Callable[[Side], object]"
 
 
 class Side:
-    """Makes the consumers of one run of a script, all in a group of its own, and closes those that are left open."""
+    """Creates the consumers of one run of a script, all in one new group, and closes those that are left open."""
 
     def __init__(self, broker: KafkaBroker, shim: Shim | None) -> None:
         self.broker = broker
@@ -57,7 +57,7 @@ class Side:
         return made
 
     def plain(self, **changes: object) -> confluent_kafka.Consumer:
-        """Confluent's own on either side, in the same group."""
+        """Returns confluent's consumer on both sides, in the same group."""
         return self._with_shim(None, changes)
 
     def _with_shim(self, shim: Shim | None, changes: Mapping[str, object]) -> confluent_kafka.Consumer:
@@ -68,13 +68,13 @@ class Side:
             self._shim = mine
 
     def committed(self, topic: str, partitions: Iterable[int] = (0,)) -> list[tuple[int, int | None]]:
-        """Offset and leader epoch that the group has committed, as a consumer is told that is no member."""
+        """Returns the group's committed offset and leader epoch, by a consumer that is not a member."""
         other = self.plain()
         asked = [TopicPartition(topic, partition) for partition in partitions]
         return [(tp.offset, tp.leader_epoch) for tp in other.committed(asked, PATIENCE_SECONDS)]
 
     def work(self, seconds: float) -> None:
-        """The application is busy for so long and calls nothing."""
+        """The application is busy for ``seconds`` and makes no call."""
         threading.Event().wait(seconds)
 
     def close(self) -> None:
@@ -91,9 +91,9 @@ def _without_none(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same_on_both_sides(broker: KafkaBroker, shim: Shim, script: Script, *, from_store: bool = True) -> Any:
-    """Runs ``script`` with plain consumers and with direct ones at the same time; what both saw.
+    """Runs ``script`` with plain consumers and with direct ones at the same time. Returns both results.
 
-    Raises AssertionError where it differs or, with ``from_store``, where nothing was read directly.
+    Raises AssertionError if they differ or, with ``from_store``, if nothing was read directly.
     """
     sides = Side(broker, None), Side(broker, shim)
 
@@ -112,7 +112,7 @@ def same_on_both_sides(broker: KafkaBroker, shim: Shim, script: Script, *, from_
 
 
 def take(consumer: confluent_kafka.Consumer, count: int, *, by_poll: bool = False) -> list[Message]:
-    """The next ``count`` records, no more; an error is one too."""
+    """Returns at most ``count`` records; an error counts as one."""
     taken: list[Message] = []
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     while len(taken) < count:
@@ -126,7 +126,7 @@ def take(consumer: confluent_kafka.Consumer, count: int, *, by_poll: bool = Fals
 
 
 def code_of(error: BaseException) -> object:
-    """What tells one error from another: the code of a KafkaException, the type and text of any else."""
+    """Returns the identity of an error: the code of a KafkaException, type and text of other errors."""
     if isinstance(error, KafkaException):
         return "KafkaException", error.args[0].code()
     return type(error).__name__, str(error)

@@ -13,7 +13,7 @@ __all__ = ["SilentPeer"]
 
 
 class SilentPeer:
-    """A context manager. ``connections``: how many were accepted so far."""
+    """A context manager. ``connections``: the number of accepted ones so far."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))

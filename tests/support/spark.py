@@ -6,7 +6,8 @@
     .cache/spark/connector-<digest>/     Spark's Kafka source, by Maven
 
 PySpark is not installed into the environment of the tests, because two versions are needed: a driver is a process of the same
-Python that finds one of them first on its path. It lives as long as its standard input, so it goes with whoever started it.
+Python that finds one of them first on its path. It lives as long as its standard input, so it ends with the process that
+started it.
 
 ``python -m tests.support.spark`` fetches all of it.
 """
@@ -39,10 +40,10 @@ __all__ = [
 ]
 
 WITH_CONNECTOR = "4.0.1"
-"""The newest PySpark that goes with a Kafka source that can be had."""
+"""The newest PySpark with a published Kafka source."""
 NEWEST = "4.3.0"
 JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Of the environment of whatever starts Spark. None of its Java processes lives long enough for the second compiler, whose work
+"""Variables of processes that start Spark. None of its Java processes lives long enough for the second compiler, whose work
 is more than half of the processor time of a session of a few queries.
 """
 _PATIENCE_SECONDS = 60.0
@@ -51,7 +52,7 @@ _HOME = CACHE / "spark"
 
 
 class SparkJobError(Exception):
-    """What a job raised, as the driver told it."""
+    """A job's error, as reported by the driver."""
 
 
 def pyspark_home(version: str) -> Path:
@@ -83,7 +84,7 @@ def pyspark_home(version: str) -> Path:
 def environment(home: Path) -> dict[str, str]:
     """The environment of a process that finds that PySpark, and whose workers find this Python and this tree.
 
-    Nothing of it counts coverage: each of Spark's many short processes would pay for it, and they run what other tests cover.
+    It does not count coverage, because that slows each of Spark's many short processes, and other tests cover the code.
     """
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
@@ -102,12 +103,12 @@ def _py4j() -> str:
 
 
 def connector_jars() -> list[Path]:
-    """Spark's Kafka source and what it needs. Raises MissingPartError."""
+    """Returns Spark's Kafka source and its dependencies. Raises MissingPartError."""
     return sorted(jars_of(_POM, _HOME / "connector", "Maven cannot fetch Spark's Kafka source").glob("*.jar"))
 
 
 class SparkDriver:
-    """A Spark session, ``local[2]`` unless told otherwise, in a process of its own; ``directory`` takes what it writes."""
+    """A Spark session, by default ``local[2]``, in a separate process; ``directory`` is for its output."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class SparkDriver:
             **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
             **(settings or {}),
         }
-        if "spark.remote" in configuration:  # a session of Spark Connect, which has no master of its own
+        if "spark.remote" in configuration:  # a session of Spark Connect, which has no master
             del configuration["spark.master"]
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
@@ -159,7 +160,7 @@ class SparkDriver:
         self.stop()
 
     def __call__(self, job: str, **arguments: Any) -> Any:
-        """Runs a job of ``spark_driver`` by its name; its answer is JSON. Raises SparkJobError with what it raised."""
+        """Runs a job of ``spark_driver`` by name. Returns its JSON answer. Raises SparkJobError with its error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([job, arguments]) + "\n")

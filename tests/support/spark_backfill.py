@@ -1,4 +1,4 @@
-"""Jobs of :class:`tests.support.spark.SparkDriver` about examples/spark_backfill.py, one of which ends as a crash does."""
+"""Jobs of :class:`tests.support.spark.SparkDriver` for examples/spark_backfill.py, one of which simulates a crash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _whole = example.store
 
 
 def copied(spark: SparkSession, options: Options, target: str) -> Any:
-    """What the copy said, and how many splits there are in all."""
+    """Returns the output of the copy, and the total number of splits."""
     said: list[str] = []
     example.copy(spark, options, target, said.append)
     return [said, len(read_segments(spark, options).splits)]

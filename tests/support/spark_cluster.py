@@ -1,4 +1,4 @@
-"""A Cluster that is a table, for tests of what the driver plans."""
+"""A Cluster from a table, for tests of the driver's plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class FakeCluster:
-    """Two partitions with the offsets [10, 100) and [20, 200); the offset of a time is the time, if it is there.
+    """Two partitions with the offsets [10, 100) and [20, 200); a timestamp has the offset of the same number, if it exists.
 
     ``log_starts`` and ``log_ends`` may be set; ``asked`` counts the questions.
     """

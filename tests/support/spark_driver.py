@@ -73,12 +73,12 @@ def _plain(value: Any) -> Any:
 
 
 def tasks(spark: SparkSession, source: str, options: Options) -> Any:
-    """How many tasks read it."""
+    """Returns the number of tasks."""
     return _frame(spark, source, options).rdd.getNumPartitions()
 
 
 def plan(spark: SparkSession, source: str, options: Options) -> Any:
-    """All that Spark says of a query before it runs."""
+    """Returns Spark's extended plan of a query."""
     return _frame(spark, source, options)._jdf.queryExecution().toString()
 
 
@@ -93,7 +93,7 @@ def sql(spark: SparkSession, source: str, options: Options) -> Any:
 
 
 def stream(spark: SparkSession, source: str, options: Options, directory: str, checkpoint: str) -> Any:
-    """Appends what a query of Trigger.AvailableNow finds to Parquet files; for each batch its rows and how far behind it is."""
+    """Appends the rows of a query of Trigger.AvailableNow to Parquet files. Returns rows and lag of each batch."""
     read = spark.readStream.format(source).options(**options).load()
     writer = read.writeStream.format("parquet").option("path", directory).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
@@ -113,7 +113,7 @@ def stored(spark: SparkSession, directory: str) -> Any:
 
 
 def noop(spark: SparkSession, source: str, options: Options) -> Any:
-    """Reads all of it for nothing; the seconds that took, planning included."""
+    """Reads all records and discards them. Returns the seconds, including planning."""
     started = time.perf_counter()
     _frame(spark, source, options).write.format("noop").mode("overwrite").save()
     return time.perf_counter() - started
@@ -129,7 +129,7 @@ def batches(
 ) -> Any:
     """Runs a query of Trigger.AvailableNow: the number of each batch; partition, first and last offset, and rows of it.
 
-    It fails in the batch ``fail_at``, which is then not committed. While its first batch is under way, 10 records are appended
+    It fails in the batch ``fail_at``, which is then not committed. During its first batch, 10 records are appended
     to the partition 0 of ``append_to``: bootstrap servers, topic.
     """
     seen: list[Any] = []
@@ -160,12 +160,12 @@ def _append(bootstrap_servers: str, topic: str) -> None:
 
 
 def executors(spark: SparkSession) -> Any:
-    """How many executors the driver knows."""
+    """Returns the number of executors that the driver knows."""
     return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
 def packages(spark: SparkSession) -> Any:
-    """What a Python process of an executor says of itself: interpreter, package, whether the kernel is there, module path."""
+    """Returns facts of an executor's Python process: interpreter, package, whether the kernel is loaded, module path."""
 
     def said(_: Any) -> Any:
         from kafka_remote_client.records import _kernel
@@ -176,7 +176,7 @@ def packages(spark: SparkSession) -> Any:
 
 
 def extended(spark: SparkSession, source: str, options: Options, level: str = "DEBUG") -> Any:
-    """What ``explain(extended=True)`` shows of a query that was run while driver and executors logged at ``level``."""
+    """Returns ``explain(extended=True)`` of a query that ran while driver and executors logged at ``level``."""
     spark.sparkContext.setLogLevel(level)
     try:
         frame = _frame(spark, source, options)
@@ -202,7 +202,7 @@ def _job(name: str) -> Callable[..., Any]:
 
 
 def _listen(requests: queue.SimpleQueue[str], busy: threading.Event) -> None:
-    """Hands requests on. When they end while a job runs, nobody waits for its answer any more: all ends at once."""
+    """Forwards requests. If they end while a job runs, no caller waits for its answer: everything ends at once."""
     for line in sys.stdin:
         requests.put(line)
     if busy.is_set():
@@ -211,7 +211,7 @@ def _listen(requests: queue.SimpleQueue[str], busy: threading.Event) -> None:
 
 
 def main() -> None:
-    # What Spark and its children print must not get between the answers.
+    # The output of Spark and its children must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     builder = SparkSession.builder

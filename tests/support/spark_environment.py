@@ -1,4 +1,4 @@
-"""The environment that executors get: made, filled and packed by the commands of docs/spark.md, with a wheel of this tree.
+"""The executors' environment: built and packed with the commands of docs/spark.md, with a wheel of this tree.
 
 ::
 
@@ -6,7 +6,7 @@
         environment/           the virtual environment, for the driver
         environment.tar.gz     the same packed, for executors
 
-The digest is that of all that goes into it. Environments of earlier states of the tree are removed when they are a day old.
+The digest covers all its inputs. Environments of earlier states of the tree are removed after a day.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cluster_commands() -> tuple[str, str]:
 
 
 def packed_environment() -> Path:
-    """The directory with both. Raises MissingPartError when pip cannot fetch what goes into it."""
+    """Returns the directory with both. Raises MissingPartError if pip cannot download the packages."""
     target = _HOME / f"environment-{_digest()}"
     with file_lock(_HOME / "environment.lock"):
         if not target.is_dir():
@@ -71,7 +71,7 @@ def _make(directory: Path) -> None:
     packed = directory / "packed"
     packed.mkdir()
     commands = cluster_commands()[0].replace("kafka-remote-client", str(wheel))
-    # python3 is this one; what is installed has the versions of everything else here.
+    # python3 is this one; the installed packages have the versions of this environment.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = {"PATH": path, "PIP_CONSTRAINT": str(_CONSTRAINTS), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1"}
     run_or_missing(
@@ -81,13 +81,13 @@ def _make(directory: Path) -> None:
 
 
 def _wheel(directory: Path) -> Path:
-    """Built from a copy of the tree: what earlier builds left beside it must not get in."""
+    """Builds a wheel from a copy of the tree, without leftovers of earlier builds."""
     tree = directory / "tree"
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in _FILES:
         shutil.copy2(ROOT / name, tree / name)
-    # The record decoder is not compiled again where the tree has it, and the C that it was compiled from.
+    # The record decoder is not compiled again if the tree has it and its C source.
     for built in (ROOT / "kafka_remote_client" / "records").glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
         place = tree / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
         seeded = place / built.relative_to(ROOT)

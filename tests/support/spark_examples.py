@@ -18,12 +18,12 @@ _SUBMIT = "--conf spark.ui.enabled=false --conf spark.driver.memory=512m --conf 
 
 
 def printed_by(program: str, *arguments: str) -> str:
-    """What it prints until it ends well. Raises AssertionError with what it said of a failure."""
+    """Returns its output after it succeeded. Raises AssertionError with its error output."""
     return output_of([sys.executable, program, *arguments], cwd=ROOT, env=_environment())
 
 
 def output_of(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
-    """What a command prints that ends well within 400 s. Raises AssertionError with what it said of a failure."""
+    """Returns the output of a command that succeeds within 400 s. Raises AssertionError with its error output."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -40,14 +40,14 @@ def output_of(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> s
 
 @contextmanager
 def running_example(program: str, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, which is interrupted in the end; what it says goes to ``log``."""
+    """Runs the program, and interrupts it at the end; its output goes to ``log``."""
     with log.open("wb") as said:
         output = {"stdout": said, "stderr": subprocess.STDOUT}
         with process_group([sys.executable, program, *arguments], cwd=ROOT, env=_environment(), **output) as process:
             try:
                 yield process
             finally:
-                end_group(process.pid)  # Java is in the same group, and would otherwise end later, at its leisure
+                end_group(process.pid)  # Java is in the same group, and would otherwise end later
 
 
 def _environment() -> dict[str, str]:

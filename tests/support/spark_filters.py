@@ -17,7 +17,7 @@ _SETTING = "spark.sql.python.filterPushdown.enabled"
 
 
 def pushed(spark: SparkSession, options: dict[str, str], where: str, *, setting: bool = True) -> Any:
-    """The digest of the rows for which ``where`` is true, and Spark's physical plan, with Spark's own setting on or off."""
+    """Returns the digest of the rows for which ``where`` is true, and the physical plan, with Spark's setting on or off."""
     spark.conf.set(_SETTING, setting)
     try:
         frame = spark.read.format("kafka-remote").options(**options).load().where(where)
@@ -43,11 +43,11 @@ class _Bar:
         self.last = (done, total)
 
     def close(self) -> None:
-        """Nothing is shown."""
+        """Shows nothing."""
 
 
 def watched(spark: SparkSession, options: dict[str, str]) -> Any:
-    """The number of rows, what the bar showed at the end, and what Spark tells once it has heard of all tasks' ends."""
+    """Returns the number of rows, the bar's last state, and Spark's final counts of tasks."""
     bar, context, group = _Bar(), spark.sparkContext, "watched"
     context.setLocalProperty("spark.jobGroup.id", group)
     with show_progress(spark, make_bar=lambda _: bar):

@@ -19,13 +19,13 @@ _FRAMES: dict[str, DataFrame] = {}
 
 
 def kept(spark: SparkSession, frames: Mapping[str, Sequence[Any]]) -> Any:
-    """Keeps frames by name: [source, options]. Answers nothing; what fails, fails when it is collected, or here."""
+    """Keeps frames by name: [source, options]. Returns nothing; an error occurs here or at the collection."""
     for name, (source, options) in frames.items():
         _FRAMES[name] = spark.read.format(source).options(**options).load()
 
 
 def collected(spark: SparkSession, names: Sequence[str]) -> Any:
-    """For each name the values as sorted numbers, their headers where there are any, and the number of tasks; or the error.
+    """Returns for each name the values as sorted numbers, their headers if any, and the number of tasks; or the error.
 
     A name that ends in ``+`` is the union of that frame with itself.
     """
@@ -47,7 +47,7 @@ def _collected(name: str) -> Any:
 
 
 def _finished(writer: DataStreamWriter, checkpoint: str) -> tuple[int, int]:
-    """Runs a query to the end of what there is; the rows that it read, and how many sources its checkpoint knows."""
+    """Runs a query to the current end. Returns the rows, and the number of sources in its checkpoint."""
     query = writer.format("memory").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     failure = query.exception()

@@ -1,6 +1,6 @@
-"""What Spark tests of its own Kafka source, by the names of its scenarios, and which test of ours says the same of this one.
+"""Spark's tests of its own Kafka source, by the names of their scenarios, and the equivalent tests for this source.
 
-A test of ours is decorated with the suite and the names of the scenarios that it restates::
+A test is decorated with the suite and the names of the scenarios that it covers::
 
     @scenario("KafkaRelationSuite", "explicit offsets")
 
@@ -19,14 +19,14 @@ __all__ = ["NOT_HERE", "RESTATED", "SCENARIOS", "scenario", "starts_of_streams"]
 _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 RESTATED: dict[tuple[str, str], list[str]] = {}
-"""By suite and scenario, the tests of ours; filled when their modules are imported."""
+"""Our tests by suite and scenario; filled when their modules are imported."""
 
 _SUBSCRIPTIONS = ("assign", "subscribing topic by name", "subscribing topic by pattern")
 _STARTS = ("latest offsets", "earliest offsets", "specific offsets", "specific timestamps", "global timestamp per topic")
 
 
 def starts_of_streams(how: str) -> tuple[str, ...]:
-    """The names of the scenarios of streams that start from ``how``, as Spark makes them up."""
+    """Returns the names of the scenarios of streams that start from ``how``, in Spark's form."""
     return tuple(f"{what} from {how} (failOnDataLoss: {fail})" for what, fail in product(_SUBSCRIPTIONS, ("true", "false")))
 
 
@@ -245,11 +245,11 @@ NOT_HERE: Mapping[tuple[str, str], str] = {
     ): "a partition that is not there is refused here by its name: its records would be missing unsaid",
     ("ConsumerStrategySuite", "createAdmin must create admin properly"): "about a class of Spark's alone",
 }
-"""The scenarios that no test of ours restates, and why."""
+"""The scenarios without a test here, with reasons."""
 
 
 def scenario(suite: str, *names: str) -> Callable[[_Test], _Test]:
-    """Says that a test restates scenarios. Raises KeyError for a name that Spark has not, or that is said not to be here."""
+    """Marks a test with its scenarios. Raises KeyError for an unknown name, or one that is listed as not covered."""
 
     def told(test: _Test) -> _Test:
         for name in names:

@@ -1,6 +1,6 @@
-"""Jobs of :class:`tests.support.spark.SparkDriver` about ``read_segments``: what handlers in tasks see goes to files.
+"""Jobs of :class:`tests.support.spark.SparkDriver` for ``read_segments``: handlers in tasks write their records to files.
 
-A task's file is named by the split's id and the number of its attempt; it is there once the handler is through.
+The name of a task's file has the split's id and the number of its attempt; it exists after the handler has finished.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Options = dict[str, str]
 
 
 def attempt() -> int:
-    """The number of this task's attempt, from 0; 0 where Spark does not tell."""
+    """Returns the number of this task's attempt, from 0; 0 if Spark does not have it."""
     context = TaskContext.get()
     return 0 if context is None else context.attemptNumber()
 
 
 def handled(spark: SparkSession, options: Options, directory: str, finished: list[str], trouble: dict[str, str]) -> Any:
-    """Each split's records in files of ``directory``; ids of the splits and what was counted.
+    """Writes each split's records to files in ``directory``. Returns the ids of the splits and the counters.
 
-    ``trouble``: what happens to the first attempt at a split half way, by the split's number: "raise" or "kill".
+    ``trouble``: the fault in the middle of a split's first attempt, by the split's number: "raise" or "kill".
     """
     segments = read_segments(spark, options).without(finished)
     by_id = {segments.splits[int(number)].id: kind for number, kind in trouble.items()}
@@ -72,7 +72,7 @@ def _hex(value: Any) -> str | None:
 
 
 def copied(spark: SparkSession, options: Options, database: str, trouble: dict[str, str]) -> Any:
-    """The example with a database: how many splits it took. ``trouble``: as above, by the numbers of tasks."""
+    """Runs the example with a database. Returns its number of splits. ``trouble``: as above, by the numbers of tasks."""
     example.store = partial(_store, example.store, trouble)
     try:
         return example.copy(spark, options, database)
@@ -103,12 +103,12 @@ class _Troubled:
 
 
 def failing(spark: SparkSession, options: Options) -> Any:
-    """Handlers fail, always."""
+    """Every handler fails."""
     read_segments(spark, options).foreachPartition(partial(_happen, "raise"))
 
 
 def frame(spark: SparkSession, options: Options, finished: list[str]) -> Any:
-    """The digest of the records that are left as a DataFrame, and what was counted."""
+    """Returns the digest of the remaining records as a DataFrame, and the counters."""
     segments = read_segments(spark, options).without(finished)
     return {"digest": digest_of(segments.to_dataframe()), "counters": segments.counters()}
 

@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on loopback: a master and workers, each at an address of its own, as ``spark-class`` starts them.
+"""A standalone Spark cluster on loopback: a master and workers with separate addresses, started with ``spark-class``.
 
 Addresses differ (127.0.0.1, 127.0.0.2, …) because Spark never runs a speculative twin on the host of the first attempt. The
-daemons see PySpark on their PYTHONPATH, in the place of a Spark distribution's own, and nothing of this tree.
+daemons have PySpark on their PYTHONPATH, instead of a Spark distribution's own, and nothing of this tree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 class StandaloneCluster:
-    """Runs from construction on, in ``directory``. Nothing of it is left when it was stopped, or when this process ends.
+    """Runs from construction on, in ``directory``. It leaves nothing behind after a stop, or the end of this process.
 
     ``modules``: what Python processes of executors find besides PySpark.
     """

@@ -49,7 +49,7 @@ def append(broker: KafkaBroker, topic: str, codecs: Sequence[str] = CODECS) -> N
             {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "compression.type": codec,
-                "enable.idempotence": True,  # a loaded broker is asked again, and must not take a batch twice
+                "enable.idempotence": True,  # a produce to a loaded broker is repeated, and must not be stored twice
                 "batch.num.messages": 25,
                 "linger.ms": 5,
                 "log_level": 0,

@@ -1,4 +1,4 @@
-"""What a process of Spark keeps from task to task: engines, consumers, and whether the tier worked."""
+"""The state that a Spark process keeps between tasks: engines, consumers, and the health of the tier."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["forget_tasks"]
 
 
 def forget_tasks() -> None:
-    """Closes and forgets all of it. A test that reads splits calls this before its cluster ends: a consumer that is kept goes
-    on connecting to a broker that is gone.
+    """Closes and drops all of it. A test that reads splits calls this before its cluster ends: a kept consumer would continue
+    to connect to a broker that no longer exists.
     """
     worker_engines.close()
     worker_consumers.close()

@@ -1,4 +1,4 @@
-"""The scheduler without an engine: a test carries out its commands one by one, over the golden tier, and owns the time."""
+"""The scheduler without an engine: a test executes its commands one by one, over the golden tier, and sets the time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNHURRIED = RemoteFetchConfig(enabled=True, retries=2)
 
 @attrs.define
 class Stepping:
-    """``recycled``: the buffers that came back. ``clock.now`` is the time of all events."""
+    """``recycled``: the returned buffers. ``clock.now`` is the time of all events."""
 
     config: RemoteFetchConfig = _UNHURRIED
     source: GoldenTierSource = attrs.field(factory=GoldenTierSource)
@@ -78,12 +78,12 @@ class Stepping:
     def answer(
         self, topic: str, offset: int, window: int, isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> SegmentLocation | NotRemote:
-        """What the golden tier says."""
+        """Returns the golden tier's answer."""
         asked = question(topic, 0, offset, isolation_level=isolation_level, max_bytes=window)
         return locate_one(self.source, asked, Deadline(self.clock, 60.0))
 
     def locate(self, command: Locate, answer: LocationAnswer | None = None) -> None:
-        """Answers with what the golden tier says, unless ``answer`` is given."""
+        """Answers like the golden tier, unless ``answer`` is given."""
         read = command.read
         told = answer or self.answer(read.topic, command.offset, command.window, read.isolation_level)
         self.scheduler.located(command, told, command.offset, PartitionOffsets(), self.clock.now)
@@ -120,14 +120,14 @@ class Stepping:
             self.decode(command)
 
     def run(self) -> None:
-        """Carries out all that there is to do."""
+        """Executes all commands."""
         while (command := self.next()) is not None:
             self.carry_out(command)
 
 
 @contextmanager
 def stepping(config: RemoteFetchConfig = _UNHURRIED, **parts: Any) -> Iterator[Stepping]:
-    """At the end all that was opened is stopped, what is in flight ends, and no memory is held."""
+    """Stops everything at the end, finishes ranges in flight, and checks that no memory is held."""
     made = Stepping(config, **parts)
     yield made
     for read in list(made.scheduler.reads):

@@ -1,4 +1,4 @@
-"""A presigned fetcher as tests on loopback want it, and how they read through it."""
+"""A presigned fetcher for tests on loopback, and reads through it."""
 
 from __future__ import annotations
 

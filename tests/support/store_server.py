@@ -1,4 +1,4 @@
-"""A server process of an object store on loopback: what the S3, Azure and GCS servers of the tests have in common."""
+"""A server process of an object store on loopback: the common part of the tests' S3, Azure and GCS servers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StoreServer(ABC):
         """The server's command line. Raises MissingPartError."""
 
     def variables(self) -> Mapping[str, str]:
-        """What its environment has beside this process's."""
+        """Its environment variables in addition to this process's."""
         return {}
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class StoreServer(ABC):
             self._pid = None
 
     def new_name(self) -> str:
-        """A bucket's name that no other has."""
+        """Returns a new bucket name."""
         return f"tier-{os.getpid()}-{next(self._names)}"
 
     def _ready(self) -> bool:
@@ -93,6 +93,6 @@ class StoreServer(ABC):
                 return bool(answer.status == 200)
         except urllib.error.HTTPError as error:
             error.close()
-            return self.ready_path == "/"  # it answers, if only to refuse
+            return self.ready_path == "/"  # it answers, even with an error
         except OSError:
             return False

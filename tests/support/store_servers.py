@@ -16,7 +16,7 @@ def _install(*steps: Callable[[], Path]) -> None:
     for step in steps:
         try:
             print(step().relative_to(CACHE.parent), flush=True)
-        except MissingPartError as error:  # tests that need it say so too
+        except MissingPartError as error:  # tests that need it report it too
             print(f"missing: {error}", flush=True)
 
 

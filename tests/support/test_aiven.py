@@ -31,7 +31,7 @@ def _golden(mode: str) -> tuple[DirectoryStore, AivenLayout, list[ListedSegment]
 
 
 def _as_kafka_wrote_it(store: DirectoryStore, layout: AivenLayout, segment: RemoteLogSegmentMetadata) -> MemoryStore:
-    """The segment in the other layout: what the plugin was given."""
+    """The segment in the other layout, which was the plugin's input."""
     given = MemoryStore()
     log_key = layout.object_key(segment, ObjectKind.LOG)
     given.objects[LAYOUT.object_key(segment, ObjectKind.LOG)] = layout.original_logs(store).get(log_key)
@@ -77,7 +77,7 @@ def _plugins_frames(store: DirectoryStore, layout: AivenLayout, log_key: str) ->
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
 def test_writes_what_the_plugin_wrote(mode: str) -> None:
-    """What zstd makes of a chunk differs from version to version, so the plugin's own frames are used; ours begin alike."""
+    """zstd's output differs from version to version, so tests use the plugin's own frames; ours begin alike."""
     store, layout, segments = _golden(mode)
     compressed, encrypted = "zstd" in mode, "aes" in mode
     for listed in segments:

@@ -1,4 +1,4 @@
-"""A part that cannot be fetched or built is reported as missing, and nothing goes on building it."""
+"""A part that cannot be downloaded or built is reported as missing, and no process continues to build it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy that holds requests back and changes nothing of them or of their answers."""
+"""A proxy that delays requests without changing them or their answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(BODY)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the name is http.server's
-        """Says nothing."""
+        """Prints nothing."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The judgement on groups, by histories made by hand: what it excuses, and that next to nothing more is."""
+"""The rule for groups, with handwritten histories: what it excuses, and that it excuses hardly anything else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORACLE = Oracle({KEY: RECORDS})
 
 
 class Group:
-    """Two members of which each reads the partition once."""
+    """Two members that each read the partition once."""
 
     def __init__(self) -> None:
         self.history = History()

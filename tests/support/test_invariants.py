@@ -1,4 +1,4 @@
-"""Each invariant holds on a sound history and tells each way in which one can be broken. Histories are written by hand."""
+"""Each invariant accepts a valid history and detects each kind of violation. Histories are written by hand."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def produced(outcomes: dict[int, Outcome]) -> Written:
 
 
 def cut_back(end: int, **opened: Any) -> Written:
-    """Some records were read of a leader whose log is cut to ``end``; others come to lie where its own were."""
+    """Records of a leader were read, its log is truncated to ``end``, and other records replace its own."""
     old = [record(offset, value=b"of the old leader") for offset in range(end, 6)]
     return Written(**opened).poll(*range(end)).give(*old).note(Moved, "", key=TP, end=end)
 
@@ -419,7 +419,7 @@ def test_journals_of_several_processes_become_one_history(tmp_path: Path) -> Non
     for part in (one, two):
         part.close()
     cut = (tmp_path / "two").read_bytes()
-    (tmp_path / "two").write_bytes(cut + cut[: len(cut) // 2])  # killed in the middle of a word
+    (tmp_path / "two").write_bytes(cut + cut[: len(cut) // 2])  # killed in the middle of a line
     merged = History.merged(tmp_path / "one", tmp_path / "two")
     assert [(event.number, event.consumer, type(event)) for event in merged] == [
         (0, "c", Opened),

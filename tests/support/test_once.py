@@ -25,7 +25,7 @@ def once(tmp_path: Path) -> Callable[..., None]:
 
 
 class _Step:
-    """Fails so many times, then works."""
+    """Fails ``failures`` times, then works."""
 
     def __init__(self, failures: int = 0) -> None:
         self.calls: list[str] = []

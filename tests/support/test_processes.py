@@ -12,7 +12,7 @@ from tests.support.processes import end_group, is_running, process_group
 from tests.support.waiting import wait_until
 
 _AGAIN = 'if [ "$1" -gt 0 ]; then exec bash -c "$0" "$0" $(($1 - 1)); fi; read -r _'
-"""Runs itself anew in its place, as often as it is told, and then waits for a line."""
+"""Replaces itself by a new run as often as requested, and then waits for a line."""
 
 
 def test_runs_while_it_turns_into_another_program_and_not_once_it_ended() -> None:

@@ -1,4 +1,4 @@
-"""Tiers made by tests: a store in memory that remembers what was asked of it, and segments with all their objects."""
+"""Tiers made by tests: a store in memory that records its requests, and segments with all their objects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Runs suites again and again beside processes that compute: ``make under-load SUITES="consumer faults" RUNS=20 LOAD=4``.
 
 A test that passes on an idle machine and fails on a busy one is a defect. The suites run with the workers and the order of
-``make test-all``, without coverage, and by turns, so that a campaign that ends after ``MINUTES=60`` has run each of them. Each
-run leaves a line in the ledger: the load average at its end, and how many tests passed and failed. The names of those that
+``make test-all``, without coverage, and in rotation, so that a campaign that ends after ``MINUTES=60`` has run each of them.
+Each run leaves a line in the ledger: the load average at its end, and how many tests passed and failed. The names of those that
 failed are printed. The exit status is 1 if any test failed or any run passed its ceiling.
 """
 

@@ -1,4 +1,4 @@
-"""The scheduler in virtual time: a model of store, processor and application carries out its commands, and nobody waits.
+"""The scheduler in virtual time: a model of store, processor and application executes its commands, without waiting.
 
 ::
 
@@ -281,7 +281,7 @@ class VirtualReading:
             return
 
     def _restart(self, read: PartitionRead, end: ReadEnd) -> None:
-        """The broker would go on from here. The read begins anew at once, so that the store is measured and nothing else."""
+        """The broker would continue from here. The read starts again immediately, so that only the store is measured."""
         self._ended.append(end.reason)
         self._scheduler.stopped(read, self._clock.now)
         again = self._open(read.partition, end.next_offset)

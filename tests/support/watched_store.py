@@ -14,7 +14,7 @@ __all__ = ["WatchedStore"]
 class WatchedStore(HeldOrigin):
     """``truth``: the objects by ``/bucket/key``. Reads of segments' logs are noted, and those of one version of a log are held.
 
-    A consumer asks for the version that its location names. Whoever looks a location up reads batch headers of any version.
+    A consumer requests the version that its location names. A location look-up reads batch headers of any version.
     """
 
     def __init__(self, authority: str, truth: Mapping[str, bytes]) -> None:

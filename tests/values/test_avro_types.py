@@ -67,8 +67,8 @@ def test_a_reference_is_declared_where_it_is_first_used() -> None:
         ({"type": "array", "items": {"type": "record", "name": "E", "fields": []}}, "no bytes"),
         ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, "no bytes"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 77}, "precision 77"),
-        ({}, "no Avro type"),
-        (5, "no Avro type"),
+        ({}, "unknown Avro type"),
+        (5, "unknown Avro type"),
     ],
 )
 def test_what_arrow_cannot_represent_is_refused(schema: Any, says: str) -> None:

@@ -1,4 +1,4 @@
-"""From the bounds that options name to an offset for each partition.
+"""Turns the bounds of the options into an offset for each partition.
 
 References: Spark's KafkaOffsetReaderAdmin.
 """
@@ -57,7 +57,7 @@ class BoundResolver:
             times = dict.fromkeys(self._partitions, bound.timestamp)
         else:
             times = json_offsets.per_partition(option, bound.timestamps, self._partitions)
-        # A record that was written since the ends were asked for is past the end of this query.
+        # A record that was written after the request for the ends is past the end of this query.
         found = {
             partition: min(offset, self._log_ends[partition]) for partition, offset in self._cluster.at_times(times).items()
         }

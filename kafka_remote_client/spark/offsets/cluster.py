@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, where their logs begin and end, which offset a time has.
+"""The driver's requests to the cluster: partitions, starts and ends of logs, offsets of timestamps.
 
 References: Spark's KafkaOffsetReaderAdmin.
 """
@@ -38,10 +38,10 @@ _CONSUMERS_ALONE = (
 
 
 class Cluster(Protocol):
-    """Answers about partitions. All raise LocationError when the cluster cannot say."""
+    """Answers about partitions. All methods raise LocationError if the cluster does not answer."""
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """The partitions that are subscribed, sorted. Raises BrokerResponseError for a topic or partition that is not there."""
+        """Returns the subscribed partitions, sorted. Raises BrokerResponseError for a missing topic or partition."""
 
     def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The first offset of each."""
@@ -50,19 +50,19 @@ class Cluster(Protocol):
         """The offset after the last record of each that the isolation level shows."""
 
     def at_times(self, timestamps: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The first offset whose record is as young as the timestamp (in milliseconds); -1 where there is none."""
+        """Returns the first offset at or after the timestamp (in milliseconds); -1 if there is none."""
 
     def close(self) -> None:
         """Releases connections."""
 
 
 class AdminCluster:
-    """A Cluster through librdkafka. Repeats what fails as ``fetchOffset.numRetries`` says."""
+    """A Cluster through librdkafka. Repeats a failed request up to ``fetchOffset.numRetries`` times."""
 
     def __init__(
         self, options: SourceOptions, clock: Clock, make_admin: Callable[[dict[str, Any]], AdminClient] = AdminClient
     ) -> None:
-        """Raises KafkaException for settings that librdkafka refuses."""
+        """Raises KafkaException for settings that librdkafka rejects."""
         self._seconds = options.client.api_timeout_ms / 1000
         self._isolation = options.client.isolation_level
         self._retries = options.offset_retries
@@ -96,7 +96,7 @@ class AdminCluster:
         return self._offsets({partition: OffsetSpec.for_timestamp(time) for partition, time in timestamps.items()})
 
     def close(self) -> None:
-        """librdkafka's admin client has no end of its own; it goes with the last reference."""
+        """librdkafka's admin client has no close(); it is freed with the last reference."""
         del self._admin
 
     def _offsets(self, wanted: Mapping[TopicPartition, OffsetSpec]) -> Mapping[TopicPartition, int]:

@@ -2,11 +2,11 @@
 
 ::
 
-    what is found                                   | failOnDataLoss=true | false
+    finding                                         | failOnDataLoss=true | false
     the range begins below the log's start          | DataLossError       | begins at the log's start
     the range ends past the log's end               | DataLossError       | ends at the log's end
-    the broker has no such offset while it is read  | DataLossError       | goes on at the log's start, if that is in the range
-    the partition is gone while it is read          | DataLossError       | ends
+    the broker has no such offset during the read   | DataLossError       | continues at the log's start, if in the range
+    the partition is deleted during the read        | DataLossError       | ends
 
 References: Spark's KafkaDataConsumer (reportDataLoss), "Structured Streaming + Kafka Integration Guide".
 """
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class DataLossError(DirectFetchError):
-    """Records that a query was to read are no longer in the log: deleted, expired, or the topic was created again."""
+    """Records of a query's range are no longer in the log: deleted, expired, or the topic was recreated."""
 
     action: ClassVar[Action] = Action.STOP
     cause: ClassVar[str] = "data-loss"
@@ -35,7 +35,7 @@ class DataLossError(DirectFetchError):
 
 @attrs.frozen
 class DataLoss:
-    """What to do about records that are gone: ``fail``, or say so in the log and go on."""
+    """The policy for lost records: ``fail``, or log it and continue."""
 
     fail: bool = True
 
@@ -46,9 +46,9 @@ class DataLoss:
         _log.warning("%s; continuing because failOnDataLoss is false", what)
 
     def bounded(self, partition: TopicPartition, start: int, end: int, log_start: int, log_end: int) -> tuple[int, int]:
-        """The part of ``[start, end)`` that the log holds; empty ranges come back with equal bounds.
+        """Returns the part of ``[start, end)`` that the log has; empty ranges have equal bounds.
 
-        Raises DataLossError where something is missing, if that is to fail.
+        Raises DataLossError if records are missing and the policy is to fail.
         """
         if start >= end:
             return start, start
@@ -65,15 +65,15 @@ class DataLoss:
         return start, end
 
     def resumed(self, partition: TopicPartition, offset: int, end: int, log_start: int) -> int:
-        """Where to go on when the broker has no ``offset``; ``end`` when nothing of the range is left.
+        """Returns where to continue if the broker has no ``offset``; ``end`` if nothing of the range is left.
 
-        Raises DataLossError, if that is to fail.
+        Raises DataLossError, if the policy is to fail.
         """
         following = log_start if offset < log_start < end else end
         self.report(f"{partition}: the offsets {offset} to {following - 1} were deleted; the log starts at {log_start}")
         return following
 
     def gone(self, partition: TopicPartition, offset: int, end: int) -> int:
-        """``end``, as nothing is left from ``offset`` on. Raises DataLossError, if that is to fail."""
+        """``end``, as nothing is left from ``offset`` on. Raises DataLossError, if the policy is to fail."""
         self.report(f"{partition} was deleted with the offsets {offset} to {end - 1}")
         return end

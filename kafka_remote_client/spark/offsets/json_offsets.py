@@ -1,4 +1,4 @@
-"""Where a read begins and ends: Spark's JSON of Kafka offsets, and its ways to name an offset. Pure.
+"""The bounds of a read: Spark's JSON of Kafka offsets, and its ways to name an offset. Pure.
 
 ::
 
@@ -7,7 +7,7 @@
     {"topicA":{"0":1000,"1":2000}}                   timestamps in milliseconds
     {"topicA":[0,1],"topicB":[2,4]}                  partitions (the option assign)
 
-What is written is sorted by topic and partition and has no blanks, as Spark's own is.
+The output is sorted by topic and partition and has no blanks, like Spark's.
 
 References: Spark's JsonUtils, KafkaOffsetRangeLimit; "Structured Streaming + Kafka Integration Guide".
 """
@@ -68,7 +68,7 @@ class OffsetName(Enum):
 
 
 class NoMatch(Enum):
-    """``startingOffsetsByTimestampStrategy``: what to do where no record is as young as the timestamp."""
+    """``startingOffsetsByTimestampStrategy``: what to do if every record is before the timestamp."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -195,7 +195,7 @@ def check_order(
 def per_partition(
     option: str, named: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """``named`` if it is about exactly the partitions to be read. Raises ConfigurationError, which says what is missing."""
+    """Returns ``named`` if it has exactly the partitions to read. Raises ConfigurationError with the missing ones."""
     missing, unknown = set(partitions) - named.keys(), named.keys() - set(partitions)
     if missing or unknown:
         complaints = [
@@ -209,7 +209,7 @@ def per_partition(
 def after_lookup(
     option: str, timestamps: Mapping[TopicPartition, int], found: Mapping[TopicPartition, int], no_match: NoMatch
 ) -> dict[TopicPartition, int]:
-    """Offsets that a lookup by timestamp ``found`` (-1 = none is as young), with LATEST or an error where there is none.
+    """Returns the offsets of a look-up by timestamp, ``found`` (-1 = none), with LATEST or an error for -1.
 
     Raises ConfigurationError that names the partitions.
     """

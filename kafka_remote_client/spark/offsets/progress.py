@@ -1,4 +1,4 @@
-"""How far a streaming query is behind, from its progress: Spark's own source reports that as metrics, a Python source cannot.
+"""The lag of a streaming query, from its progress: Spark's own source reports it as metrics, a Python source cannot.
 
 References: Spark's KafkaMicroBatchStream (metrics: avgOffsetsBehindLatest, maxOffsetsBehindLatest, minOffsetsBehindLatest).
 """
@@ -41,9 +41,9 @@ class OffsetsBehind:
 
 
 def offsets_behind(progress: Any) -> OffsetsBehind | None:
-    """``progress``: what ``query.lastProgress`` or a listener gives, as an object or as a dictionary.
+    """``progress``: the value of ``query.lastProgress`` or of a listener, as an object or as a dictionary.
 
-    ``None`` where the progress does not show the latest offset: before PySpark 4.2, and of sources that are not Kafka's.
+    ``None`` if the progress does not have the latest offset: before PySpark 4.2, and for sources other than Kafka.
     """
     behind: dict[TopicPartition, int] = {}
     for source in _of(progress, "sources") or ():

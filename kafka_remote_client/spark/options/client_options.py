@@ -1,4 +1,4 @@
-"""What the ``kafka.*`` options come to for this client: librdkafka's settings, and what is not librdkafka's to know."""
+"""The result of the ``kafka.*`` options for this client: librdkafka's settings, and settings outside of librdkafka."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class TrustStore:
 class ClientOptions:
     """``settings`` are librdkafka's and hold secrets; their values are in no ``repr``.
 
-    ``ignored`` are the options that were left out because nothing here corresponds to them, as they were given.
-    ``api_timeout_ms`` bounds one question of the driver to the cluster (Java's ``default.api.timeout.ms``).
+    ``ignored`` are the options without a counterpart here, as they were given.
+    ``api_timeout_ms`` limits one request of the driver to the cluster (Java's ``default.api.timeout.ms``).
     """
 
     settings: Mapping[str, str] = attrs.field(repr=lambda settings: f"<{len(settings)} settings>")
@@ -46,7 +46,7 @@ def refused(key: str, what: str) -> ConfigurationError:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that Java reads from ``text`` with blanks around it, ``None`` where it reads no 64-bit one."""
+    """Returns the 64-bit number that Java reads from ``text`` with blanks around it, or ``None``."""
     text = text.strip()
     if not _WHOLE_NUMBER.fullmatch(text) or int(text) not in _INT64:
         return None

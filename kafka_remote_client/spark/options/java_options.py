@@ -2,12 +2,12 @@
 
 ::
 
-    what the option is about                      | what becomes of it
+    subject of the option                         | handling
     connection, metadata, fetch sizes and times   | librdkafka's setting of the same meaning, cut to its bounds
-    security (sasl.*, ssl.*, security.*)          | translated in security.py, or refused: never ignored
+    security (sasl.*, ssl.*, security.*)          | translated in security.py, or an error: never ignored
     isolation.level, default.api.timeout.ms       | ours
     group membership, metrics, Java's own tuning  | ignored, and named in ClientOptions.ignored
-    what Spark's own source refuses               | refused: auto.offset.reset, deserializers, enable.auto.commit, interceptors
+    errors of Spark's own source                  | errors: auto.offset.reset, deserializers, enable.auto.commit, interceptors
     an unknown name                               | ignored, as Java's client does
 
 Defaults are Java's where they differ in meaning: ``check.crcs`` is true.
@@ -40,7 +40,7 @@ _INT_MAX = 2**31 - 1
 
 @attrs.frozen
 class _Number:
-    """A whole number, cut to librdkafka's bounds; ``unset`` is what Java's -1 ("as the system has it") is called there."""
+    """A whole number, cut to librdkafka's bounds; ``unset`` is librdkafka's value for Java's -1 (the system's default)."""
 
     name: str
     minimum: int
@@ -85,7 +85,7 @@ TRANSLATED: Mapping[str, _Number | _Switch | _Text] = {
     "check.crcs": _Switch("check.crcs"),
     "enable.metrics.push": _Switch("enable.metrics.push"),
     "fetch.min.bytes": _Number("fetch.min.bytes", 1, 100_000_000),
-    # librdkafka refuses a fetch.max.bytes below its message.max.bytes, which stays at its default.
+    # librdkafka rejects a fetch.max.bytes below its message.max.bytes, which stays at its default.
     "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _INT_MAX - _RECEIVE_OVERHEAD),
     "fetch.max.wait.ms": _Number("fetch.wait.max.ms", 0, 300_000),
     "max.partition.fetch.bytes": _Number("max.partition.fetch.bytes", 1, 1_000_000_000),
@@ -116,9 +116,9 @@ REFUSED: Mapping[str, str] = {
 
 
 def translate(options: Mapping[str, str]) -> ClientOptions:
-    """Options with their prefix ``kafka.`` to what this client uses; other options are passed over.
+    """Translates options with the prefix ``kafka.`` for this client, and skips other options.
 
-    Raises ConfigurationError, which names the option and never shows its value, for one that is refused or invalid.
+    Raises ConfigurationError, which names the option and never shows its value, for an unsupported or invalid one.
     """
     java = {key.removeprefix(JAVA_PREFIX): value for key, value in options.items() if key.startswith(JAVA_PREFIX)}
     for key in java.keys() & REFUSED.keys():
@@ -145,7 +145,7 @@ def translate(options: Mapping[str, str]) -> ClientOptions:
 
 
 def _make_room(settings: dict[str, str]) -> None:
-    """librdkafka takes no answer longer than its receive limit, whatever fetch.max.bytes asks for."""
+    """librdkafka rejects answers longer than its receive limit, regardless of fetch.max.bytes."""
     needed = int(settings.get("fetch.max.bytes", "0")) + _RECEIVE_OVERHEAD
     if needed > _RECEIVE_LIMIT:
         settings["receive.message.max.bytes"] = str(needed)

@@ -1,6 +1,6 @@
 """The table of all options of ``format("kafka-remote")`` but ``kafka.*``: names, defaults, meanings. Pure.
 
-This is the one declaration of an option: the parser takes defaults from it, and docs/spark-options.md is made from it.
+It is the only declaration of an option: the parser takes defaults from it, and docs/spark-options.md is generated from it.
 
 References: Spark's KafkaSourceProvider, "Structured Streaming + Kafka Integration Guide".
 """
@@ -17,7 +17,7 @@ __all__ = ["OPTIONS", "Option", "Scope"]
 
 
 class Scope(Enum):
-    """In which queries an option has a meaning."""
+    """The kinds of queries in which an option applies."""
 
     BOTH = "batch and streaming"
     BATCH = "batch"
@@ -26,7 +26,7 @@ class Scope(Enum):
 
 @attrs.frozen
 class Option:
-    """One line of the table. ``default``: as text, empty = none. ``differs``: what is not as in Spark's own source.
+    """One line of the table. ``default``: as text, empty = none. ``differs``: the difference from Spark's own source.
 
     ``streaming_default``: the default in streaming queries, where it is another one.
     """

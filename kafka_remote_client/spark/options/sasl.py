@@ -34,7 +34,7 @@ _EXTENSION = "extension_"
 
 
 def translate_sasl(rest: dict[str, str], *, needed: bool) -> dict[str, str]:
-    """Takes ``sasl.*`` out of ``rest``; librdkafka's settings. ``needed``: security.protocol asks for SASL.
+    """Takes ``sasl.*`` out of ``rest``. Returns librdkafka's settings. ``needed``: security.protocol requires SASL.
 
     Raises ConfigurationError, which names the setting and never shows its value.
     """

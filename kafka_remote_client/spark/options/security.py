@@ -1,7 +1,7 @@
 """Java's security settings in librdkafka's terms. Pure.
 
-JKS stores, callback classes, login classes and engine factories run Java code, so they are refused. No security setting is
-passed over in silence: what is not known is refused, too; only tuning is ignored.
+JKS stores, callback classes, login classes and engine factories run Java code, so they are errors. No security setting is
+skipped silently: unknown settings are errors too; only tuning is ignored.
 
 References: Kafka's CommonClientConfigs, SaslConfigs, SslConfigs.
 """
@@ -56,7 +56,7 @@ REFUSED = {
 
 @attrs.frozen
 class SecuritySettings:
-    """``settings`` are librdkafka's (values redacted); ``ignored`` are Java's names of what was passed over."""
+    """``settings`` are librdkafka's (values redacted); ``ignored`` are the Java names of ignored settings."""
 
     settings: dict[str, str] = attrs.field(repr=lambda settings: f"<{len(settings)} settings>")
     trust_store: TrustStore | None = None
@@ -80,7 +80,7 @@ def translate_security(java: Mapping[str, str]) -> SecuritySettings:
         raise refused("security.protocol", f"must be one of {', '.join(sorted(_PROTOCOLS))}")
     if protocol != "plaintext":
         settings["security.protocol"] = protocol
-    # Also without TLS or SASL what is given is read: it is as wrong as with them.
+    # Settings are also checked without TLS or SASL, because an error there is an error too.
     sasl = translate_sasl(rest, needed=protocol.startswith("sasl_"))
     trust_store = translate_tls(rest, settings)
     for key in sorted(rest):

@@ -1,7 +1,7 @@
 """The options of ``format("kafka-remote")``: those of ``format("kafka")``, and this source's own under ``remote.``. Pure.
 
 Spark folds the names of options to lower case; messages name them in their canonical spelling. As in Spark an option that
-is unknown is ignored, here with a warning; a misspelt one under ``remote.`` or ``fetch.remote.`` is refused.
+is unknown is ignored, here with a warning; a misspelt one under ``remote.`` or ``fetch.remote.`` is an error.
 
 References: Spark's KafkaSourceProvider, "Structured Streaming + Kafka Integration Guide".
 """
@@ -48,7 +48,7 @@ ON_FALLBACK = "remote.onFallback"
 _STORAGE_PREFIX = "remote.storage."
 _LIBRDKAFKA_PREFIX = "remote.librdkafka."
 _OURS_PREFIX = "remote."
-# A task has time: going to the broker for a whole split costs more than waiting for a tier that is being read.
+# A task can wait: reading a whole split from the broker costs more than waiting for a tier that is being read.
 _LOCATION_TIMEOUT_MS = "10000"
 _PASSED_ON = (JAVA_PREFIX, FETCH_PREFIX, _STORAGE_PREFIX, _LIBRDKAFKA_PREFIX)
 
@@ -58,7 +58,7 @@ _CANONICAL = {option.name.lower(): option for option in OPTIONS}
 
 @attrs.frozen
 class Subscription:
-    """What is read: ``partitions``, ``topics``, or the topics in whose names ``pattern`` is found. One of them is given."""
+    """The subscription: ``partitions``, ``topics``, or the topics whose names match ``pattern``. Exactly one is set."""
 
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Subscription:
 
 @attrs.frozen
 class ColumnChoice:
-    """Which columns there are, in their order."""
+    """The columns, in order."""
 
     key: bool = True
     value: bool = True
@@ -83,7 +83,7 @@ class ColumnChoice:
 class SourceOptions:
     """All options of one source; defaults are those of the option table. Times are in milliseconds, sizes in bytes.
 
-    ``warnings`` are to be said once: what was ignored and why. ``client`` and ``remote`` keep secrets out of their ``repr``.
+    ``warnings`` are logged once: ignored options with reasons. ``client`` and ``remote`` keep secrets out of their ``repr``.
     """
 
     subscription: Subscription
@@ -165,7 +165,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Sou
 
 
 def parse_columns(options: Mapping[str, str]) -> ColumnChoice:
-    """Reads the options about columns alone: Spark asks for the schema before it says what kind of query there is.
+    """Reads only the options about columns, because Spark requests the schema before the kind of query is known.
 
     Raises ConfigurationError.
     """
@@ -175,7 +175,7 @@ def parse_columns(options: Mapping[str, str]) -> ColumnChoice:
 
 
 def option_texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as Spark hands them on: texts."""
+    """Options as Spark passes them: texts."""
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
 
 
@@ -337,7 +337,7 @@ def _remote(folded: Mapping[str, str], *, fails: bool) -> RemoteFetchConfig:
     given = {name: value for name, value in folded.items() if name.startswith((FETCH_PREFIX, _STORAGE_PREFIX))}
     defaults = {"fetch.remote.enabled": "true", "fetch.remote.location.timeout.ms": _LOCATION_TIMEOUT_MS}
     if fails:
-        defaults["fetch.remote.slow.bytes.per.second"] = "0"  # a slow store is no reason to go to the broker, or to fail
+        defaults["fetch.remote.slow.bytes.per.second"] = "0"  # a slow store must not cause a fallback or a failure
     if given.get("fetch.remote.location.source", "broker") == "broker":
         defaults["remote.storage.fetcher.class"] = "presigned"
     remote, unknown = split_config(defaults | given)

@@ -26,7 +26,7 @@ _JKS_ADVICE = "a JKS store cannot be read; export it as PEM or PKCS12 and set ka
 
 
 def translate_tls(rest: dict[str, str], settings: dict[str, str]) -> TrustStore | None:
-    """Takes ``ssl.*`` out of ``rest`` and adds librdkafka's to ``settings``; a PKCS#12 trust store is the answer.
+    """Takes ``ssl.*`` out of ``rest`` and adds librdkafka's settings to ``settings``. Returns a PKCS#12 trust store, if any.
 
     Raises ConfigurationError, which names the setting and never shows its value.
     """
@@ -42,7 +42,7 @@ def translate_tls(rest: dict[str, str], settings: dict[str, str]) -> TrustStore 
 
 
 def _check_versions(rest: dict[str, str]) -> None:
-    """OpenSSL speaks TLS 1.2 and 1.3; asked for both, nothing is to be done, and for less, it must not do more."""
+    """OpenSSL supports TLS 1.2 and 1.3. If both are enabled, no setting is needed; otherwise the others are disabled."""
     enabled = rest.pop("ssl.enabled.protocols", None)
     if enabled is not None and {name.strip() for name in enabled.split(",")} != _MODERN_TLS:
         raise refused("ssl.enabled.protocols", "must be TLSv1.2,TLSv1.3, the versions that this client supports")

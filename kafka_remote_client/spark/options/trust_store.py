@@ -1,4 +1,4 @@
-"""PKCS#12 trust stores as PEM, which is what librdkafka and OpenSSL take. Read where it is used: driver and task.
+"""PKCS#12 trust stores as PEM, the format of librdkafka and OpenSSL. Driver and tasks read the file.
 
 References: RFC 7292.
 """

@@ -1,3 +1,3 @@
-"""What the driver plans: filters, splits, micro-batches, and what a job takes."""
+"""The driver's plans: filters, splits, micro-batches, and the cost of a job."""
 
 __all__: list[str] = []

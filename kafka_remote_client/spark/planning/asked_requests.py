@@ -1,4 +1,4 @@
-"""What splits will ask of the store: each GET, learnt by the location questions that their tasks will ask. Reads no data.
+"""The GETs of splits, from the location requests that their tasks will make. Reads no data.
 
 ::
 
@@ -6,9 +6,9 @@
     questions   |---- window ----|---- window ----|--|     as its task asks them: same windows, ranges, bound and isolation
     ranges      |--|--|--|--|--|--|--|--|--|--|--|--|-|    each is one GET
 
-All splits are asked about at the same time: first the first window of each, then the second windows, until ``budget``
-questions were asked. Where there are more splits than that, those asked about are spread evenly over the job. What was not
-asked is left for the caller to estimate.
+Requests run for all splits at the same time: first the first window of each, then the second windows, until ``budget``
+requests were made. If there are more splits than that, the requests are spread evenly over the job. The caller estimates
+the rest.
 
 References: docs/spark.md, "What a job takes".
 """
@@ -95,7 +95,7 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
 
 
 def _tiered_end(split: Split) -> int:
-    """From where on nothing is asked of the store. If the end of the tier is unknown, the answers give it."""
+    """Returns the offset from which the store is not used. If the tier's end is unknown, the answers give it."""
     return split.end if split.tiered_end is None else min(split.end, split.tiered_end)
 
 
@@ -111,7 +111,7 @@ def _with(known: AskedRequests, found: SegmentLocation | NotRemote, split: Split
 
 
 def _keep(asked: list[AskedRequests], number: int, found: AskedRequests | None, splits: Sequence[Split]) -> bool:
-    """Notes what was found of a split. Whether to go on with it."""
+    """Records the result for a split. Returns whether to continue with it."""
     if found is None:
         return False
     asked[number] = found

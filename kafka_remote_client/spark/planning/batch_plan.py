@@ -1,4 +1,4 @@
-"""The plan of a batch query: bounds to offsets, offsets to splits; and what any plan asks of the tier.
+"""The plan of a batch query: from bounds to offsets and from offsets to splits; and the requests of any plan to the tier.
 
 References: Spark's KafkaOffsetReaderAdmin (getOffsetRangesFromUnresolvedOffsets).
 """
@@ -41,7 +41,7 @@ def plan_batch(
     learn: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]],
     narrowing: Narrowing = ALL_ROWS,
 ) -> list[Split]:
-    """The splits of a batch query. ``learn`` adds the segments that are known to ranges. ``narrowing``: what filters leave.
+    """Returns the splits of a batch query. ``learn`` adds known segments to ranges. ``narrowing``: the result of filters.
 
     Raises ConfigurationError for offsets or timestamps that do not fit the partitions, DataLossError, LocationError.
     """
@@ -61,7 +61,7 @@ def splits_as_asked(options: SourceOptions, ranges: Iterable[OffsetRange]) -> li
 
 
 def narrowed_ranges(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: Narrowing) -> Sequence[OffsetRange]:
-    """What filters leave of the ranges. Where logs end is known by now, so what is written from now on changes nothing."""
+    """Returns the ranges after the filters. The ends of logs are fixed by now, so later records change nothing."""
     left = narrowing.ranges(ranges)
     if narrowing.youngest is None or not left:
         return left
@@ -69,7 +69,7 @@ def narrowed_ranges(ranges: Sequence[OffsetRange], cluster: Cluster, narrowing: 
 
 
 def batch_ranges(options: SourceOptions, cluster: Cluster) -> list[OffsetRange]:
-    """What is to be read of each partition, all of it in the log. Raises as :func:`plan_batch`."""
+    """Returns the range to read of each partition, within the log. Raises as :func:`plan_batch`."""
     partitions = cluster.partitions(options.subscription)
     log_starts, log_ends = cluster.starts(partitions), cluster.ends(partitions)
     resolver = BoundResolver(cluster, partitions, log_starts, log_ends)
@@ -96,11 +96,11 @@ def learn_segments(
     health: TierHealth = worker_tier_health,
     clock: Clock | None = None,
 ) -> Sequence[OffsetRange]:
-    """The ranges with the segments that the location source knows; as they are where there is no direct fetch.
+    """Returns the ranges with the segments that the location source knows; unchanged without direct fetch.
 
     ``reads``: tasks will read them. Then the tier is tried first (:mod:`~kafka_remote_client.spark.planning.preflight`), unless
     it worked lately and ``again`` is false. Where it fails, the ranges come back with the reason, and nothing more is asked.
-    ``split_bytes``: how far apart to ask, if not as the options say.
+    ``split_bytes``: the distance between requests, if it differs from the options.
 
     A failure is one WARNING. The next micro-batches of a stream (``again`` is false) repeat it as INFO until the tier is tried
     again (:mod:`~kafka_remote_client.spark.reading.tier_health`).
@@ -142,7 +142,7 @@ def learn_requests(
     engines: TaskEngines = worker_engines,
     clock: Clock | None = None,
 ) -> Sequence[AskedRequests]:
-    """What the tasks of these splits will ask of the store, as far as ``budget`` location questions tell; never raises.
+    """Returns the GETs of the tasks of these splits, as far as ``budget`` location requests show them; never raises.
 
     Nothing where there is no direct fetch, or where the driver found that the tier cannot be read.
     """
@@ -190,6 +190,6 @@ class _Asked:
 
 
 def _without_tier(ranges: Sequence[OffsetRange], failure: DirectFetchError, *, level: int) -> Sequence[OffsetRange]:
-    """Logs why the tier is not read, at ``level``; the ranges with the reason."""
+    """Logs at ``level`` why the tier is not read. Returns the ranges with the reason."""
     _log.log(level, "the brokers serve tiered records of this query, because the tier cannot be read: %s", failure)
     return [attrs.evolve(found, tier_failure=str(failure)) for found in ranges]

@@ -1,24 +1,24 @@
-"""Filters that Spark hands to the source, and what of a query's offset ranges they leave. Pure.
+"""Filters that Spark passes to the source, and the offset ranges of a query after them. Pure.
 
 ::
 
     column      | filters                                       | leaves out             | handled
-    topic,      | = <=> < <= > >= IN, IS [NOT] NULL and their   | partitions             | wholly
+    topic,      | = <=> < <= > >= IN, IS [NOT] NULL and their   | partitions             | fully
     partition   | negations; topic also LIKE 'a%', '%a', '%a%'  |                        |
-    offset      | = <=> < <= > >=, IN of one, NOT <, NOT >, …   | offsets at both ends   | wholly
+    offset      | = <=> < <= > >=, IN of one, NOT <, NOT >, …   | offsets at both ends   | fully
     offset      | IN of several                                 | offsets at both ends,  | Spark filters too
                 |                                               | segments between them  |
     timestamp   | = <=> > >= IN, NOT <, NOT <=                  | offsets before the     | Spark filters too
-                |                                               | first that is as young,|
-                |                                               | segments that are older|
+                |                                               | first that is as late, |
+                |                                               | earlier segments       |
     timestamp   | < <=                                          | nothing: unknown       | by Spark
-                |                                               | a segment's oldest     |
-    any of them | IS NOT NULL                                   | nothing: it is true    | wholly
+                |                                               | a segment's earliest   |
+    any of them | IS NOT NULL                                   | nothing: it is true    | fully
     all others  |                                               | nothing                | by Spark
 
-Theory of operation. A filter that is *handled wholly* is not evaluated by Spark, so what is left of a range must hold exactly
-the rows for which it is true. One that Spark evaluates too may leave rows for which it is false, but takes none for which it is
-true. A value of another type than the column's, and null, is left to Spark: it evaluates those.
+Theory of operation. Spark does not evaluate a filter that is *handled fully*, so the rest of a range must have exactly the rows
+for which it is true. A filter that Spark evaluates too may leave rows for which it is false, but must keep all for which it is
+true. Spark evaluates filters with null, or with a value of another type than the column's.
 
 References: PySpark's DataSourceReader.pushFilters.
 """
@@ -93,7 +93,7 @@ class _Filter:
 
 @attrs.frozen
 class Narrowing:
-    """What all pushed filters together leave: of partitions that pass all ``tests`` the offsets ``[first_offset, end_offset)``.
+    """The result of all pushed filters: offsets ``[first_offset, end_offset)`` of partitions that pass all ``tests``.
 
     ``nothing``: no row matches. ``offsets``: only these match, sorted. ``youngest``: every row that matches is at
     least so young, in milliseconds. ``None`` = no limit.
@@ -107,7 +107,7 @@ class Narrowing:
     youngest: int | None = None
 
     def ranges(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """The ranges without the partitions and offsets that are not wanted; those that are empty then are left out."""
+        """Returns the ranges without the excluded partitions and offsets, and without empty ranges."""
         return [
             narrowed
             for found in ranges
@@ -116,7 +116,7 @@ class Narrowing:
         ]
 
     def from_times(self, ranges: Iterable[OffsetRange], first_as_young: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-        """The ranges from the first record on that is young enough; -1 in ``first_as_young`` = no record is."""
+        """Returns the ranges from the first record on that is late enough; -1 in ``first_as_young`` = no record is."""
         found = []
         for one in ranges:
             first = first_as_young[one.topic_partition]
@@ -125,7 +125,7 @@ class Narrowing:
         return found
 
     def without_segments(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-        """The ranges cut into what is left when known segments without a wanted row are left out."""
+        """Returns the ranges without known segments that have no matching row."""
         return [piece for found in ranges for piece in self._pieces(found)]
 
     def _bounded(self, found: OffsetRange) -> OffsetRange:
@@ -160,14 +160,14 @@ ALL_ROWS = Narrowing()
 
 
 def _is_of(column: str, value: Any) -> bool:
-    """Whether a value is of the column's type; a time without a time zone says nothing here."""
+    """Whether a value has the column's type; a time without a time zone has not."""
     if isinstance(value, datetime) and value.tzinfo is None:
         return False
     return isinstance(value, _TYPES[column]) and not isinstance(value, bool)
 
 
 def narrowing_of(filters: Iterable[Any]) -> tuple[Narrowing, list[Any]]:
-    """What the filters leave, all of them together, and those of them that Spark has to evaluate. Filters: PySpark's."""
+    """Returns the result of all filters, and the filters that Spark must evaluate. Filters are PySpark's."""
     narrowing, kept = ALL_ROWS, []
     for given in filters:
         found = _Filter.of(given)
@@ -179,7 +179,7 @@ def narrowing_of(filters: Iterable[Any]) -> tuple[Narrowing, list[Any]]:
 
 
 def _with(narrowing: Narrowing, found: _Filter) -> tuple[Narrowing, bool]:
-    """The narrowing with one more filter, and whether that is handled wholly."""
+    """Returns the narrowing with one more filter, and whether that is handled fully."""
     if found.column in _NEVER_NULL and found.kind in {"IsNull", "IsNotNull"}:
         never = (found.kind == "IsNull") is not found.negated
         return (attrs.evolve(narrowing, nothing=True) if never else narrowing), True

@@ -1,4 +1,4 @@
-"""What a job takes, in a few numbers: as planned, or as counted afterwards, so that the two can be put side by side. Pure.
+"""The cost of a job in a few numbers, as planned or as counted afterwards, to compare the two. Pure.
 
 ::
 
@@ -8,7 +8,7 @@
     segment bytes | of these segments, as Kafka wrote them | the same, of those opened
     gets          | ranges of segments                     | ranges asked for, retries and hedges included
     read bytes    | of segments, as Kafka wrote them       | received from the store
-    records       | offsets, so at most so many            | from the store and through the broker
+    records       | offsets, an upper bound                | from the store and through the broker
     dollars       | gets and read bytes at a price         | the same
     seconds       | from assumptions                       | as it was measured, if it was
 
@@ -41,7 +41,7 @@ class Prices:
     per_gb: float = 0.0
 
     def of(self, gets: int, read_bytes: int) -> float:
-        """What so many GETs for so many bytes cost."""
+        """Returns the price of the GETs and bytes."""
         return gets / 1000 * self.per_1000_gets + read_bytes / 1e9 * self.per_gb
 
 
@@ -66,9 +66,9 @@ def counted_figures(
     seconds: float | None = None,
     prices: Prices | None = None,
 ) -> JobFigures:
-    """The figures of a job from the counters of its tasks, added up. ``seconds``: how long it took, if somebody measured.
+    """Returns the figures of a job from the sum of its tasks' counters. ``seconds``: its duration, if measured.
 
-    Raises ConfigurationError for counters that are none.
+    Raises ConfigurationError for invalid counters.
     """
     gets, read = _number(counters, _GETS), _number(counters, _BYTES)
     if gets is None or read is None:

@@ -1,9 +1,9 @@
-"""What a job will take, from the plan that the source itself makes: segments, GETs, bytes, splits, dollars, time. Pure.
+"""The predicted cost of a job, from the source's own plan: segments, GETs, bytes, splits, dollars, time. Pure.
 
-Theory of operation. What was asked of the location source as tasks will ask it is known to the GET
+Theory of operation. For splits with the location requests of their tasks every GET is known
 (:mod:`~kafka_remote_client.spark.planning.asked_requests`). The rest is estimated. The ranges of a query come with the segments
-that were learnt of; between known segments lie stretches of which only the length in offsets is known. A segment that is known
-costs a GET for each range of it. A stretch is taken for segments like its neighbours; where a partition has no known segment,
+that are known; between known segments are stretches of which only the length in offsets is known. A known segment
+costs a GET for each of its ranges. A stretch counts as segments like its neighbours; if a partition has no known segment,
 like those of all partitions. The estimate is then scaled: by what was asked, over what it says of the same offsets::
 
     segments   |--s1--|--s2--|......?......|--s9--|        local tail
@@ -11,8 +11,8 @@ like those of all partitions. The estimate is then scaled: by what was asked, ov
     GETs          1      1    ~3      ~4      1        none: the broker
     asked      [------)      [---)                     here GETs and bytes are exact, and scale the others
 
-The time is that of tasks taken by cores in their order. A task takes as long as the slower of two: its bytes at the rate of a
-core, or its GETs, so many at once, at the store's latency; and one latency more for its first location.
+The time is that of tasks on cores in order. A task takes as long as the slower of two: its bytes at the rate of a
+core, or its GETs, ``in_flight`` at once, at the store's latency; plus one latency for its first location.
 
 References: docs/spark.md.
 """
@@ -42,7 +42,7 @@ _FOLLOW_FROM_REQUESTS = ("gets", "read_bytes", "dollars")
 
 @attrs.frozen
 class Assumptions:
-    """What a plan takes for granted. Sizes in bytes, times in milliseconds.
+    """The assumptions of a plan. Sizes in bytes, times in milliseconds.
 
     ``bytes_per_second``: what one core decodes and hands to Spark. ``in_flight``: GETs of one task at once.
     """
@@ -71,8 +71,8 @@ class PartitionPlan:
 
 @attrs.frozen
 class JobPlan:
-    """What a job will take. ``segments_exact``: all segments were seen, else they are estimated. ``requests_exact``: all GETs
-    were asked about, else they, their bytes and dollars are estimated.
+    """The predicted cost of a job. ``segments_exact``: all segments are known, else estimated. ``requests_exact``: all GETs
+    are known, else they, their bytes and dollars are estimated.
 
     ``local_bytes``: estimated bytes of what comes through the broker. ``str()`` is a table for people.
     """
@@ -90,7 +90,7 @@ class JobPlan:
         return counted_figures(counters, splits=splits, seconds=seconds, prices=self.prices)
 
     def compared_with(self, counted: JobFigures) -> str:
-        """The table with what was counted beside what was planned."""
+        """Returns the table of planned and counted figures."""
         return side_by_side({"planned": self.figures, "counted": counted}, self._estimated)
 
     @property
@@ -125,7 +125,7 @@ def estimate_job(
 ) -> JobPlan:
     """``splits`` lie in ``ranges``, in their order, as ``plan_splits`` makes them. One range for each partition.
 
-    ``asked``: what was asked of each split, if that was done.
+    ``asked``: the known requests of each split, if there are any.
     """
     prices = prices or Prices()
     by_partition: dict[TopicPartition, list[_Part]] = {}
@@ -252,7 +252,7 @@ def _stretches(found: OffsetRange, elsewhere: _Segment) -> Iterator[_Stretch]:
 
 
 def _between(gap: Gap, elsewhere: _Segment) -> _Segment:
-    """The segments that a gap is taken for: of the mean size of its neighbours, and of their mean bytes per offset."""
+    """Returns the assumed segments of a gap, with its neighbours' mean size and mean bytes per offset."""
     if not gap.density:
         return elsewhere
     size = sum(span.size_in_bytes for span in gap.neighbours) / len(gap.neighbours)
@@ -266,7 +266,7 @@ def _unknown(start: int, end: int, usual: _Segment) -> _Stretch:
 
 
 def _parts(splits: Sequence[Split], asked: Sequence[AskedRequests]) -> Iterator[_Part]:
-    """Each split, cut where what was asked of it ends."""
+    """Yields each split, cut at the end of its known requests."""
     for split, known in zip_longest(splits, asked):
         reached = split.start if known is None else known.end
         if known is not None and split.start < reached:
@@ -281,7 +281,7 @@ def _is_read(stretch: _Stretch, parts: Mapping[TopicPartition, Sequence[_Part]],
 
 
 def _estimate(parts: Sequence[_Part], stretches: Sequence[_Stretch], range_bytes: int) -> None:
-    """Fills in what each part costs by its stretches. Both are in order, and no part reaches over the end of the partition."""
+    """Adds the cost of each part by its stretches. Both are in order, and no part crosses the end of its partition."""
     at = 0
     for part in parts:
         tiered = 0
@@ -299,7 +299,7 @@ def _estimate(parts: Sequence[_Part], stretches: Sequence[_Stretch], range_bytes
 
 
 def _scale(parts: Sequence[_Part]) -> None:
-    """Puts what was asked in place of its estimate, and scales the estimates of the others by what that changes."""
+    """Replaces estimates by known requests, and scales the other estimates by the difference."""
     known = [(part, part.asked) for part in parts if part.asked is not None]
     gets = _ratio(sum(asked.gets for _, asked in known), sum(part.gets for part, _ in known))
     size = _ratio(sum(asked.read_bytes for _, asked in known), sum(part.tiered_bytes for part, _ in known))

@@ -1,6 +1,6 @@
-"""What a job will take, before it runs: asks the cluster and the location source as the source does when Spark plans a query.
+"""The predicted cost of a job: makes the requests to cluster and location source that the source makes for a plan of Spark.
 
-No Spark is needed for it, so it serves ``kafka-remote plan`` too.
+It needs no Spark, so ``kafka-remote plan`` uses it too.
 
 References: docs/spark.md.
 """
@@ -35,10 +35,10 @@ from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET
 __all__ = ["plan"]
 
 _LONGEST_QUESTION_MS = 30_000
-"""As long as librdkafka takes to give up a connection that is accepted and says nothing."""
+"""The time after which librdkafka abandons an accepted connection without an answer."""
 
 _EACH_SEGMENT = 1
-"""Bytes of a split for which each segment is asked for, as long as the questions last."""
+"""The split size with which each segment gets a question, within the budget."""
 
 
 def plan(
@@ -52,15 +52,15 @@ def plan(
     make_cluster: Callable[[SourceOptions, Clock], Cluster] | None = None,
     **more: str | bool | int,
 ) -> JobPlan:
-    """The segments, GETs, bytes, splits, dollars and seconds of a batch query. Nothing of the data is read.
+    """Returns the segments, GETs, bytes, splits, dollars and seconds of a batch query. It reads no data.
 
     ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
     ``cores``: how many tasks run at once; those of this machine where not given. ``latency_ms``: of one GET.
     ``megabytes_per_second``: what one core decodes and hands on, 10^6 bytes each. ``filters``: PySpark's (``EqualTo``,
-    ``GreaterThan`` ...), which Spark will push to a query with ``remote.pushFilters``; without that option they are refused.
+    ``GreaterThan`` ...), which Spark will push to a query with ``remote.pushFilters``; without that option they are an error.
 
-    Raises ConfigurationError, DataLossError, LocationError: what the query would raise when it is planned. A query repeats its
-    questions for minutes; a person waits for a plan, so it asks once. Raises PeerUnreachableError where no
+    Raises ConfigurationError, DataLossError, LocationError, like the plan of the query. A query repeats its
+    questions for minutes; this function asks once, because a person waits for it. Raises PeerUnreachableError if no
     bootstrap server accepts a connection within ``fetch.remote.connect.timeout.ms``.
     """
     parsed = parse_options(option_texts({**(options or {}), **more}))
@@ -74,7 +74,7 @@ def plan(
         asked = narrowed_ranges(batch_ranges(parsed, cluster), cluster, narrowing)
     finally:
         cluster.close()
-    # As the query does it, for its splits; then with a question for each segment, to count them; then with those of the tasks.
+    # First the query's requests, for its splits; then one per segment, to count them; then those of the tasks.
     splits = splits_as_asked(parsed, narrowing.without_segments(learn_segments(parsed, asked, reads=False)))
     requests = learn_requests(parsed, splits, budget=DEFAULT_BUDGET)
     told = Assumptions(
@@ -89,7 +89,7 @@ def plan(
 
 
 def _reachable_cluster(options: SourceOptions, clock: Clock) -> Cluster:
-    """The cluster of a plan: it is there, and is asked each question once."""
+    """The cluster of a plan: it is reachable, and gets each question once."""
     _check_reachable(str(librdkafka_settings(options.client)["bootstrap.servers"]), options.remote.connect_timeout_ms / 1000)
     client = attrs.evolve(options.client, api_timeout_ms=min(options.client.api_timeout_ms, _LONGEST_QUESTION_MS))
     return AdminCluster(attrs.evolve(options, client=client, offset_retries=0), clock)

@@ -1,11 +1,11 @@
-"""What a stream has learnt about segments, so that a limit in bytes asks once and not for every micro-batch.
+"""The segments that a stream knows, so that a limit in bytes needs one request and not one per micro-batch.
 
 ::
 
     asked     [--------------------)
     segments  |--s1--|--s2--|.......    known, to the end that the log had
     batches   [---)[---)[---)[-----)    no question
-                                   [--  asked again, unless all that there is fits the limit anyway
+                                   [--  requested again, unless everything fits the limit anyway
 
 """
 
@@ -29,9 +29,9 @@ class KnownSegments:
         self._known: dict[TopicPartition, OffsetRange] = {}
 
     def ranges(self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], enough: int) -> list[OffsetRange]:
-        """What lies between two places of a stream, with segments; ``start`` names all partitions that have anything there.
+        """Returns the ranges between two positions of a stream, with segments; ``start`` names their partitions.
 
-        Asks where nothing is known, unless all of it is at most ``enough`` bytes by what was seen before.
+        It requests unknown segments, unless the estimate of all ranges is at most ``enough`` bytes.
         """
         wanted = [
             OffsetRange(partition, start[partition], until)
@@ -50,7 +50,7 @@ class KnownSegments:
         return known is not None and known.start <= wanted.start < known.end
 
     def _remember(self, found: OffsetRange) -> None:
-        """Where no segment was seen this time, the last ones still tell how large records are."""
+        """Without a segment in this batch, the last known ones still give the size of records."""
         known = self._known.get(found.topic_partition)
         if not found.segments and known is not None:
             found = attrs.evolve(found, segments=known.segments)

@@ -1,4 +1,4 @@
-"""What a micro-batch reads: from offsets and limits to ranges. Pure.
+"""The ranges of a micro-batch, from offsets and limits. Pure.
 
 ::
 
@@ -39,14 +39,14 @@ def delay_seconds(option: str, text: str) -> float:
 
 
 def available(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
-    """How many offsets there are to read; a partition that ``start`` does not name counts as read."""
+    """Returns the number of offsets to read; a partition that ``start`` does not name counts as read."""
     return sum(max(0, offset - start.get(partition, offset)) for partition, offset in end.items())
 
 
 def batch_end(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int | None
 ) -> dict[TopicPartition, int]:
-    """Where a batch of at most about ``limit`` offsets ends; ``start`` names all partitions of ``end`` that have any to read.
+    """Returns the end of a batch of about ``limit`` offsets; ``start`` names all partitions of ``end`` with offsets to read.
 
     A partition with anything to read gets at least one, so there may be a few more.
     """
@@ -62,7 +62,7 @@ def batch_end(
 
 
 def batch_end_by_bytes(ranges: Iterable[OffsetRange], limit: int) -> dict[TopicPartition, int]:
-    """Where a batch of at most about ``limit`` bytes of those ranges ends.
+    """Returns the end of a batch of about ``limit`` bytes of those ranges.
 
     Each gets a part of it in proportion to its bytes, and at least one offset.
     """

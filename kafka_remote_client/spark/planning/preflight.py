@@ -1,13 +1,13 @@
-"""What the driver tries before any task starts: one location and one byte, so that a mistake is found once and early.
+"""The driver's test before any task starts: one location and one byte, so that a mistake is found once and early.
 
 ::
 
-    asked                              | what a failure shows
-    where the tiers begin and end      | nothing listens, or answers, at fetch.remote.bootstrap.servers
+    request                            | cause of a failure
+    the bounds of the tiers            | nothing listens, or answers, at fetch.remote.bootstrap.servers
     one location of a tiered offset    | the peer is a broker, or a shim that grants nothing; no right to read the topic
-    the first byte that it names       | allowed.hosts or allow.http are wrong; the store is out of reach, or refuses
+    the first byte that it names       | allowed.hosts or allow.http are wrong; the store is unreachable, or denies access
 
-What passes says nothing about other partitions, brokers and hosts, nor about the network of the executors.
+A success does not cover other partitions, brokers and hosts, nor the network of the executors.
 
 References: docs/spark.md.
 """
@@ -38,7 +38,7 @@ from kafka_remote_client.spark.planning.segment_probes import TierOffsets
 __all__ = ["ATTEMPTS", "preflight", "unanswered"]
 
 ATTEMPTS = 3
-"""How often a byte is asked for, where the error says that another attempt may help."""
+"""How often to request a byte, if the error permits a retry."""
 _PAUSE_SECONDS = 0.2
 
 
@@ -51,9 +51,9 @@ def preflight(
     clock: Clock,
     timeout: float,
 ) -> DirectFetchError | None:
-    """Why the tier of ``ranges`` cannot be read; ``None`` where it can, or where nothing is known to be tiered.
+    """Returns why the tier of ``ranges`` cannot be read; ``None`` if it can, or if no tiered range is known.
 
-    ``offsets``: what the source said of their tiers. ``timeout``: of one location, in seconds.
+    ``offsets``: the source's bounds of their tiers. ``timeout``: of one location, in seconds.
     """
     tiered = next((found for found in ranges if _is_tiered(found, offsets[found.topic_partition])), None)
     if tiered is None:
@@ -85,13 +85,13 @@ def preflight(
 
 
 def unanswered(offsets: TierOffsets) -> DirectFetchError | None:
-    """The error where the source could say nothing of any tier; else ``None``."""
+    """Returns the error if the source has no bounds of any tier; else ``None``."""
     errors = [error for error in offsets.values() if isinstance(error, DirectFetchError)]
     return errors[0] if errors and len(errors) == len(offsets) else None
 
 
 def _is_tiered(found: OffsetRange, offsets: PartitionOffsets | DirectFetchError) -> bool:
-    """Whether the range begins in the tier; what is not known is not asked about."""
+    """Whether the range begins in the tier; unknown ranges are not tested."""
     return found.start < found.end and isinstance(offsets, PartitionOffsets) and found.start <= offsets.latest_tiered
 
 

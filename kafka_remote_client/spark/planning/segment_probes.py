@@ -1,9 +1,9 @@
-"""What the driver learns about segments before a job: asks for locations here and there, and reads nothing.
+"""The driver's look-up of segments before a job: requests some locations, and reads no data.
 
 A location names its segment with bounds and size. One question at the start of a partition's tiered part gives the bytes per
 offset, and so how many splits there will be; one more question for each bound of those, side by side, gives segment bounds near
-them. Where records grow along the log, the gaps between those segments hold more than was expected: up to ROUNDS times more
-questions go to the largest gaps. What lies between is estimated (:mod:`~kafka_remote_client.scanning.splits`). So
+them. If records grow along the log, the gaps between those segments hold more than expected: up to ROUNDS times more
+questions go to the largest gaps. The rest is estimated (:mod:`~kafka_remote_client.scanning.splits`). So
 the cost grows with the number of splits, not of segments, and it is bounded: beyond ``budget`` questions bounds are further
 apart. It works with every location source.
 
@@ -12,7 +12,7 @@ apart. It works with every location source.
     first answers   |s1|.......|s2|.......................|s3|       records after s2 are larger than before
     next round      |s1|.......|s2|......|s4|......|s5|...|s3|
 
-Locations are asked as a reader of uncommitted records would: transactions are no concern of a plan.
+Requests use read_uncommitted, because transactions do not affect a plan.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = ["DEFAULT_BUDGET", "ROUNDS", "TierOffsets", "gap_offsets", "probe_offs
 DEFAULT_BUDGET = 512
 ROUNDS = 4
 _MUCH = 1.5
-"""A gap is asked about when it holds so many times the bytes of a split."""
+"""A gap gets a question if it holds this many times the bytes of a split."""
 _LEAST_DENSITY = 1e-9
 _THREADS = 8
 TierOffsets: TypeAlias = Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]
-"""For each partition where its tiers begin and end, or the error in its place."""
+"""The bounds of each partition's tiers, or an error instead."""
 _WINDOW_BYTES = WINDOW_RANGES * default_of("fetch.remote.range.bytes")
 
 
@@ -56,9 +56,9 @@ def with_segments(
     budget: int = DEFAULT_BUDGET,
     offsets: TierOffsets | None = None,
 ) -> list[OffsetRange]:
-    """The ranges with the segments that were learnt of. ``timeout`` bounds one question, in seconds. ``offsets``: what the
-    source said of the tiers of these partitions, if it was asked already. Never raises: where nothing can be learnt, a range is
-    as it was, and its splits are cut elsewhere.
+    """Returns the ranges with the segments that were found. ``timeout`` limits one question, in seconds. ``offsets``: the
+    source's bounds of the tiers of these partitions, if known. Never raises: without an answer a range stays
+    unchanged, and its splits have other bounds.
     """
     wanted = [found for found in ranges if found.start < found.end]
     if not wanted:
@@ -108,7 +108,7 @@ def gap_offsets(segments: Sequence[SegmentSpan], tiered_end: int, split_bytes: i
             wanted.append((gap, size, usual, True))
         elif size > _MUCH * split_bytes:
             wanted.append((gap, size, float(split_bytes), False))
-    # With more to ask than may be asked, pieces are larger, and small gaps get nothing.
+    # If there are too many questions for the budget, pieces are larger, and small gaps get none.
     smallest = sum(size for _, size, _, _ in wanted) / max(1, limit)
     found = []
     for gap, size, target, from_start in sorted(wanted, key=lambda one: -one[1]):
@@ -124,7 +124,7 @@ def _tiered_end(offsets: PartitionOffsets | DirectFetchError) -> int | None:
 
 
 def _asked_end(tiered_end: int | None, end: int) -> int:
-    """The first offset that need not be asked for. What is not known is asked for."""
+    """Returns the first offset that needs no question. Unknown offsets need one."""
     return end if tiered_end is None else min(end, tiered_end)
 
 
@@ -134,13 +134,13 @@ def _in_order(spans: Iterable[SegmentSpan]) -> tuple[SegmentSpan, ...]:
 
 def _span(found: SegmentLocation) -> SegmentSpan:
     segment = found.metadata
-    # A shim's location does not say how young the records are: -1.
+    # A shim's location has no timestamp: -1.
     youngest = segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else None
     return SegmentSpan(segment.start_offset, segment.end_offset + 1, segment.segment_size_in_bytes, youngest)
 
 
 def _range_bytes(found: SegmentLocation | None) -> int | None:
-    """How large ranges are; a single one may be the rest of a segment, which says nothing."""
+    """Returns the size of ranges. A single range may be the rest of a segment, which does not show it."""
     return None if found is None or len(found.ranges) < 2 else max(granted.range.size for granted in found.ranges)
 
 
@@ -155,7 +155,7 @@ class _Prober:
     ends: Mapping[TopicPartition, int]
 
     def fill(self, known: Mapping[TopicPartition, set[SegmentSpan]], split_bytes: int, budget: int, partitions: int) -> None:
-        """Adds to the first segment of each partition what ``budget`` questions tell, shared by so many partitions."""
+        """Adds to the first segment of each partition the results of ``budget`` questions, shared by ``partitions``."""
         asked: set[tuple[TopicPartition, int]] = set()
         for number in range(1 + ROUNDS):
             # Later rounds know more, so half of what is left is kept for them.
@@ -184,7 +184,7 @@ class _Prober:
         return gap_offsets(segments, self.ends[partition], split_bytes, limit)
 
     def locations(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, SegmentLocation]:
-        """Those that could be learnt."""
+        """Returns the answers without errors."""
         answers = self._answers(list(offsets.items()), max_bytes)
         return {partition: found for partition, found in zip(offsets, answers, strict=True) if found is not None}
 

@@ -79,20 +79,20 @@ class BrokerConsumers:
             self._give_back(kept, home)
 
     def close(self) -> None:
-        """Closes what is idle. Consumers can be lent after it all the same."""
+        """Closes idle consumers. Consumers can still be lent afterwards."""
         with self._lock:
             closing = self._removed(lambda _: True)
         _close(closing)
 
     def forget(self) -> None:
-        """In a process that was just forked: starts empty, and does not touch what the parent has."""
+        """In a newly forked process: starts empty, and does not use the parent's objects."""
         self._of_parent += self._idle
         self._start_empty()
 
     def _start_empty(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Kept] = []
-        """The one given back last is the last one."""
+        """The most recently returned one is last."""
 
     def _take(self, wanted: Mapping[str, object]) -> _Kept | None:
         now = self._clock.monotonic()
@@ -139,7 +139,7 @@ def _close(closing: list[_Kept]) -> None:
 
 
 worker_consumers = BrokerConsumers()
-"""Those of this process."""
+"""The instance of this process."""
 
 atexit.register(worker_consumers.close)
 os.register_at_fork(after_in_child=worker_consumers.forget)

@@ -1,16 +1,16 @@
-"""``remote.maxBrokerBytes``: bounds the bytes of a job that come through the brokers, without a coordinator. Pure.
+"""``remote.maxBrokerBytes``: limits the bytes of a job that brokers deliver, without a coordinator. Pure.
 
 The driver divides the limit over the splits of a job, and each task counts for itself::
 
     limit        |----------------------------------------|
     of splits    | not tiered, as planned |  the rest: half in proportion to what is not tiered, half to what is
-    of one task  | its share: the task fails before it hands on a record that is beyond it
+    of one task  | its share: the task fails before it delivers a record beyond it
 
-The shares add up to at most the limit. So a job that succeeds has at most so many bytes from brokers, and a limit that is
-reached costs a failed job and never a record. The price is that a job may fail earlier, because a task cannot use what others
-leave of their shares. Each attempt at a task counts from 0, and so does each micro-batch of a stream.
+The shares add up to at most the limit. So a job that succeeds has at most that many bytes from brokers, and reaching the
+limit fails the job and never loses a record. The cost is that a job may fail earlier, because a task cannot use the unused
+shares of others. Each attempt at a task counts from 0, and so does each micro-batch of a stream.
 
-Bytes are those of keys and values. What the brokers send beside that (headers, what librdkafka reads ahead) is not counted.
+Bytes are those of keys and values. Other bytes of the brokers (headers, librdkafka's read-ahead) are not counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BrokerBytesError(DirectFetchError):
 def with_broker_shares(splits: Iterable[Split], limit: int | None) -> list[Split]:
     """The splits of one job, each with its share of ``limit``; ``None`` = no limit.
 
-    Raises BrokerBytesError where more bytes than that are not tiered, or cannot be read from the tier.
+    Raises BrokerBytesError if more bytes than that are not tiered, or cannot be read from the tier.
     """
     found = list(splits)
     if limit is None:

@@ -33,23 +33,23 @@ _END_OF_PARTITION = -191
 _NO_SUCH_OFFSET = frozenset({-140, 1})  # auto.offset.reset=error, and the broker's own OFFSET_OUT_OF_RANGE
 _NOT_THERE = frozenset({-190, -188, 3})  # librdkafka's words for no such partition and topic, and the broker's own
 _PASSING = frozenset({-195, -187, -193, -185, -169})  # transport, all brokers down, name not resolved, time-out, login failed
-"""What librdkafka tells and goes on to mend by itself."""
+"""Errors that librdkafka reports and recovers from."""
 
 
 class BrokerReadError(DirectFetchError):
-    """The broker gave no records in time, or an error that waiting does not cure: the task fails, and Spark repeats it."""
+    """The broker sent no records in time, or a permanent error: the task fails, and Spark repeats it."""
 
     action: ClassVar[Action] = Action.STOP
     cause: ClassVar[str] = "broker-read"
 
 
 def consumer_settings(options: SourceOptions) -> dict[str, object]:
-    """librdkafka's configuration for a task: the user's, with what this source depends on."""
+    """Returns librdkafka's configuration for a task: the user's, plus the settings that this source needs."""
     committed = options.client.isolation_level is IsolationLevel.READ_COMMITTED
     return {
         # librdkafka pauses for a second when its queue is full, which is most of the time here.
         "fetch.queue.backoff.ms": 10,
-        # What a task reads is there. A Fetch that still waits at the end would hold up the next task on the same connection.
+        # A task's records exist already. A Fetch that still waits at the end would delay the next task on the same connection.
         "fetch.wait.max.ms": 20,
         "group.id": f"{options.group_id_prefix}-{uuid.uuid4()}-executor",
         **librdkafka_settings(options.client),
@@ -91,13 +91,13 @@ class _Read:
         self._timeout = timeout
         self._clock = clock
         self._offset = 0
-        """Where the records that were delivered end."""
+        """The offset after the delivered records."""
 
     def records(self, start: int) -> Iterator[list[Message]]:
         self._assign(start)
         deadline = Deadline(self._clock, self._timeout)
         while self._offset < self._end:
-            # No more than there can be, as librdkafka waits for the rest of what it was asked for.
+            # Not more than exist, because librdkafka waits for the requested number.
             asked = min(_BATCH, self._end - self._offset)
             records = self._taken(self._consumer.consume(asked, min(_WAIT_SECONDS, self._timeout)))
             if records:
@@ -112,7 +112,7 @@ class _Read:
             self._consumer.assign([Assigned(self._topic_partition.topic, self._topic_partition.partition, offset)])
 
     def _taken(self, messages: list[Message]) -> list[Message]:
-        """The records among ``messages`` that are in the range; what else they say is acted on."""
+        """Returns the records among ``messages`` that are in the range, and handles the other messages."""
         records = []
         topic, number = self._topic_partition
         for message in messages:
@@ -149,12 +149,12 @@ class _Read:
             self._assign(self._loss.resumed(self._topic_partition, self._offset, self._end, bounds[0]))
 
     def _gave_up(self) -> None:
-        """Nothing came in time. Where the log ends before the range, or is gone, that is why."""
+        """Nothing arrived in time. Checks if the log ends before the range, or is deleted."""
         if not self._settle():
             raise BrokerReadError(f"{self._topic_partition}: no record from offset {self._offset} on in {self._timeout:g} s")
 
     def _settle(self) -> bool:
-        """Whether the broker does not have the next offset (yet); then the rest of the range is lost."""
+        """Whether the broker does not have the next offset; then the rest of the range is lost."""
         bounds = self._watermarks()
         if bounds is None:
             self._offset = self._loss.gone(self._topic_partition, self._offset, self._end)
@@ -165,7 +165,7 @@ class _Read:
         return True
 
     def _watermarks(self) -> tuple[int, int] | None:
-        """Where the log begins and ends; None where there is no such partition."""
+        """Returns the log's start and end; None if there is no such partition."""
         asked = Assigned(self._topic_partition.topic, self._topic_partition.partition)
         try:
             found = self._consumer.get_watermark_offsets(asked, timeout=self._timeout, cached=False)

@@ -1,7 +1,7 @@
-"""Counters of tasks: what one task added to those of its engine, and those of many tasks together. Pure.
+"""Counters of tasks: the difference that one task made to its engine's, and the sum of many tasks. Pure.
 
 A Python worker keeps its engine for many tasks, so a task's counters are a difference of two snapshots of
-:class:`~kafka_remote_client.metrics.FetchMetrics`. Only what can be added up is kept: totals, and maxima as the largest one.
+:class:`~kafka_remote_client.metrics.FetchMetrics`. It keeps only totals, and maxima as the largest one.
 
 References: docs/metrics.md.
 """
@@ -20,7 +20,7 @@ Counters = dict[str, float | int | dict[str, int]]
 
 
 def counted(before: Snapshot, after: Snapshot) -> Counters:
-    """What was counted between two snapshots of one engine. Maxima are those of the engine's whole life."""
+    """Returns the difference of two snapshots of one engine. Maxima are those of the engine's whole life."""
     found: Counters = {}
     for name in _kept(after):
         now, then = after[name], before.get(name, 0)

@@ -1,12 +1,13 @@
-"""What travels to tasks for :mod:`~kafka_remote_client.spark.source.segments`, in the two forms in which Spark runs Python.
+"""The code for tasks of :mod:`~kafka_remote_client.spark.source.segments`, in the two forms in which Spark runs Python.
 
 ::
 
     rows       Spark gives splits, and collects (id, counters)          an RDD: the classic session alone
     batches    Spark gives numbers of splits, and takes record batches  mapInArrow: Spark Connect too
 
-The options travel as the user gave them, passwords among them, as with every source of Spark; no ``repr`` shows them. Each task
-parses them again and asks for its own locations, so a task that is repeated, or runs twice, needs nothing from the first.
+The options are sent as the user gave them, including passwords, as with every source of Spark; no ``repr`` shows them. Each
+task parses them again and makes its own location requests, so a task that is repeated, or runs twice, needs nothing from the
+first.
 
 References: PySpark's RDD.mapPartitions, DataFrame.mapInArrow.
 """
@@ -29,9 +30,9 @@ from kafka_remote_client.spark.reading.split_records import SplitRecords
 __all__ = ["DONE_SCHEMA", "SPLIT_SCHEMA", "CountersParam", "ForEachSplit", "MapSplits", "PlanSplits", "split_of_row"]
 
 SPLIT_SCHEMA = "topic string, partition int, start bigint, end bigint, size bigint, tiered_end bigint, tier_failure string"
-"""Of a planned split, in Spark's words."""
+"""The schema of a planned split, in Spark's notation."""
 DONE_SCHEMA = "id string, counters string"
-"""Of what a finished split leaves behind: its id, and its counters as JSON."""
+"""The schema of a finished split's result: its id, and its counters as JSON."""
 
 
 def _count(values: Sized) -> str:
@@ -42,17 +43,17 @@ class CountersParam:
     """How Spark's accumulators add counters."""
 
     def zero(self, value: Counters) -> Counters:
-        """Nothing was counted."""
+        """Returns empty counters."""
         return {}
 
     def addInPlace(self, one: Counters, other: Counters) -> Counters:  # noqa: N802 - PySpark's name
-        """Both in one."""
+        """Returns the sum of both."""
         return added([one, other])
 
 
 @attrs.frozen
 class PlanSplits:
-    """Plans in a task, where the cluster is within reach though the session's client may be elsewhere."""
+    """Plans in a task, which can reach the cluster even if the session's client cannot."""
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     plan: Callable[[Mapping[str, str]], Sequence[Split]]
@@ -79,14 +80,14 @@ def split_of_row(row: Sequence[Any]) -> Split:
 
 @attrs.frozen
 class ForEachSplit:
-    """Calls ``handle`` with the records of each split. What it raises is what the task fails with."""
+    """Calls ``handle`` with the records of each split. Its exception fails the task."""
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     handle: Callable[[SplitRecords], object]
     splits: Sequence[Split] = attrs.field(default=(), repr=_count)
 
     def rows(self, splits: Iterable[Split]) -> Iterator[tuple[str, str]]:
-        """The id and the counters of each split, once it was handled."""
+        """Yields the id and the counters of each split after it was handled."""
         options = parse_options(self.options)
         for split in splits:
             with SplitRecords(options, split) as records:
@@ -101,7 +102,7 @@ class ForEachSplit:
 
 @attrs.frozen
 class MapSplits:
-    """Gives the record batches that ``function`` makes of each split. ``counted``: takes a split's counters, or is None."""
+    """Yields the record batches that ``function`` makes of each split. ``counted``: takes a split's counters, or is None."""
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     function: Callable[[SplitRecords], Iterable[pa.RecordBatch]]
@@ -109,7 +110,7 @@ class MapSplits:
     counted: Callable[[Counters], object] | None = None
 
     def batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What all of the splits give, one after the other."""
+        """Yields the results of all splits, one after the other."""
         options = parse_options(self.options)
         for split in _numbered(self.splits, numbers):
             with SplitRecords(options, split) as records:

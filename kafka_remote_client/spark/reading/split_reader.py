@@ -1,16 +1,16 @@
-"""What a task does: reads a split from the tier as far as it goes, and the rest from the broker, from the exact next offset.
+"""The work of a task: reads a split from the tier as far as possible, and the rest from the broker, from the exact next offset.
 
-A split holds no URL: each task asks for its own locations, through the engine of its Python worker
+A split has no URL: each task makes its own location requests, through the engine of its Python worker
 (:mod:`~kafka_remote_client.spark.reading.task_engine`), and so does a repeated or speculative one.
 
 ::
 
     the tier's part ends because    | remote.onFallback=broker                      | remote.onFallback=fail
-    it was read                     | the broker goes on                            | the broker goes on
-    nothing was granted or found    | a WARNING, then the broker goes on            | TierUnavailableError
-    there, though the plan says     |                                               |
+    it was read                     | the broker continues                          | the broker continues
+    nothing was granted or found    | a WARNING, then the broker continues          | TierUnavailableError
+    there, although the plan says   |                                               |
     tiered                          |                                               |
-    something failed                | a WARNING, then the broker goes on            | TierUnavailableError
+    something failed                | a WARNING, then the broker continues          | TierUnavailableError
     the driver found a failure      | the broker reads all; the driver warned       | no task starts
     more than the split's share of remote.maxBrokerBytes comes from the broker: BrokerBytesError
 
@@ -60,11 +60,11 @@ _log = logging.getLogger(__name__)
 
 _NOT_TIERED = frozenset({LocationNotGrantedError.cause, NoSegmentsError.cause})
 _EXPECTED = frozenset({"end", "local"}) | _NOT_TIERED
-"""Why the tier's part of a split may end without anything being wrong; see ``_is_missing`` about two of them."""
+"""The normal reasons for the end of a split's tiered part; see ``_is_missing`` about two of them."""
 _NO_ANSWER = LocationError.cause
 
 _worker_fallbacks = FallbackLog(_log, SystemClock())
-"""That of this process: tasks that run one after the other warn once."""
+"""The instance of this process: tasks that run one after the other warn once."""
 
 
 class SplitReader:
@@ -90,12 +90,12 @@ class SplitReader:
         self._timeout = options.poll_timeout_ms / 1000
         self._next = 0
         self._metrics = FetchMetrics(self._clock)
-        """What was delivered; what that took is in the engine's."""
+        """The counters of deliveries; the engine counts their cost."""
         self._engine_counters: Counters = {}
 
     @property
     def counters(self) -> Counters:
-        """What was read since this reader was made, from both tiers."""
+        """Counters of the reads of this reader, from both tiers."""
         return added([self._engine_counters, counted({}, self._metrics.snapshot())])
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -115,13 +115,13 @@ class SplitReader:
                 yield from batches(whole, self._names)
 
     def messages(self, split: Split) -> Iterator[Message]:
-        """The same records as a consumer gives them. Raises as :meth:`read`, but for timestamps."""
+        """Yields the same records as a consumer's messages. Raises as :meth:`read`, except for timestamps."""
         with closing(self._pieces(split)) as pieces:
             for piece in pieces:
                 yield from piece.messages(*split.topic_partition) if isinstance(piece, RecordBlock) else piece
 
     def _pieces(self, split: Split) -> Generator[RecordBlock | list[Message], None, None]:
-        """Each of the two paths gives records as they come; both forms that callers want are made of these."""
+        """Yields the records of both paths as they arrive, in the form that the caller needs."""
         worker_memory.settle()
         self._next = split.start
         with self._counted(split):
@@ -129,7 +129,7 @@ class SplitReader:
 
     @contextmanager
     def _counted(self, split: Split) -> Iterator[None]:
-        """Writes what was counted in this context, if the options ask for it."""
+        """Writes the counters of this context, if the options name a directory."""
         directory = self._options.counters_directory
         before, started_ms = self.counters, self._clock.time_ms()
         try:
@@ -230,5 +230,5 @@ class SplitReader:
 
 
 def _is_missing(split: Split, end: ReadEnd) -> bool:
-    """Whether an offset is not found that was tiered when the driver planned. Beyond the tier's end that is normal."""
+    """Whether an offset is missing that was tiered at the time of the plan. Beyond the tier's end that is normal."""
     return end.reason in _NOT_TIERED and split.tiered_end is not None and end.next_offset < split.tiered_end

@@ -1,4 +1,4 @@
-"""What a pipeline's own code gets for each split, in the executor: the split's name and bounds, and its records in two forms.
+"""A split for a pipeline's own code in the executor: its name and bounds, and its records in two forms.
 
 References: docs/spark.md.
 """
@@ -24,10 +24,10 @@ _T = TypeVar("_T")
 
 
 class SplitRecords:
-    """The records of one split, in the order of their offsets: read from the tier as far as it goes, and on from the broker.
+    """The records of one split, in the order of their offsets: from the tier as far as possible, then from the broker.
 
-    Nothing is read before it is asked for. Each iteration reads the split again, from its start. Reading raises DataLossError,
-    BrokerReadError, ConfigurationError, KafkaException. A context manager: leaving it ends what is still being read.
+    It reads nothing before the first iteration. Each iteration reads the split again, from its start. Reading raises
+    DataLossError, BrokerReadError, ConfigurationError, KafkaException. A context manager: leaving it ends running reads.
     """
 
     def __init__(self, options: SourceOptions, split: Split, reader: SplitReader | None = None) -> None:
@@ -46,7 +46,7 @@ class SplitRecords:
         self.close()
 
     def __iter__(self) -> Iterator[Message]:
-        """``confluent_kafka.Message``, as a consumer gives them; the options about columns say nothing here."""
+        """Yields ``confluent_kafka.Message``, as from a consumer; the options about columns do not apply."""
         return self._ended_with_us(self._reader.messages(self.split))
 
     @property
@@ -76,12 +76,12 @@ class SplitRecords:
 
     @property
     def schema(self) -> pa.Schema:
-        """That of the record batches: the columns that the options ask for."""
+        """The schema of the record batches: the columns of the options."""
         return pa.schema([SPARK_KAFKA_SCHEMA.field(name) for name in self._columns])
 
     @property
     def counters(self) -> Counters:
-        """What was read so far, under the names of docs/metrics.md."""
+        """Counters of the reads so far, with the names of docs/metrics.md."""
         return self._reader.counters
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -89,11 +89,11 @@ class SplitRecords:
         return self._ended_with_us(self._reader.read(self.split))
 
     def to_arrow(self) -> pa.Table:
-        """All records at once, in memory: about as many bytes as the split has."""
+        """Returns all records, in memory: about as many bytes as the split has."""
         return pa.Table.from_batches(self.batches(), self.schema)
 
     def close(self) -> None:
-        """Ends what is still being read."""
+        """Ends running reads."""
         while self._open:
             self._open.pop().close()
 

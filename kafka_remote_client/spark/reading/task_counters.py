@@ -1,8 +1,8 @@
-"""What each split took, left behind by its task in a directory: ``remote.countersDirectory``.
+"""The counters of each split, which its task writes to a directory: ``remote.countersDirectory``.
 
 Spark's Python sources can report no metrics of their own, and Spark Connect has no accumulators. So a task writes a small
-file for each split that it read, also where it ended early or failed; a task that was killed writes none. A split that was read
-twice has two files, because both readings cost. Files are written whole under another name and then renamed.
+file for each split that it read, even if it ended early or failed; a killed task writes none. A split that was read
+twice has two files, because both reads have costs. A file is written under another name and then renamed.
 
 ::
 
@@ -47,7 +47,7 @@ class CountedJob:
 def write_counters(
     directory: str, split_id: str, started_ms: int, counters: Mapping[str, Any], clock: Clock | None = None
 ) -> None:
-    """Leaves the counters of a split in a directory, which is made if need be. Says so in the log where that cannot be done."""
+    """Writes the counters of a split to a directory, and creates it if necessary. Logs a failure."""
     told = {
         "split": split_id,
         "started_ms": started_ms,

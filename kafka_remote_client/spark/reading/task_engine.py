@@ -1,19 +1,19 @@
-"""The engines of a Python worker: tasks with equal options that run one after the other share one, with all that it has learnt.
+"""The engines of a Python worker: tasks with equal options that run one after the other share one, with its measurements.
 
 Theory of operation. Spark keeps a Python worker for many tasks (``spark.python.worker.reuse``), one at a time. An engine has
-connections to the cluster and to the store, threads, buffers, and what it knows of the tier; it is lent to a task and kept for
-the next. The options from which an engine is built decide which one fits, and nothing of the task, so a repeated or
+connections to the cluster and to the store, threads, buffers, and cached facts about the tier; it is lent to a task and kept
+for the next. The options from which an engine is built decide which one fits, and nothing of the task, so a repeated or
 speculative task finds in it only what any task may know.
 
 ::
 
-    lent out      never closed under a task, whatever happens to the others
+    lent out      never closed during a task, even if others are closed
     idle          at most KEPT, the last ones; its threads are daemons, and end with the worker
     not lent out again, and closed once no task has it: an engine that is older than MAX_AGE_SECONDS (certificates, names, and a
     listing of the store are read when it is built), and one under which a task failed or heard nothing
 
-A process that was forked starts without: threads do not cross a fork, and connections must not be used from both sides. What
-the parent had is neither used nor closed in the child, because closing would speak on the parent's connections.
+A forked process starts without engines: threads do not survive a fork, and both processes must not use a connection. The
+child neither uses nor closes the parent's engines, because closing would send data on the parent's connections.
 
 References: PySpark's daemon.
 """
@@ -44,7 +44,7 @@ MAX_AGE_SECONDS = 300.0
 
 
 def engine_for(options: SourceOptions, clock: Clock) -> FetchEngine | None:
-    """A new engine, of the caller alone; ``None`` where ``fetch.remote.enabled`` is false.
+    """Returns a new engine for the caller; ``None`` if ``fetch.remote.enabled`` is false.
 
     Raises ConfigurationError; DirectFetchOffError where direct fetch cannot work with these settings.
     """
@@ -84,7 +84,7 @@ class TaskEngines:
 
     @contextmanager
     def lend(self, options: SourceOptions) -> Iterator[FetchEngine | None]:
-        """An engine for these options, as long as the context lasts; ``None`` as :func:`engine_for`.
+        """Lends an engine for these options during the context; ``None`` as :func:`engine_for`.
 
         Raises what building one raises. An Exception that leaves the context retires the engine.
         """
@@ -101,7 +101,7 @@ class TaskEngines:
             self._give_back(kept)
 
     def close(self) -> None:
-        """Closes what is idle; what is lent out is closed as it comes back. Engines can be lent after it all the same."""
+        """Closes idle engines; lent ones are closed on return. Engines can still be lent afterwards."""
         with self._lock:
             for kept in self._kept:
                 kept.retired = True
@@ -109,14 +109,14 @@ class TaskEngines:
         _close(closing)
 
     def forget(self) -> None:
-        """In a process that was just forked: starts empty, and does not touch what the parent has."""
+        """In a newly forked process: starts empty, and does not use the parent's objects."""
         self._of_parent += self._kept
         self._start_empty()
 
     def _start_empty(self) -> None:
         self._lock = threading.Lock()
         self._kept: list[_Kept] = []
-        """The one given back last is the last one."""
+        """The most recently returned one is last."""
 
     def _take(self, options: SourceOptions) -> _Kept | None:
         now = self._clock.monotonic()
@@ -169,7 +169,7 @@ def _close(closing: list[_Kept]) -> None:
 
 
 worker_engines = TaskEngines()
-"""Those of this process."""
+"""The instance of this process."""
 
 atexit.register(worker_engines.close)
 os.register_at_fork(after_in_child=worker_engines.forget)

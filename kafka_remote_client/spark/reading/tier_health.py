@@ -1,11 +1,11 @@
-"""What a process knows about a tier that does not answer, so that it costs one time-out and not one for each task.
+"""The state of a tier that does not answer, so that it costs a process one time-out and not one per task.
 
 ::
 
-    event                              | what the tasks of this process do
-    a location timed out               | the next ones go to the broker at once, for RETRY_SECONDS; then one of them asks again
-    the driver says so in a split      | the same, from when the process first hears it
-    a location came                    | all ask
+    event                              | effect on the tasks of this process
+    a location timed out               | the next ones use the broker at once, for RETRY_SECONDS; then one of them tries again
+    the driver says so in a split      | the same, from the first such split on
+    a location arrived                 | all use the tier
 
 The driver's planner keeps one too, for the micro-batches of a stream. A tier is known by the options that reach it, as engines
 are (:mod:`~kafka_remote_client.spark.reading.task_engine`). The switch is :mod:`kafka_remote_client.fetch`'s circuit breaker.
@@ -34,7 +34,7 @@ KNOWN_TIERS = 8
 
 @attrs.define(eq=False)
 class _Known:
-    """A tier: the options that reach it, whether it is asked, why not, what the driver said last, when it answered last."""
+    """A tier: its options, whether it is used, why not, the driver's last message, and the time of its last answer."""
 
     remote: RemoteFetchConfig
     client: ClientOptions
@@ -55,7 +55,7 @@ class TierHealth:
         return f"{type(self).__name__}({len(self._tiers)} known)"
 
     def failure(self, options: SourceOptions, told: str | None = None) -> str | None:
-        """Why the tier is not asked now; ``None`` = it is. ``told``: what the driver said about it when it planned."""
+        """Returns why the tier is not used now; ``None`` = it is. ``told``: the driver's message from the plan."""
         now = self._clock.monotonic()
         with self._lock:
             known = self._known(options)
@@ -80,7 +80,7 @@ class TierHealth:
             known.breaker.succeeded()
 
     def worked_lately(self, options: SourceOptions) -> bool:
-        """Whether it answered within the last RETRY_SECONDS, and did not fail since."""
+        """Whether it answered within the last RETRY_SECONDS, without a failure since."""
         with self._lock:
             at = self._known(options).worked_at
             return at is not None and self._clock.monotonic() - at < RETRY_SECONDS
@@ -91,7 +91,7 @@ class TierHealth:
         self._tiers: list[_Known] = []
 
     def _known(self, options: SourceOptions) -> _Known:
-        """Under the lock. The one asked for last is the last one."""
+        """Under the lock. The most recently used one is last."""
         for known in self._tiers:
             if known.remote == options.remote and known.client == options.client:
                 self._tiers.remove(known)

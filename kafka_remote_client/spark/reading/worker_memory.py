@@ -1,8 +1,8 @@
-"""What is loaded in a Python worker of Spark is taken out of the garbage collector's sight, once.
+"""Excludes the objects of a Spark Python worker's loaded modules from garbage collection, once.
 
-PySpark's daemon collects all garbage after each task, and so looks at every object of every module that is loaded (pyarrow,
-pandas, confluent-kafka): some 50 ms of a core for each task, where reading a split of 128 MiB takes 100 to 200. What is frozen
-is freed as before when its last reference goes; only cycles that exist by then are not searched for.
+PySpark's daemon collects all garbage after each task, and so examines every object of every loaded module (pyarrow,
+pandas, confluent-kafka): about 50 ms of a core per task, while reading a split of 128 MiB takes 100 to 200. A frozen object
+is still freed with its last reference; only existing cycles are no longer found.
 
 References: PySpark's daemon; Python's gc.freeze.
 """

@@ -1,3 +1,3 @@
-"""What PySpark calls: the data source, its stream reader, and ``read_segments``."""
+"""The entry points of PySpark: the data source, its stream reader, and ``read_segments``."""
 
 __all__: list[str] = []

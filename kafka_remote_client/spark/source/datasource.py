@@ -1,4 +1,4 @@
-"""``format("kafka-remote")`` for PySpark: what Spark calls, on the driver and in tasks.
+"""``format("kafka-remote")`` for PySpark: the classes that Spark calls, on the driver and in tasks.
 
 ::
 
@@ -47,11 +47,11 @@ class KafkaRemoteDataSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """The columns that the options ask for."""
+        """The columns of the options."""
         return ddl(parse_columns(self.options))
 
     def reader(self, schema: Any) -> KafkaRemoteReader:
-        """The batch reader. ``schema`` is what :meth:`schema` said; another one is refused, as Spark's own source does."""
+        """Returns the batch reader. ``schema`` is that of :meth:`schema`; another one is an error, as in Spark's own source."""
         options = parse_options(self.options)
         _check(schema, options)
         if not options.push_filters:
@@ -93,7 +93,7 @@ class KafkaRemoteReader(DataSourceReader):
             cluster.close()
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The records of one split. Where there is nothing to read, Spark asks all the same, without a split."""
+        """Yields the records of one split. If there is nothing to read, Spark still calls this, without a split."""
         if not isinstance(partition, KafkaRemotePartition):
             return iter(())
         return SplitReader(parse_options(self._options)).read(partition.split)
@@ -102,14 +102,14 @@ class KafkaRemoteReader(DataSourceReader):
 class FilteringReader(KafkaRemoteReader):
     """The same with the hook for filters, for ``remote.pushFilters``: a reader that has it fails where Spark's setting is off.
 
-    Tasks get it without the filters, of which their splits are what is left.
+    Tasks get it without the filters, because their splits already are the result of them.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._options,)
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
-        """Takes what can be taken of the filters into the plan, and gives those back that Spark has to evaluate."""
+        """Applies the supported filters to the plan, and returns those that Spark must evaluate."""
         self._narrowing, kept = narrowing_of(filters)
         return kept
 

@@ -10,7 +10,7 @@ __all__ = ["KafkaRemotePartition"]
 
 
 class KafkaRemotePartition(InputPartition):
-    """One split: a partition's name, two offsets, a size, and what the driver knows about the tier. No location."""
+    """One split: a partition's name, two offsets, a size, and the driver's facts about the tier. No location."""
 
     def __init__(self, split: Split) -> None:
         told = (split.tiered_end, split.tier_failure, split.max_broker_bytes)

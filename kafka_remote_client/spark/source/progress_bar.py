@@ -1,7 +1,7 @@
 """A progress bar: tasks done, of all tasks of the jobs that a block of code starts.
 
-It is shown where somebody looks: in a terminal, or in a notebook. In a job, with standard error going to a file, nothing is
-printed; nor is there anything without ``rich`` (the extra ``cli``), or on Spark Connect, which has no status tracker.
+It is shown only in a terminal or in a notebook. In a job whose standard error is a file, nothing is
+printed; nor without ``rich`` (the extra ``cli``), or on Spark Connect, which has no status tracker.
 
 ::
 
@@ -36,13 +36,13 @@ _LAST_LOOKS, _LAST_SECONDS = 5, 0.1
 
 
 class TaskBar(Protocol):
-    """What is shown."""
+    """A progress bar."""
 
     def update(self, done: int, total: int) -> None:
-        """So many tasks of so many that are known by now."""
+        """Shows the number of finished tasks and of known tasks."""
 
     def close(self) -> None:
-        """It stays as it is."""
+        """Ends the bar and leaves it visible."""
 
 
 @contextmanager
@@ -53,9 +53,9 @@ def show_progress(
     make_bar: Callable[[str], TaskBar | None] | None = None,
     clock: Clock | None = None,
 ) -> Iterator[None]:
-    """Shows how far the jobs are that this thread starts in the ``with`` block, if there is anybody to see it.
+    """Shows the progress of the jobs that this thread starts in the ``with`` block, in a terminal or a notebook.
 
-    The jobs belong to a job group of their own, unless the thread has one. ``make_bar`` gives another bar, or none.
+    The jobs get a separate job group, unless the thread has one. ``make_bar`` returns another bar, or none.
     """
     context = _spark_context(spark)
     bar = None if context is None else (make_bar or _rich_bar)(description)
@@ -81,7 +81,7 @@ def show_progress(
 def tasks_of_group(tracker: Any, group: str) -> tuple[int, int]:
     """Tasks done, and tasks in all, of the jobs of a group.
 
-    Stages that have not begun, or are forgotten, count nothing: a stage that a job skips, as its result is there, never begins.
+    Stages that have not begun, or are dropped, do not count: a stage that a job skips, because its result exists, never begins.
     """
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):
@@ -95,9 +95,9 @@ def tasks_of_group(tracker: Any, group: str) -> tuple[int, int]:
 
 
 def _watch(tracker: Any, group: str, bar: TaskBar, over: threading.Event, clock: Clock) -> None:
-    """Spark's tracker learns of a task's end a little later, so there are some looks when all is over.
+    """Spark's tracker gets a task's end a little later, so it is queried some more times at the end.
 
-    Where Spark does not answer any more, the bar stays as it is.
+    If Spark no longer answers, the bar does not change.
     """
     never, looks_left = threading.Event(), _LAST_LOOKS
     try:

@@ -1,6 +1,6 @@
 """PySpark's base classes, or stand-ins where there is no PySpark, so that everything here can be imported.
 
-PySpark is the platform's: on a cluster it is there, elsewhere the extra ``pyspark`` brings it. :func:`require_pyspark` is asked
+The platform supplies PySpark on a cluster; elsewhere the extra ``pyspark`` installs it. :func:`require_pyspark` is called
 before a source is registered.
 
 References: PySpark's pyspark.sql.datasource (Python Data Source API, since 4.0).

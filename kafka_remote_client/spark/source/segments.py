@@ -1,4 +1,4 @@
-"""``read_segments``: splits of topics for pipelines that want Python objects or Arrow batches of each, not a DataFrame.
+"""``read_segments``: splits of topics for pipelines that need Python objects or Arrow batches of each, not a DataFrame.
 
 ::
 
@@ -6,7 +6,7 @@
     classic   │ by the driver    │ an RDD, task = split │ mapInArrow, task = split   │ an accumulator
     Connect   │ by a task        │ mapInArrow           │ mapInArrow                 │ none: Connect has no accumulators
 
-A classic session needs pandas for mapInArrow, because PySpark itself asks for it; foreachPartition does without.
+A classic session needs pandas for mapInArrow, because PySpark requires it; foreachPartition does not.
 
 References: PySpark's RDD, DataFrame.mapInArrow; docs/spark.md.
 """
@@ -49,9 +49,9 @@ def plan_splits_of(options: Mapping[str, str]) -> list[Split]:
 
 
 class Segments:
-    """Splits of topics, planned when they are first asked for: from then on their offsets are fixed.
+    """Splits of topics. The first use plans them, and fixes their offsets.
 
-    Made by ``read_segments``. Raises ConfigurationError for options that ``format("kafka-remote")`` refuses.
+    ``read_segments`` creates it. Raises ConfigurationError for options that ``format("kafka-remote")`` rejects.
     """
 
     def __init__(
@@ -79,27 +79,27 @@ class Segments:
 
     @property
     def splits(self) -> list[Split]:
-        """What is read, one task each, by partition and offset. Raises what planning raises (``plan_batch``)."""
+        """The splits, one task each, by partition and offset. Raises as ``plan_batch``."""
         if self._splits is None:
             self._splits = self._planned()
         return list(self._splits)
 
     def only(self, splits: Iterable[Split]) -> Self:
-        """The same with other splits: some of :attr:`splits`, or those that were planned before and kept."""
+        """Returns the same with other splits: some of :attr:`splits`, or kept ones of an earlier plan."""
         return type(self)(self._spark, self._options, list(splits), plan=self._plan)
 
     def without(self, finished: Iterable[Split | str]) -> Self:
-        """What is left when these are done, given as splits or their ids; raises ConfigurationError for what is no id.
+        """Returns the rest after these splits, given as splits or ids. Raises ConfigurationError for an invalid id.
 
-        Offsets are compared and not names: where the plan changed in the meantime, a split is cut to what is left of it.
+        It compares offsets, not names: if the plan has changed, a split is cut to its remaining part.
         """
         done = [split if isinstance(split, Split) else parse_split_id(split) for split in finished]
         return self.only(without(self.splits, done))
 
     def foreachPartition(self, handle: Callable[[SplitRecords], object]) -> None:  # noqa: N802 - as PySpark names it
-        """Calls ``handle`` for each split, in a task of its own. What it raises fails the task, which Spark may repeat.
+        """Calls ``handle`` for each split, in a separate task. Its exception fails the task, which Spark may repeat.
 
-        A split whose task failed, or ran twice, is handled again, as a whole and under the same id.
+        A split whose task failed, or ran twice, is handled again, completely and with the same id.
         """
         splits = self._shared()
         if not splits:
@@ -115,9 +115,9 @@ class Segments:
     def mapInArrow(  # noqa: N802 - as PySpark names it
         self, function: Callable[[SplitRecords], Iterable[pa.RecordBatch]], schema: Any
     ) -> DataFrame:
-        """A DataFrame of the record batches that ``function`` makes of each split, in a task of its own.
+        """Returns a DataFrame of the record batches that ``function`` makes of each split, in a separate task.
 
-        ``schema``: theirs, in Spark's words or as a StructType. Each action on the DataFrame reads again.
+        ``schema``: theirs, in Spark's notation or as a StructType. Each action on the DataFrame reads again.
         """
         task = MapSplits(self._options, function, self._shared(), None if self._on_connect else self._tally().add)
         return self._numbers(self.splits).mapInArrow(task.batches, schema)
@@ -127,7 +127,7 @@ class Segments:
         return self.mapInArrow(SplitRecords.batches, ddl(self._columns))
 
     def counters(self) -> Counters:
-        """What was read so far, under the names of docs/metrics.md, by tasks of :meth:`foreachPartition` whose job ended well.
+        """Counters, with the names of docs/metrics.md, of the tasks of :meth:`foreachPartition` whose job succeeded.
 
         In a classic session also by DataFrames made here; a task that was repeated may count twice there.
         """

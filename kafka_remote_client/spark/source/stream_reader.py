@@ -2,7 +2,7 @@
 
 Spark keeps one reader on the driver for a query; tasks get a copy made from the options. PySpark 4.0 and 4.1 ask for the
 latest offset before the initial one and know no limits; 4.2 hands a start and a limit to ``latestOffset``. A restarted query
-first plans the empty range at its checkpoint, which asks nothing of anybody.
+first plans the empty range at its checkpoint, which makes no request.
 
 References: Spark's KafkaMicroBatchStream; PySpark's DataSourceStreamReader.
 """
@@ -51,7 +51,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def stream_reader(options: Mapping[str, str]) -> KafkaRemoteStreamReader:
-    """The reader that this PySpark can drive. Raises ConfigurationError for limits where it knows none, and for bad options."""
+    """Returns the reader for this PySpark. Raises ConfigurationError for unsupported limits, and for invalid options."""
     if pyspark_api.READ_LIMITS is not None:
         return LimitedStreamReader(options)
     folded = {name.lower() for name in options}
@@ -156,7 +156,7 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
 
     @staticmethod
     def _end_after(start: Mapping[str, Any], ends: Offsets) -> dict[str, Any]:
-        """``ends``, or ``start`` where there is no partition any more: a checkpoint without offsets would start again."""
+        """Returns ``ends``, or ``start`` if no partition is left, because a checkpoint without offsets would start again."""
         return _as_json(ends) if ends else dict(start)
 
     def _known_ends(self) -> Offsets:
@@ -181,7 +181,7 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_at: float | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name
-        """What the options ask for. PySpark has no limit that is both, so the lower one is looked after here."""
+        """Returns the limit of the options. PySpark has no limit that combines both, so this class applies the minimum."""
         limits = pyspark_api.READ_LIMITS
         if self._options.max_offsets_per_trigger is not None:
             return limits.ReadMaxRows(self._options.max_offsets_per_trigger)

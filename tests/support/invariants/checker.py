@@ -3,7 +3,7 @@
 ::
 
     check(history, oracle)                        # raises AssertionError with every violation
-    check(history, oracle, without={"I8"})        # only where a scenario cannot show one, with the reason beside it
+    check(history, oracle, without={"I8"})        # only if a scenario cannot show one, with a comment that gives the reason
     violations(history, oracle)                   # the same as values
 
 An invariant is a pure function of a history and an oracle that returns its violations. With an oracle without records,
@@ -51,13 +51,13 @@ INVARIANTS: Mapping[str, Invariant] = MappingProxyType(
 def violations(
     history: History, oracle: Oracle, *, without: Collection[str] = (), seconds: float = PATIENCE_SECONDS
 ) -> list[Violation]:
-    """Every breach of every invariant but those of ``without``. ``seconds``: how long a next record may take (I9)."""
+    """Returns every violation of every invariant except ``without``. ``seconds``: the limit for a next record (I9)."""
     chosen: dict[str, Invariant] = {**INVARIANTS, "I9": partial(stalled, seconds=seconds)}
     return [breach for name, invariant in chosen.items() if name not in without for breach in invariant(history, oracle)]
 
 
 def check(history: History, oracle: Oracle, *, without: Collection[str] = (), seconds: float = PATIENCE_SECONDS) -> None:
-    """Raises AssertionError, with all of them, when an invariant is broken."""
+    """Raises AssertionError with all violations, if there are any."""
     found = violations(history, oracle, without=without, seconds=seconds)
     if found:
         shown = "\n".join(map(str, found[:20]))

@@ -1,4 +1,4 @@
-"""What the records are: I5 (one value, the oracle's), I6 (nothing aborted, no control record, nothing undecided)."""
+"""Content: I5 (one value, the oracle's), I6 (nothing aborted, no control record, nothing undecided)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _OPEN = {Outcome.ABORTED, Outcome.OPEN}
 
 
 def different(history: History, oracle: Oracle) -> list[Violation]:
-    """I5 [inconsistent-offsets]: an offset has one record, the oracle's, byte for byte, and what was produced there.
+    """I5 [inconsistent-offsets]: an offset has one record, which equals the oracle's and the produced one, byte for byte.
 
-    What came before the log was cut back to a lower offset (:class:`Moved` with an end) is another lineage, and not compared.
+    Records from before a truncation of the log to a lower offset (:class:`Moved` with an end) are another lineage, and not
+    compared.
     """
     written = {(event.topic, event.partition, event.offset): event for event in history.of(Produced)}
     cuts = [event for event in history.of(Moved) if event.end is not None]
@@ -42,7 +43,7 @@ def different(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def uncommitted(history: History, oracle: Oracle) -> list[Violation]:
-    """I6 [G1a, precommitted-read]: under read_committed nothing aborted or undecided comes; a control record never does."""
+    """I6 [G1a, precommitted-read]: read_committed delivers nothing aborted or undecided; no read delivers control records."""
     committed = {event.consumer for event in history.of(Opened) if event.isolation != "read_uncommitted"}
     outcomes = {(event.topic, event.partition, event.offset): event.outcome for event in history.of(Produced)}
     moves = history.of(Moved)

@@ -1,4 +1,4 @@
-"""What is counted: I12. Three sources are compared: the consumer's counters, what it handed out, and what the servers sent.
+"""Counters: I12. It compares three sources: the consumer's counters, its deliveries, and the servers' logs.
 
 ::
 
@@ -8,8 +8,8 @@
     servers (Served)     offsets that the store and the broker sent               the servers' own logs
     faults (Fired)       causes that the injected faults may lead to              the test's
 
-A record that only one server sent came from there. Where the records of a partition go over from those that only the store
-sent to tiered ones that only the broker sent, it fell back.
+A record that only one server sent is from that server. If the records of a partition change from those that only the store
+sent to tiered ones that only the broker sent, the partition fell back.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _ALWAYS = {TURNED_OFF, "breaker-open"}
 
 
 def miscounted(history: History, oracle: Oracle) -> list[Violation]:
-    """I12: each fallback is counted once under its cause, and records are counted under the server that sent them.
+    """I12: each fallback counts once under its cause, and records count under the server that sent them.
 
-    Where partitions were taken back on the way (seek, pause, revocation) or not read to their ends, records may have been
-    gathered and never handed out: then no fewer are counted than came.
+    If partitions were sought, paused, revoked or not read to their ends, records may have been
+    gathered and never delivered: then at least the delivered ones must be counted.
     """
     servers = _Servers.of(history)
     return [breach for event in history.of(Counted) for breach in _miscounted(history, oracle, servers, event)]
@@ -79,7 +79,7 @@ def _miscounted(history: History, oracle: Oracle, servers: _Servers, event: Coun
 
 
 def _by_servers(spans: list[Span], servers: _Servers, event: Counted, *, once: bool) -> Iterator[Violation]:
-    """``once``: each partition was read in one go, and falls back once at most."""
+    """``once``: each partition was read in one pass, and falls back at most once."""
     for source, count in ((Source.STORE, event.from_store), (Source.BROKER, event.from_broker)):
         sent = sum(servers.only(source, span.key, offset) for span in spans for offset in _offsets(span))
         if count < sent:
@@ -108,12 +108,12 @@ class _Servers:
         tiered: dict[Key, int] = {}
         for event in history.of(Served):
             sent.setdefault((event.source, event.key), set()).update(offset for some in event.offsets for offset in some)
-            if event.local_start is not None:  # it only rises: what lies below the first one was tiered all the time
+            if event.local_start is not None:  # it only increases: offsets below the first one were tiered all the time
                 tiered.setdefault(event.key, event.local_start)
         return cls(frozenset(event.source for event in history.of(Served)), sent, tiered)
 
     def only(self, source: Source, key: Key, offset: int) -> bool:
-        """Whether the record came from there, because the other one never sent it."""
+        """Whether the record is from that server, because the other one never sent it."""
         other = Source.BROKER if source is Source.STORE else Source.STORE
         return other in self.logged and offset not in self.sent.get((other, key), ())
 
@@ -141,14 +141,14 @@ def _falls_back_once(events: list[Event]) -> bool:
 
 
 def _is_turned_off(event: Event) -> bool:
-    """Whether the application left the store: what waits of it is taken back then."""
+    """Whether the application left the store, which drops its waiting records."""
     return isinstance(event, FellBack) and event.cause == TURNED_OFF
 
 
 def _read_straight(history: History, oracle: Oracle, counted: Counted) -> bool:
-    """Whether everything that was gathered was handed out too: one assignment, read to its ends without a turn.
+    """Whether all gathered records were delivered: one assignment, read to its ends without a seek or pause.
 
-    An end behind which more was produced is none: what has come since may have been gathered.
+    An end does not count if more was produced after it, because later records may have been gathered.
     """
     own = [e for e in history.events[: counted.number] if e.consumer == counted.consumer]
     turned = any(isinstance(e, Sought | Paused | Revoked | Closed | Moved) or _is_turned_off(e) for e in own)

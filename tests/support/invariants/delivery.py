@@ -1,4 +1,4 @@
-"""Which records came, and in which order: I1 (lost), I2 (twice), I3 (order), I4 (skipped), I7 (unasked for).
+"""Deliveries and their order: I1 (lost), I2 (twice), I3 (order), I4 (skipped), I7 (not requested).
 
 The names in brackets are those of Jepsen's Kafka checker. See ``docs/testing.md`` for what each says.
 """
@@ -22,7 +22,7 @@ _COMMITTED = {Outcome.PLAIN, Outcome.COMMITTED}
 def lost(history: History, oracle: Oracle) -> list[Violation]:
     """I1 [lost-write, unseen]: every committed record between a span's start and its position was delivered in it.
 
-    Committed is what was acknowledged, where the history says so (:class:`Produced`), and what the oracle got.
+    Committed records are the acknowledged ones, if the history has them (:class:`Produced`), and those of the oracle.
     """
     uncommitted = {event.consumer for event in history.of(Opened) if event.isolation == "read_uncommitted"}
     acknowledged: dict[Key, list[Produced]] = {}
@@ -50,7 +50,7 @@ def lost(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def duplicated(history: History, oracle: Oracle) -> list[Violation]:
-    """I2 [duplicate]: no record comes twice in a span, and what starts at a committed offset gives nothing below it."""
+    """I2 [duplicate]: a span has no record twice, and a span from a committed offset has no record below it."""
     found = []
     for span in walk(history).spans:
         first: dict[int, Event] = {}
@@ -73,7 +73,7 @@ def duplicated(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def out_of_order(history: History, oracle: Oracle) -> list[Violation]:
-    """I3 [int-/nonmonotonic-poll]: offsets strictly rise within a call and from call to call."""
+    """I3 [int-/nonmonotonic-poll]: offsets strictly increase within a call and from call to call."""
     found = []
     for span in walk(history).spans:
         for one, two in pairwise(span.deliveries):
@@ -85,7 +85,7 @@ def out_of_order(history: History, oracle: Oracle) -> list[Violation]:
 
 
 def skipped(history: History, oracle: Oracle) -> list[Violation]:
-    """I4 [int-/poll-skip]: between a span's start and a record, two records, a record and the end lies nothing that the oracle
+    """I4 [int-/poll-skip]: between a span's start and a record, two records, a record and the end is no record that the oracle
     delivers.
     """
     return [breach for span in walk(history).spans for breach in _skipped(span, oracle)]
@@ -112,7 +112,7 @@ def _skipped(span: Span, oracle: Oracle) -> Iterator[Violation]:
 
 
 def unasked(history: History, oracle: Oracle) -> list[Violation]:
-    """I7: nothing comes after revoke, unassign, assign or close returned, nor while paused, nor from before a seek."""
+    """I7: no delivery after revoke, unassign, assign or close returned, nor while paused, nor from before a seek."""
     walked = walk(history)
     found = [
         violation("I7", f"came {stray.why}", stray.event, key=stray.record.place, offsets=[stray.record.offset])

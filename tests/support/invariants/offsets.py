@@ -1,4 +1,4 @@
-"""What is said about places: I8 (positions and commits), I10 (jumps of the log are told)."""
+"""Positions: I8 (positions and commits), I10 (jumps of the log are reported)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ __all__ = ["ahead", "untold"]
 
 
 def ahead(history: History, oracle: Oracle) -> list[Violation]:
-    """I8: a position, or a commit, never passes a record that was not handed out; its leader epoch is that of the last one.
+    """I8: a position, or a commit, never passes an undelivered record; its leader epoch is that of the last one.
 
-    librdkafka moves over markers and aborted records as soon as it has read them, so a place may lie at the next record of the
-    oracle, or at the oracle's end. A position is held against the consumer's own span, a commit against all that any consumer
-    of the group was handed. Offsets that the application itself stored or sought, or that had been committed before, are no
-    more than it asked for.
+    librdkafka moves over markers and aborted records as soon as it has read them, so a position may be at the next record of
+    the oracle, or at the oracle's end. A position is compared with the consumer's own span, a commit with all deliveries to any
+    consumer of the group. Offsets that the application stored or sought, or that were committed before, are what it requested.
     """
     groups = {event.consumer: event.group for event in history.of(Opened)}
     spans = walk(history).spans
@@ -78,7 +77,7 @@ def _commit(
 
 
 def _in_progress(history: History, event: Event) -> bool:
-    """Whether a call that hands out records had begun when this was told: they count though they are not noted yet."""
+    """Whether a delivering call had begun at this event: its records count although they are not recorded yet."""
     for later in history.events[event.number + 1 :]:
         if isinstance(later, Polled | Closed) and later.consumer == event.consumer:
             return isinstance(later, Polled) and later.began <= event.at and bool(later.records)
@@ -86,7 +85,7 @@ def _in_progress(history: History, event: Event) -> bool:
 
 
 def _epoch(event: Event, place: Place, handed: dict[int, int | None], what: str) -> list[Violation]:
-    """Where nothing says an epoch there is none to compare; a record's epoch left out of the offset after it is a breach."""
+    """Without an epoch there is nothing to compare. A missing epoch after a record that has one is a violation."""
     epoch = handed.get(place.offset)
     if epoch is None or epoch < 0 or place.leader_epoch == epoch:
         return []
@@ -99,10 +98,10 @@ def _covers(span: Span, event: Event) -> bool:
 
 
 def untold(history: History, oracle: Oracle) -> list[Violation]:
-    """I10: what the log lost is told as the oracle is told it.
+    """I10: lost records are reported as to the oracle.
 
-    The errors of each partition are those that the oracle met, and where the policy is "error" a record after a hole that the
-    log's start has swallowed is preceded by an error.
+    The errors of each partition equal the oracle's. With the policy "error", an error precedes a record after a gap that the
+    moved log start left.
     """
     found = []
     met: dict[Key, list[int]] = {}

@@ -1,4 +1,4 @@
-"""What must be delivered: the records that a plain consumer got of the same partitions, and where it found their ends."""
+"""The required deliveries: the records that a plain consumer got from the same partitions, and their ends."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Oracle"]
 
 
 class Oracle:
-    """Records by partition, by rising offset. ``ends``: the first offset that is not readable; only what lies below is judged.
+    """Records by partition, by increasing offset. ``ends``: the first unreadable offset; only offsets below are checked.
 
-    ``errors``: codes of the errors, ends aside, that the plain consumer met in each partition.
+    ``errors``: codes of the plain consumer's errors in each partition, except ends.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class Oracle:
 
     @classmethod
     def of(cls, history: History, consumer: str | None = None) -> Oracle:
-        """What a recorded consumer (or all of a history together) got, and the ends that it was told.
+        """Returns the records of a recorded consumer (or of all in a history), and the reported ends.
 
-        Nothing of what the log lost when it was cut (:class:`Moved` with an end).
+        Records that a truncation removed (:class:`Moved` with an end) are left out.
         """
         records: dict[Key, list[Record]] = {}
         ends: dict[Key, int] = {}
@@ -83,7 +83,7 @@ class Oracle:
         return found[index] if index < len(found) else None
 
     def reach(self, key: Key, offset: int) -> int:
-        """How far a place at ``offset`` may move without passing a record: over markers and what was aborted, up to the end."""
+        """Returns how far a position at ``offset`` may move without passing a record: over markers and aborted records."""
         following = self.next_offset(key, offset)
         return max(offset, self.ends.get(key, offset)) if following is None else following
 

@@ -1,4 +1,4 @@
-"""What it takes: I9 (progress), I11 (nothing is kept)."""
+"""Resources: I9 (progress), I11 (nothing is kept)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 60.0
 
 @attrs.frozen
 class Wait:
-    """A consumer asked for ``seconds`` and the partition had something that did not come, or came at the end of it."""
+    """A consumer polled for ``seconds`` while the partition had an item that arrived only at the end, or not at all."""
 
     consumer: str
     key: Key
@@ -31,9 +31,9 @@ class Wait:
 
 
 def waits(history: History, oracle: Oracle) -> list[Wait]:
-    """How long each partition let its consumer wait though the oracle had a next record (or the end) of it.
+    """Returns the time that each partition made its consumer wait although the oracle had a next record (or the end).
 
-    Counted from the first call that could have given it. Nothing is counted while the partition is paused or the broker is out.
+    It counts from the first call that could have returned it, except while the partition is paused or the broker is out.
     """
     produced: dict[Key, dict[int, int]] = {}
     for event in history.of(Produced):
@@ -50,7 +50,7 @@ def waits(history: History, oracle: Oracle) -> list[Wait]:
 
 
 def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracle, made: Mapping[int, int]) -> Iterator[Wait]:
-    """``concern``: the events of the consumer, and outages. ``made``: those that tell of the partition's records, by offset."""
+    """``concern``: the events of the consumer, and outages. ``made``: the events about the partition's records, by offset."""
     announces = any(event.announces_ends for event in history.of(Opened, span.consumer))
     at, told = span.start, False
     since: Event | None = None
@@ -95,14 +95,14 @@ def _paused(before: Sequence[Event], span: Span) -> bool:
 
 
 def _written(made: Mapping[int, int], offset: int) -> int:
-    """The event that tells of the record at ``offset``, or of a later one: by then it was written."""
+    """Returns the event about the record at ``offset``, or a later one, which shows that it was written."""
     if offset in made or not made:
         return made.get(offset, -1)
     return min((number for later, number in made.items() if later > offset), default=-1)
 
 
 def _wanted(oracle: Oracle, key: Key, at: int | None, *, told: bool) -> int | None:
-    """What comes next: a record, or the partition's end where that is still to be told."""
+    """Returns the next item: a record, or the partition's end if that is not reported yet."""
     if at is None or not oracle.knows(key):
         return None
     following = oracle.next_offset(key, at)
@@ -112,9 +112,9 @@ def _wanted(oracle: Oracle, key: Key, at: int | None, *, told: bool) -> int | No
 
 
 def stalled(history: History, oracle: Oracle, *, seconds: float = PATIENCE_SECONDS) -> list[Violation]:
-    """I9: while the broker is up each partition's next record, and its end, come within ``seconds`` of being asked for.
+    """I9: while the broker is up, each partition's next record, and its end, arrive within ``seconds`` of a poll.
 
-    Generous by default, so that a slow machine is no breach; a test on a clock of its own asks for the budget of its fault.
+    The default is generous, so that a slow machine is no violation; a test with its own clock passes the limit of its fault.
     """
     return [
         violation(
@@ -132,7 +132,7 @@ def stalled(history: History, oracle: Oracle, *, seconds: float = PATIENCE_SECON
 
 
 def leaked(history: History, oracle: Oracle) -> list[Violation]:
-    """I11: no more bytes than the bound are held; after the last close no thread, socket or byte is left that is new."""
+    """I11: the process never holds more bytes than the limit; after the last close no new thread, socket or byte is left."""
     before = [event for event in history.of(Measured) if event.moment == "before"]
     found = []
     for event in history.of(Measured):

@@ -1,4 +1,4 @@
-"""A history seen as spans: one consumer reading one partition, from where it was told to start until it is told otherwise.
+"""A history as spans: one consumer reads one partition, from its start until an event that ends or moves the read.
 
 ::
 
@@ -6,10 +6,10 @@
          │  start ──► delivery, delivery, (paused) ... delivery, end  │
          └──────────────────────────── a span ────────────────────────┘
 
-A log that is cut below what a span has reached ends it too, and reading goes on from the cut. Of spans from before a cut only
-what lies below it can be compared.
+A truncation of the log below the end of a span ends it too, and reading continues from the cut. For spans from before a cut,
+only offsets below it can be compared.
 
-A record that comes outside of every span, or while its partition is paused, is a stray. Nothing is judged here.
+A record outside of every span, or while its partition is paused, is a stray. This module checks nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Delivery:
 
 @attrs.frozen
 class Stray:
-    """A record that nobody asked for. ``why``: "while paused", "after …" what took the partition away, "never assigned"."""
+    """A record without a reason. ``why``: "while paused", "after …" the end of the assignment, "never assigned"."""
 
     event: Polled
     record: Record
@@ -55,7 +55,7 @@ class Stray:
 
 @attrs.define
 class Span:
-    """``start``: the first offset wanted, None where it is not known. ``end``: where the partition's end was told.
+    """``start``: the first offset to read, None if not known. ``end``: the reported end of the partition.
 
     ``opened`` "assign", "seek" or "cut", ``before`` the span that a seek or a cut ended, ``floor`` where the log began when it
     was read last, ``cut`` the lowest offset to which the log was cut since, ``ends`` each word of the partition's end: its
@@ -78,13 +78,13 @@ class Span:
 
     @property
     def position(self) -> int | None:
-        """The offset after all that was delivered or told to be no record; None where nothing was."""
+        """The offset after all delivered records and reported gaps; None if there are none."""
         last = self.deliveries[-1].record.offset + 1 if self.deliveries else None
         return self.end if last is None else max(last, self.end or 0)
 
     @property
     def first_wanted(self) -> int | None:
-        """Where reading had to begin; where that is not known, what was delivered first."""
+        """The required start; if that is not known, the first delivered offset."""
         if self.start is not None:
             return max(self.start, self.floor)
         return self.deliveries[0].record.offset if self.deliveries else None

@@ -1,4 +1,4 @@
-"""One breach of an invariant, with all that is needed to see the bug."""
+"""One violation of an invariant, with everything needed to find the bug."""
 
 from __future__ import annotations
 
