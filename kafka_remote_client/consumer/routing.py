@@ -414,7 +414,7 @@ class Routing:
         return True
 
     def _look_again(self, flows: list[PartitionFlow], now: float) -> None:
-        """Compares positions of the inner consumer with the starts of the local logs. One call for all: there may be thousands."""
+        """Compares positions of the inner consumer with the starts of the local logs. One call for all of them."""
         allowed = []
         for flow in flows:
             if self.on and self._topics.allows(flow.topic):
@@ -431,7 +431,7 @@ class Routing:
             self._take_answer(placed[key], answer, now)
 
     def _take_answer(self, flow: PartitionFlow, answer: PartitionOffsets | DirectFetchError, now: float) -> None:
-        """Takes the answer to the question of an earlier tick. A flow that is below the local log is read from the tier again."""
+        """Takes the answer to the question of an earlier tick. A flow below the local log is read from the tier again."""
         if isinstance(answer, DirectFetchError):
             self._metrics.error(answer.cause)
             self._fallbacks.write(Fallback(answer.cause, answer, *flow.key, flow.next_offset, taken_over=False))
