@@ -9,7 +9,9 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.client_limits import client_limits
 from kafka_remote_client.shim.settings import shim_setting
+from kafka_remote_client.shim.topic_policies import topic_policies
 
 __all__ = ["Address", "ShimConfig", "parse_address", "parse_addresses"]
 
@@ -77,6 +79,14 @@ def _address_if_any(_config: object, _attribute: object, value: str | None) -> N
         parse_address(value)
 
 
+def _topic_policies(_config: object, _attribute: object, value: Mapping[str, object]) -> None:
+    topic_policies(value)
+
+
+def _client_limits(_config: object, _attribute: object, value: Mapping[str, object]) -> None:
+    client_limits(value)
+
+
 def _choice(_config: object, attribute: attrs.Attribute[Any], value: str) -> None:
     choices = shim_setting(attribute.name).choices
     if value not in choices:
@@ -118,6 +128,8 @@ class ShimConfig:
     signing_key: bytes | None = _declared("signing_key", repr=_secret, validator=_signing_key)
     range_bytes: int = _declared("range_bytes")
     max_grant_bytes: int = _declared("max_grant_bytes")
+    topic_policies: Mapping[str, object] = _declared("topic_policies", validator=_topic_policies)
+    client_limits: Mapping[str, object] = _declared("client_limits", validator=_client_limits)
     index_cache_bytes: int = _declared("index_cache_bytes")
     lookup_concurrency: int = _declared("lookup_concurrency")
     lookup_timeout: float = _declared("lookup_timeout")

@@ -6,12 +6,14 @@ import threading
 from collections import Counter
 
 from kafka_remote_client.shim.durations import Durations
+from kafka_remote_client.shim.granted_totals import GrantedTotals
 
 __all__ = ["Counters"]
 
 
 class Counters:
-    """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take.
+    """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take,
+    and ``granted``: ranges and bytes by client and topic.
 
     name                          | counts
     ``connections``               | client connections that came
@@ -42,6 +44,7 @@ class Counters:
         self._lock = threading.Lock()
         self._values: Counter[str] = Counter()
         self.lookups = Durations()
+        self.granted = GrantedTotals()
 
     def add(self, name: str, amount: int = 1) -> None:
         """Adds ``amount`` to the counter ``name``."""

@@ -77,6 +77,8 @@ class Shim:
     def reload(self, config: ShimConfig) -> list[str]:
         """Takes what can change while the shim runs: certificates, the signing key, caps, deadlines; for new connections.
 
+        Topic policies and client limits hold for all connections.
+
         Returns the names of settings that differ and need a restart. Raises ConfigurationError, and changes nothing then,
         and RuntimeError before :meth:`start`.
         """
@@ -163,12 +165,15 @@ class Shim:
             tier=lambda: None if self._tier is None else self._tier.check(),
             clock=self._clock,
         )
-        management = Management(host, port, health.pages, lambda: exposition(self.metrics(), self._counters.lookups.snapshot()))
+        management = Management(host, port, health.pages, self._exposition)
         try:
             management.start()
         except OSError as error:
             raise ConfigurationError(f"cannot listen on {self._config.management_listen}: {error.strerror}") from None
         self._management = management
+
+    def _exposition(self) -> bytes:
+        return exposition(self.metrics(), self._counters.lookups.snapshot(), self._counters.granted.snapshot())
 
     def _alive(self) -> str | None:
         """Whether the event loop does not answer in time."""

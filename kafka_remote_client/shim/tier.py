@@ -27,12 +27,15 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.shim.checks import check_store
+from kafka_remote_client.shim.client_limits import ClientLimits
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.tls import origin_context
+from kafka_remote_client.shim.topic_policies import topic_policies
 
 __all__ = ["ShimTier", "origin_metrics"]
 
@@ -50,6 +53,7 @@ class ShimTier:
         if config.store is None:
             raise ConfigurationError("a shim that grants locations needs a store")
         self._config = config
+        self._clock = clock
         self._signer = _signer(config.store, config)
         self._objects = load_store(config.store, config.store_options)
         self._guarded = guarded_store(self._objects, clock, hang_seconds=config.lookup_timeout)
@@ -90,14 +94,9 @@ class ShimTier:
             executor=self._reads,
             index_cache_bytes=config.index_cache_bytes,
         )
-        limits = GrantLimits(
-            config.range_bytes,
-            config.max_grant_bytes,
-            config.url_ttl,
-            config.allow_plaintext_data_keys,
-            config.lookup_timeout,
-        )
-        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers, self._kept_workers)
+        clients = ClientLimits(config.client_limits, self._clock)
+        limits = self._limits(config)
+        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers, self._kept_workers, clients)
 
     @property
     def strategy(self) -> GrantingBroker:
@@ -141,12 +140,30 @@ class ShimTier:
         return served | ({} if self._resolving is None else self._resolving.metrics())
 
     def reload(self, config: ShimConfig) -> None:
-        """Takes the certificate and the signing key of ``config``. Raises ConfigurationError, and changes nothing then."""
+        """Takes the certificate, the signing key, topic policies and client limits of ``config``.
+
+        Raises ConfigurationError, and changes nothing then.
+        """
         context = origin_context(config)
+        limits, known = self._limits(config), self._limits(self._config)
         if self._origin is not None:
             self._origin.use(context)
             if config.signing_key is not None:
-                self._origin.rotate(config.signing_key, config.url_ttl)
+                self._origin.rotate(config.signing_key, max(known.longest_url_ttl, limits.longest_url_ttl))
+        self.strategy.reload(limits, ClientLimits(config.client_limits, self._clock))
+        self._config = config
+
+    def _limits(self, config: ShimConfig) -> GrantLimits:
+        return GrantLimits(
+            config.range_bytes,
+            config.max_grant_bytes,
+            config.url_ttl,
+            config.allow_plaintext_data_keys,
+            config.lookup_timeout,
+            whole_objects=self._signer is not None and not self._signer.binds_ranges,
+            whole_object_urls=config.whole_object_urls,
+            topics=topic_policies(config.topic_policies),
+        )
 
     def close(self) -> None:
         """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""
@@ -168,8 +185,11 @@ def _signer(store: str, config: ShimConfig) -> ObjectSigner | None:
         schemes = ", ".join(sorted({*_SERVED_SCHEMES, *signer_schemes()}))
         raise ConfigurationError(f"URLs can be signed for these stores only: {schemes}")
     signer = load_signer(store, config.store_options)
-    if not (signer.binds_ranges or config.whole_object_urls):
-        raise ConfigurationError(f"URLs of a {scheme}:// store open whole objects, which --whole-object-urls has to permit")
+    policies = topic_policies(config.topic_policies).values
+    if not (signer.binds_ranges or config.whole_object_urls or any(one.grant == "whole-object" for one in policies)):
+        raise ConfigurationError(
+            f"URLs of a {scheme}:// store open whole objects, which --whole-object-urls or a topic policy has to permit"
+        )
     return signer
 
 

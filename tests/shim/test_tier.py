@@ -103,6 +103,7 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
     told = {"store": "tape://library", "store_options": {"tape.drive": "3"}}
     with pytest.raises(ConfigurationError, match="--whole-object-urls"):
         made(**told)
+    made(**told, topic_policies={"orders.grant": "whole-object"}).close()
     tier = made(**told, whole_object_urls=True)
     tier.start()
     try:
@@ -147,5 +148,17 @@ def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypat
         log.parent.mkdir(parents=True)
         log.write_bytes(b"records")
         assert tier.check() is None
+    finally:
+        tier.close()
+
+
+def test_reload_takes_topic_policies_and_client_limits(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), topic_policies={"a.url_ttl": 900})
+    tier.start()
+    try:
+        config = attrs.evolve(tier._config, topic_policies={"a.grant": "never"}, client_limits={"*.grants_per_second": 0})
+        tier.reload(config)
+        assert tier.strategy._limits.topics.of("a").grant == "never"
+        assert not tier.strategy._clients.admits("me@192.0.2.1")
     finally:
         tier.close()
