@@ -32,7 +32,7 @@ class Shim:
     """Stands in front of a Kafka cluster: passes everything on, and tells clients that ask where tiered records lie.
 
     Without a ``strategy`` it grants locations of the store in ``config``; with neither it is a plain proxy. May be started
-    and stopped once. A context manager.
+    and stopped once. A context manager. ``health``: what the management listener tells, with or without one.
     """
 
     def __init__(
@@ -54,6 +54,13 @@ class Shim:
         self._drains = False
         self._management: Management | None = None
         self._failure: BaseException | None = None
+        self.health = Health(
+            alive=self._alive,
+            listening=self._listening,
+            brokers=lambda: check_brokers(self._config, self._clock),
+            tier=lambda: None if self._tier is None else self._tier.check(),
+            clock=self._clock,
+        )
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-remote-shim", daemon=True)
 
@@ -158,14 +165,7 @@ class Shim:
         if self._config.management_listen is None:
             return
         host, port = parse_address(self._config.management_listen)
-        health = Health(
-            alive=self._alive,
-            listening=self._listening,
-            brokers=lambda: check_brokers(self._config, self._clock),
-            tier=lambda: None if self._tier is None else self._tier.check(),
-            clock=self._clock,
-        )
-        management = Management(host, port, health.pages, self._exposition)
+        management = Management(host, port, self.health.pages, self._exposition)
         try:
             management.start()
         except OSError as error:

@@ -116,11 +116,18 @@ class ShimTier:
 
     def check(self) -> str | None:
         """Why grants are stopped, if they are: metadata is not read or not trusted, or the store lacks a segment."""
+        found = [one for one in (self._check_metadata(), self._check_objects()) if one is not None]
+        return "; ".join(found) or None
+
+    def _check_metadata(self) -> str | None:
         behind = self._follower.not_ready()
         if behind is None:
-            return "the metadata topic has not been found yet"
+            return f"the metadata topic {self._config.metadata_topic} has not been found yet"
         if behind:
             return f"metadata partitions are not read to their end, or not trusted: {', '.join(map(str, behind[:10]))}"
+        return None
+
+    def _check_objects(self) -> str | None:
         caches = map(self._metadata.cache, self._metadata.partitions())
         sample = next((segment for cache in caches if cache and (segment := cache.newest_segment())), None)
         if sample is None:
@@ -128,7 +135,9 @@ class ShimTier:
         try:
             self._objects.size(self._layout.object_key(sample, ObjectKind.LOG))
         except (DirectFetchError, OSError) as error:
-            return f"a segment of {sample.topic_id_partition.topic} cannot be found in the store: {error}"
+            missing = f"a segment of {sample.topic_id_partition.topic} cannot be found in the store: {error}"
+            why = check_store(self._objects, self._layout) or "check store, layout and key_prefix"
+            return f"{missing}; {why}"
         return None
 
     def metrics(self) -> dict[str, int]:

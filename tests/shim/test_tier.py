@@ -134,7 +134,7 @@ def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: 
 def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tier = made(store=tmp_path.as_uri())
     try:
-        assert tier.check() == "the metadata topic has not been found yet"
+        assert tier.check() == "the metadata topic __remote_log_metadata has not been found yet"
         monkeypatch.setattr(tier._follower, "not_ready", lambda: [2, 7])
         assert str(tier.check()).endswith("not trusted: 2, 7")
         assert tier.metrics()["metadata_partitions_not_ready"] == 2
