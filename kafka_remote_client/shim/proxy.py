@@ -18,7 +18,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
-from kafka_remote_client.shim.tls import broker_context, listener_context
+from kafka_remote_client.shim.tls import broker_context, limit_tls_buffers, listener_context
 
 __all__ = ["Proxy"]
 
@@ -43,6 +43,7 @@ class Proxy:
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         self.listeners = Listeners(config, self._accept, self._moved)
+        limit_tls_buffers()
         self._around = Surroundings(
             config,
             self.listeners,

@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import struct
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -25,7 +26,7 @@ from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.signing import UrlSigner
-from kafka_remote_client.shim.tls import broker_context, listener_context, origin_context
+from kafka_remote_client.shim.tls import TLS_BUFFER_BYTES, broker_context, limit_tls_buffers, listener_context, origin_context
 from tests.shim.test_connection import Strategy, echo, heartbeat
 from tests.support.certificates import Authority
 from tests.support.kafka_client import RawClient
@@ -346,3 +347,12 @@ def test_origin_shows_a_renewed_certificate_and_signs_with_a_new_key(tmp_path: P
         connection.request("GET", url.removeprefix(shim.origin_url), headers={"Range": "bytes=0-0"})
         assert connection.getresponse().status == 404, "the signature counts, and there is no such object"
         connection.close()
+
+
+def test_connections_with_tls_hold_little_while_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSLProtocol, "max_size", 256 << 10)
+    limit_tls_buffers()
+    assert SSLProtocol.max_size == TLS_BUFFER_BYTES
+    monkeypatch.setattr(SSLProtocol, "max_size", 1 << 10)
+    limit_tls_buffers()
+    assert SSLProtocol.max_size == 1 << 10, "who needs less still gets it"
