@@ -123,6 +123,7 @@ class ShimConfig:
     encryption_keys: Mapping[str, str] = _declared("encryption_keys")
     allow_plaintext_data_keys: bool = _declared("allow_plaintext_data_keys")
     origin_listen: str = _declared("origin_listen", validator=_addresses)
+    test_origin: bool = _declared("test_origin")
     origin_public_url: str | None = _declared("origin_public_url")
     url_ttl: float = _declared("url_ttl")
     signing_key: bytes | None = _declared("signing_key", repr=_secret, validator=_signing_key)

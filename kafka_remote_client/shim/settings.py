@@ -159,6 +159,13 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "Address of the object origin, which serves the segments of a file: store.",
         metavar=_ADDRESS,
     ),
+    _setting(
+        "test_origin",
+        bool,
+        False,
+        "Let the object origin listen on other addresses than those of this machine (loopback). It is meant for tests: a "
+        "thread for each connection, no limits for each client.",
+    ),
     _setting("origin_public_url", str, None, "Public URL of the object origin. Not set: its address.", metavar="URL"),
     _setting(
         "url_ttl",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from kafka_remote_client.clock import Clock
@@ -204,6 +205,11 @@ def _signer(store: str, config: ShimConfig) -> ObjectSigner | None:
 
 def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> ObjectOrigin:
     host, port = parse_address(config.origin_listen)
+    if not config.test_origin and not _is_loopback(host):
+        raise ConfigurationError(
+            f"the object origin of a file: store listens on loopback addresses only, not on {host}; use a store that serves "
+            "clients itself, or --test-origin for tests"
+        )
     secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
     try:
         return ObjectOrigin(
@@ -217,6 +223,13 @@ def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> Obj
         )
     except ValueError as error:
         raise ConfigurationError(f"the object origin: {error}") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:

@@ -124,6 +124,10 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
         ({"store": "HERE", "origin_public_url": "ftp://x"}, "object origin"),
         ({"store": "HERE", "origin_public_url": "https://a/b"}, "object origin"),
+        ({"store": "HERE", "origin_listen": "0.0.0.0:0"}, "loopback addresses only"),
+        ({"store": "HERE", "origin_listen": "[::]:0"}, "loopback addresses only"),
+        ({"store": "HERE", "origin_listen": "192.0.2.1:9193"}, "loopback addresses only"),
+        ({"store": "HERE", "origin_listen": "shim.example:9193"}, "loopback addresses only"),
     ],
 )
 def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: str) -> None:
@@ -162,3 +166,12 @@ def test_reload_takes_topic_policies_and_client_limits(tmp_path: Path) -> None:
         assert not tier.strategy._clients.admits("me@192.0.2.1")
     finally:
         tier.close()
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0", "localhost:0"])
+def test_the_origin_listens_on_loopback(tmp_path: Path, listen: str) -> None:
+    made(store=tmp_path.as_uri(), origin_listen=listen).close()
+
+
+def test_another_address_of_the_origin_needs_a_word(tmp_path: Path) -> None:
+    made(store=tmp_path.as_uri(), origin_listen="0.0.0.0:0", test_origin=True).close()
