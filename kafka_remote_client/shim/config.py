@@ -144,6 +144,7 @@ class ShimConfig:
     origin_https: bool = _declared("origin_https")
     broker_settings: Mapping[str, str | int | float | bool] = _declared("broker_settings", repr=_setting_names)
     allow_shared_identity: bool = _declared("allow_shared_identity")
+    allow_unverified_brokers: bool = _declared("allow_unverified_brokers")
 
     management_listen: str | None = _declared("management_listen", validator=_address_if_any)
     log_format: str = _declared("log_format", validator=_choice)

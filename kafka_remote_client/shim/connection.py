@@ -321,6 +321,8 @@ class ClientConnection(asyncio.Protocol):
                 )
             else:
                 self.upstream = host, port
+                if around.broker_tls is not None and around.broker_tls.verify_mode is ssl.CERT_NONE:
+                    around.counters.add("broker_connections_unverified")
                 self._release_connecting()
                 return
         self.drop("upstream")

@@ -22,6 +22,7 @@ class Counters:
     ``connections_refused.<limit>`` | client connections over a limit: the name of its setting
     ``connections_dropped.<why>`` | closed by us: ``protocol``, ``tls``, ``upstream``, ``admission``, ``write``, ``idle``,
                                   | ``buffers``, ``error``, ``stopped``
+    ``broker_connections_unverified`` | connections to brokers whose certificates were not verified
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one

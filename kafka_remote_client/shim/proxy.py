@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import Counter
 
 import attrs
@@ -72,6 +73,11 @@ class Proxy:
         for connection in tuple(self._connections):
             connection.drop("stopped")
         await self._gone()
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """How brokers are verified now; ``None`` = plaintext."""
+        return self._around.broker_tls
 
     @property
     def stopping(self) -> bool:

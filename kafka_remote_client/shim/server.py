@@ -57,7 +57,7 @@ class Shim:
         self.health = Health(
             alive=self._alive,
             listening=self._listening,
-            brokers=lambda: check_brokers(self._config, self._clock),
+            brokers=self._broker_answers,
             tier=lambda: None if self._tier is None else self._tier.check(),
             clock=self._clock,
         )
@@ -184,6 +184,11 @@ class Shim:
         except RuntimeError:  # the loop is closed
             return "the shim has stopped"
         return None if answered.wait(_ALIVE_SECONDS) else "the event loop does not answer"
+
+    def _broker_answers(self) -> str | None:
+        if self._proxy is None:
+            return "the shim is not started"
+        return check_brokers(self._config, self._clock, self._proxy.broker_tls)
 
     def _listening(self) -> str | None:
         return "the shim is stopping" if self._proxy is None or self._proxy.stopping else None

@@ -293,6 +293,13 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "Present the shim's certificate to brokers for every client: brokers then see one identity for all of them.",
     ),
     _setting(
+        "allow_unverified_brokers",
+        bool,
+        False,
+        "Accept enable.ssl.certificate.verification=false: any host can then impersonate a broker and read passwords that pass "
+        "through. The counter broker_connections_unverified shows its use.",
+    ),
+    _setting(
         "management_listen",
         str,
         None,

@@ -15,6 +15,7 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from pathlib import Path
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.protocol.tls import client_context, security_protocol, server_context
 from kafka_remote_client.shim.config import ShimConfig
@@ -25,6 +26,7 @@ TLS_BUFFER_BYTES = 64 << 10
 """For which asyncio keeps memory on each connection with TLS, in place of its own 256 KiB. A TLS record has 16 KiB at most."""
 
 _PROTOCOLS = {"plaintext": False, "sasl_plaintext": False, "ssl": True, "sasl_ssl": True}
+_VERIFY = "enable.ssl.certificate.verification"
 _IDENTITY = ("ssl.certificate.", "ssl.key.", "ssl.keystore.")
 
 
@@ -47,7 +49,7 @@ def broker_context(config: ShimConfig) -> ssl.SSLContext | None:
     """How brokers are verified; ``None`` = plaintext. SASL is the clients' own affair and passes through."""
     settings = config.broker_settings
     for name in settings:
-        if not name.startswith("ssl.") and name not in ("security.protocol", "enable.ssl.certificate.verification"):
+        if not name.startswith("ssl.") and name not in ("security.protocol", _VERIFY):
             raise ConfigurationError(
                 f"{name} is not a supported broker setting; set TLS here, SASL passes through from clients"
             )
@@ -55,10 +57,18 @@ def broker_context(config: ShimConfig) -> ssl.SSLContext | None:
             raise ConfigurationError(
                 f"{name} would present the shim's certificate for every client; see --allow-shared-identity"
             )
+    given = (settings.get(_VERIFY), config.follower_settings.get(_VERIFY))
+    unverified = any(value is not None and _is_false(value) for value in given)
+    if unverified and not config.allow_unverified_brokers:
+        raise ConfigurationError(f"{_VERIFY}=false would let any host impersonate brokers; see --allow-unverified-brokers")
     protocol = security_protocol(settings)
     if protocol not in _PROTOCOLS:
         raise ConfigurationError(f"unknown security.protocol: {protocol}")
     return client_context(settings) if _PROTOCOLS[protocol] else None
+
+
+def _is_false(value: object) -> bool:
+    return arguments.boolean(str(value)) is False
 
 
 def _server_context(config: ShimConfig, client_ca: str | None) -> ssl.SSLContext | None:

@@ -284,6 +284,8 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
         ({"ssl_certificate": "/nowhere.pem"}, "the listener's certificate cannot be used: No such file"),
         ({"broker_settings": {"sasl.password": "canary"}}, r"sasl\.password is not a supported broker setting"),
         ({"broker_settings": {"security.protocol": "canary"}}, "unknown security.protocol"),
+        ({"broker_settings": {"enable.ssl.certificate.verification": "false"}}, "see --allow-unverified-brokers"),
+        ({"metadata_consumer": {"enable.ssl.certificate.verification": False}}, "see --allow-unverified-brokers"),
         ({"broker_settings": {"ssl.key.pem": "canary"}}, r"ssl\.key\.pem would present the shim's certificate"),
         (
             {"broker_settings": {"security.protocol": "ssl", "ssl.providers": "x"}},
@@ -294,6 +296,17 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
 def test_what_cannot_be_meant_is_said_before_anybody_can_connect(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         Shim(ShimConfig("127.0.0.1:1", **settings)).start()
+
+
+def test_brokers_that_are_not_verified_are_warned_of_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}
+    with ScriptedPeer(tls_echo, certificate=CERTIFICATE) as peer, caplog.at_level(logging.WARNING):
+        config = ShimConfig(f"127.0.0.1:{peer.port}", broker_settings=settings, allow_unverified_brokers=True)
+        with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1, b"hello"))
+            assert client.read().endswith(b"hello")
+            assert shim.metrics()["broker_connections_unverified"] == 1
+    assert [record.levelname for record in caplog.records if "are not verified" in record.getMessage()] == ["WARNING"]
 
 
 def test_a_shared_identity_has_to_be_allowed(authority: Authority) -> None:
