@@ -7,9 +7,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.running_shim import RunningShim
 from tests.support.s3_server import S3Server
@@ -19,7 +21,11 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.broker
 
 LISTEN = ("--listen", "127.0.0.1:0")
-CERTIFICATES_REQUIRED = {
+SHARED = "share.coordinator.state.topic"
+PROPERTIES = {
+    f"{SHARED}.replication.factor": "1",
+    f"{SHARED}.min.isr": "1",
+    f"{SHARED}.num.partitions": "3",
     "listener.name.ssl.ssl.client.auth": "required",
     "listener.name.ssl.ssl.truststore.type": "PEM",
     "listener.name.ssl.ssl.truststore.location": "{directory}/ca.pem",
@@ -29,7 +35,7 @@ CERTIFICATES_REQUIRED = {
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker that this module stops and starts. Its TLS listener takes clients with a certificate only."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("starting"), properties=CERTIFICATES_REQUIRED, java_options=("-Xmx512m",))
+    broker = KafkaBroker(tmp_path_factory.mktemp("starting"), properties=PROPERTIES, java_options=("-Xmx512m",))
     try:
         broker.start()
         yield broker
@@ -135,3 +141,33 @@ def test_without_store_and_trust_the_broker_goes_on(own_broker: KafkaBroker, tmp
             wait_until(lambda: all(one in shim.page("/tierz")[1] for one in both), "both faults to be seen")
             assert produced_and_consumed(shim.bootstrap_servers, topic, b"served") == b"served"
             assert shim.page("/readyz") == (200, "ok\n")
+
+
+def test_a_share_consumer_behind_a_shim_takes_no_records_from_others(own_broker: KafkaBroker) -> None:
+    """It joins no group and its connections stay. So the other member gets what is produced, whatever the partition."""
+    topic = f"shared-{uuid4().hex}"
+    own_broker.create_topic(topic, partitions=4, tiered=False)
+    producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers, "log_level": 0})
+    with Shim(ShimConfig(own_broker.bootstrap_servers)) as shim:
+        members = [
+            ShareConsumer({"bootstrap.servers": servers, "group.id": topic, "log_level": 0})
+            for servers in (shim.bootstrap_servers, own_broker.bootstrap_servers)
+        ]
+        behind, direct = members
+        for member in members:
+            member.subscribe([topic])
+        taken: set[int] = set()
+
+        def all_partitions() -> bool:
+            for partition in range(4):  # a group begins at the end, so what came before it joined is not its own
+                producer.produce(topic, b"x", partition=partition)
+            assert producer.flush(60) == 0
+            assert not list(behind.poll(0.1))
+            taken.update(message.partition() for message in direct.poll(0.5) if message.error() is None)
+            return len(taken) == 4
+
+        wait_until(all_partitions, "records of all partitions at the other member")
+        for member in members:
+            member.close()
+        assert shim.metrics()["requests"] > 0
+        assert "connections_dropped.protocol" not in shim.metrics()
