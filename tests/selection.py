@@ -63,6 +63,7 @@ NAMED = {
         "tests/integration/test_direct_fetch.py::test_direct_fetch_equals_the_broker_and_reads_the_tier_from_the_store",
         "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_mid_read_costs_speed_only",
         "tests/integration/test_direct_fetch.py::test_an_unmodified_consumer_works_through_the_shim",
+        "tests/integration/test_shim_acl.py",
         "tests/integration/test_transactions.py",
     ),
     Component.PARITY: ("tests/parity/test_deliveries.py",),

@@ -34,7 +34,19 @@ Resolver: TypeAlias = Callable[[str, int], Sequence[str]]
 
 _READ_AHEAD = 64 * 1024
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_METADATA = frozenset({ipaddress.ip_address("fd00:ec2::254"), ipaddress.ip_address("169.254.169.254")})
+_NEVER = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "169.254.0.0/16",  # link-local; metadata of AWS, Google Cloud, Azure and others, credentials of ECS and EKS
+        "fe80::/10",  # link-local
+        "fd00:ec2::/32",  # metadata, time, DNS and credentials of AWS
+        "fd20:ce::/32",  # metadata of Google Cloud
+        "100.100.100.200/32",  # metadata of Alibaba Cloud
+        "168.63.129.16/32",  # the host's agent of Azure
+        "192.0.0.192/32",  # metadata of Oracle Cloud, classic
+    )
+)
+"""Where machines find what is meant for them alone. A store is never there, whatever the settings permit."""
 
 
 def system_resolver(host: str, port: int) -> list[str]:
@@ -50,7 +62,8 @@ def is_permitted_address(text: str, *, allow_private: bool) -> bool:
     """
     address: ipaddress.IPv4Address | ipaddress.IPv6Address | None = ipaddress.ip_address(text)
     while address is not None:
-        if address in _METADATA or address.is_link_local or address.is_multicast or address.is_unspecified:
+        inside = any(address.version == network.version and address in network for network in _NEVER)
+        if inside or address.is_multicast or address.is_unspecified:
             return False
         embedded = _embedded(address)
         # ::1 is "reserved" too, and an IPv6 form of an IPv4 address is judged by what it carries

@@ -16,6 +16,7 @@ from kafka_remote_client.cli.given_settings import is_secret
 from kafka_remote_client.cli.logs import LogFormat, write_logs
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.health_log import HealthLog
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
 
@@ -31,7 +32,7 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
     Raises ConfigurationError for the first settings, and OSError. Later invalid settings are reported and change nothing.
     """
     config = read()
-    with _logs(config), Shim(config) as shim:
+    with _logs(config), Shim(config) as shim, HealthLog(shim.health, shim.wait_ready):
         say(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
             say(f"segments are served at {shim.origin_url}")

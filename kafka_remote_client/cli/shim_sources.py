@@ -108,7 +108,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _of_text(setting: ShimSetting, value: str, where: str) -> Any:
     if setting.type is dict:
         lines = (line.strip() for line in value.splitlines() if line.strip())
-        pairs = dict(_pair(line, where) for line in lines)
+        pairs = dict(_pair(line, where, by_pattern=setting.by_pattern) for line in lines)
         return {key: resolve_secret(key, one, where) for key, one in pairs.items()}
     if setting.type is bytes:
         return value.encode()
@@ -127,6 +127,8 @@ def _of_flag(setting: ShimSetting, value: Any) -> Any:
         return _secret_from(setting, value)
     if setting.name == "encryption_keys":
         return parse_encryption_keys(value)
+    if setting.by_pattern:
+        return dict(_pair(one, str(setting.flag), by_pattern=True) for one in value)
     if setting.type is dict:
         return parse_settings(value, str(setting.flag))
     return _of_text(setting, value, str(setting.flag)) if setting.type is tuple else value
@@ -142,8 +144,9 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(one) for one in text.split(",") if one.strip())
 
 
-def _pair(line: str, where: str) -> tuple[str, str]:
-    key, separator, value = line.partition("=")
+def _pair(line: str, where: str, *, by_pattern: bool) -> tuple[str, str]:
+    """Patterns may contain ``=``, as the subject of a certificate does; values of their fields never do."""
+    key, separator, value = line.rpartition("=") if by_pattern else line.partition("=")
     if not separator or not key:
-        raise ConfigurationError(f"{where} takes lines KEY=VALUE")
+        raise ConfigurationError(f"{where} takes KEY=VALUE")
     return key.strip(), value

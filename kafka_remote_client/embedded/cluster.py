@@ -35,7 +35,8 @@ from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.origin import ObjectOrigin, OriginFaults, StoreBehaviour
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.server import Shim

@@ -9,6 +9,7 @@ A proxy must not pass on messages that it does not understand and that could con
     DescribeCluster              | up to 2            | the same
     SaslHandshake                | 1                  | after version 0 come tokens that are no frames
     ShareFetch, ShareAcknowledge | not                | NodeEndpoints; share groups are out of KIP-1254's scope
+    ShareGroupHeartbeat          | not                | who cannot fetch must not join: a member is given partitions
     Produce                      | all                | see kafka_remote_client.shim.rewrite
 
 A request above its bound ends the connection, as a broker ends it for a version that it does not have.
@@ -37,6 +38,7 @@ _OFFERED: Mapping[int, range] = {
     ApiKey.FIND_COORDINATOR: range(7),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.SASL_HANDSHAKE: range(1, 2),
+    ApiKey.SHARE_GROUP_HEARTBEAT: range(0),
     ApiKey.SHARE_FETCH: range(0),
     ApiKey.SHARE_ACKNOWLEDGE: range(0),
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -33,7 +34,7 @@ _CERTIFICATE_ASKED = ("certificate required", "certificate_required", "bad certi
 def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
     """Returns all problems with the parts that the settings name. Raises ConfigurationError for invalid settings."""
     listener_context(config)
-    found = check_brokers(config, clock)
+    found = check_brokers(config, clock, broker_context(config))
     if found is not None:
         yield found
     if config.store is None:
@@ -49,10 +50,9 @@ def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
         yield found
 
 
-def check_brokers(config: ShimConfig, clock: Clock) -> str | None:
+def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | None) -> str | None:
     """Whether no bootstrap server answers ApiVersions, which needs no authentication; within the connect time-out each."""
     why = ""
-    context = broker_context(config)
     for host, port in config.upstream:
         connection = BrokerConnection(
             host, port, client_id=_CLIENT_ID, clock=clock, connect_timeout=config.connect_timeout, ssl_context=context

@@ -9,7 +9,9 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.client_limits import client_limits
 from kafka_remote_client.shim.settings import shim_setting
+from kafka_remote_client.shim.topic_policies import topic_policies
 
 __all__ = ["Address", "ShimConfig", "parse_address", "parse_addresses"]
 
@@ -77,6 +79,14 @@ def _address_if_any(_config: object, _attribute: object, value: str | None) -> N
         parse_address(value)
 
 
+def _topic_policies(_config: object, _attribute: object, value: Mapping[str, object]) -> None:
+    topic_policies(value)
+
+
+def _client_limits(_config: object, _attribute: object, value: Mapping[str, object]) -> None:
+    client_limits(value)
+
+
 def _choice(_config: object, attribute: attrs.Attribute[Any], value: str) -> None:
     choices = shim_setting(attribute.name).choices
     if value not in choices:
@@ -113,11 +123,14 @@ class ShimConfig:
     encryption_keys: Mapping[str, str] = _declared("encryption_keys")
     allow_plaintext_data_keys: bool = _declared("allow_plaintext_data_keys")
     origin_listen: str = _declared("origin_listen", validator=_addresses)
+    test_origin: bool = _declared("test_origin")
     origin_public_url: str | None = _declared("origin_public_url")
     url_ttl: float = _declared("url_ttl")
     signing_key: bytes | None = _declared("signing_key", repr=_secret, validator=_signing_key)
     range_bytes: int = _declared("range_bytes")
     max_grant_bytes: int = _declared("max_grant_bytes")
+    topic_policies: Mapping[str, object] = _declared("topic_policies", validator=_topic_policies)
+    client_limits: Mapping[str, object] = _declared("client_limits", validator=_client_limits)
     index_cache_bytes: int = _declared("index_cache_bytes")
     lookup_concurrency: int = _declared("lookup_concurrency")
     lookup_timeout: float = _declared("lookup_timeout")
@@ -131,6 +144,7 @@ class ShimConfig:
     origin_https: bool = _declared("origin_https")
     broker_settings: Mapping[str, str | int | float | bool] = _declared("broker_settings", repr=_setting_names)
     allow_shared_identity: bool = _declared("allow_shared_identity")
+    allow_unverified_brokers: bool = _declared("allow_unverified_brokers")
 
     management_listen: str | None = _declared("management_listen", validator=_address_if_any)
     log_format: str = _declared("log_format", validator=_choice)

@@ -264,12 +264,12 @@ class ClientConnection(asyncio.Protocol):
             self._owner.crowded()
 
     def _to_client(self, data: Buffer) -> None:
-        if self._client is not None:
+        if self._client is not None and not self._client.is_closing():  # asyncio warns of bytes for a peer that has gone
             self._for_client.wrote(len(data))
             self._client.write(data)
 
     def _to_broker(self, data: Buffer) -> None:
-        if self._broker.transport is not None:
+        if self._broker.transport is not None and not self._broker.transport.is_closing():
             self._for_broker.wrote(len(data))
             self._broker.transport.write(data)
 
@@ -321,6 +321,8 @@ class ClientConnection(asyncio.Protocol):
                 )
             else:
                 self.upstream = host, port
+                if around.broker_tls is not None and around.broker_tls.verify_mode is ssl.CERT_NONE:
+                    around.counters.add("broker_connections_unverified")
                 self._release_connecting()
                 return
         self.drop("upstream")

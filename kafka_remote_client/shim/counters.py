@@ -6,12 +6,14 @@ import threading
 from collections import Counter
 
 from kafka_remote_client.shim.durations import Durations
+from kafka_remote_client.shim.granted_totals import GrantedTotals
 
 __all__ = ["Counters"]
 
 
 class Counters:
-    """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take.
+    """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take,
+    and ``granted``: ranges and bytes by client and topic.
 
     name                          | counts
     ``connections``               | client connections that came
@@ -20,6 +22,7 @@ class Counters:
     ``connections_refused.<limit>`` | client connections over a limit: the name of its setting
     ``connections_dropped.<why>`` | closed by us: ``protocol``, ``tls``, ``upstream``, ``admission``, ``write``, ``idle``,
                                   | ``buffers``, ``error``, ``stopped``
+    ``broker_connections_unverified`` | connections to brokers whose certificates were not verified
     ``requests``                  | requests read from clients
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one
@@ -42,6 +45,7 @@ class Counters:
         self._lock = threading.Lock()
         self._values: Counter[str] = Counter()
         self.lookups = Durations()
+        self.granted = GrantedTotals()
 
     def add(self, name: str, amount: int = 1) -> None:
         """Adds ``amount`` to the counter ``name``."""

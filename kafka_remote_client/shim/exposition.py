@@ -1,7 +1,8 @@
 """The shim's metrics in Prometheus' text format. Needs the extra ``prometheus``.
 
 A counter ``locations_granted`` becomes ``kafka_remote_shim_locations_granted_total``; what is counted by reason, such as
-``locations_refused.format``, has the reason as the label ``why``. Gauges keep their names.
+``locations_refused.format``, has the reason as the label ``why``. Gauges keep their names. What each client was
+granted of each topic has the labels ``client`` and ``topic``.
 
 References: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
@@ -33,8 +34,15 @@ GAUGES = frozenset(
 """Names of numbers that can also decrease."""
 
 
-def exposition(numbers: Mapping[str, int], lookups: tuple[list[int], float]) -> bytes:
-    """The page of metrics. ``lookups``: what Durations.snapshot gives. Raises MissingExtraError."""
+def exposition(
+    numbers: Mapping[str, int],
+    lookups: tuple[list[int], float],
+    granted: Mapping[tuple[str, str], tuple[int, int]],
+) -> bytes:
+    """The page of metrics. ``lookups``: what Durations.snapshot gives, ``granted``: GrantedTotals.snapshot.
+
+    Raises MissingExtraError.
+    """
     try:
         from prometheus_client import generate_latest  # noqa: PLC0415 - an extra
         from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
@@ -43,7 +51,8 @@ def exposition(numbers: Mapping[str, int], lookups: tuple[list[int], float]) -> 
 
     class Collected:
         def collect(self) -> Iterator[Metric]:
-            return _families(numbers, lookups)
+            yield from _families(numbers, lookups)
+            yield from _by_client(granted)
 
     registry = CollectorRegistry()
     registry.register(Collected())
@@ -69,3 +78,15 @@ def _families(numbers: Mapping[str, int], lookups: tuple[list[int], float]) -> I
     histogram = HistogramMetricFamily(_PREFIX + "lookup_seconds", "Time of look-ups in the tier.")
     histogram.add_metric([], list(zip(bounds, counts, strict=True)), total)
     yield histogram
+
+
+def _by_client(granted: Mapping[tuple[str, str], tuple[int, int]]) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 - an extra
+
+    for place, what in enumerate(("ranges", "bytes")):
+        counted = CounterMetricFamily(
+            f"{_PREFIX}client_{what}_granted", f"{what.title()} granted to a client of a topic.", labels=["client", "topic"]
+        )
+        for pair, totals in granted.items():
+            counted.add_metric(pair, totals[place])
+        yield counted

@@ -63,15 +63,15 @@ from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_locat
 from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
-from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.shim.audit import Granted, audit
 from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.client_limits import ClientLimits, client_name
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.decisions import Decisions
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.joined_probes import JoinedProbes
 from kafka_remote_client.shim.lookups import Lookups
-from kafka_remote_client.shim.settings import shim_default
 from kafka_remote_client.shim.tagged_fetch import (
     DIALECT,
     TaggedFetch,
@@ -81,7 +81,7 @@ from kafka_remote_client.shim.tagged_fetch import (
 )
 from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["GrantLimits", "GrantingBroker", "LocationTier"]
+__all__ = ["GrantingBroker", "LocationTier"]
 
 _MAX_REQUEST_BYTES = 64 << 10
 _METADATA_VERSION = 12
@@ -118,28 +118,8 @@ class LocationTier(Protocol):
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         """How its ranges are stored. Raises as :meth:`resolve`."""
 
-    def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
-        """Its ranges with the custom metadata by which a client reads them. Raises RemoteStorageError."""
-
-
-@attrs.frozen
-class GrantLimits:
-    """Bytes of one range and of one grant at most, and the life of a grant in seconds.
-
-    ``plaintext_data_keys``: whether keys of encrypted segments may go over connections that are not encrypted.
-    ``lookup_timeout``: seconds for one look-up in the tier, and for signing what it found.
-    """
-
-    range_bytes: int = shim_default("range_bytes")
-    max_grant_bytes: int = shim_default("max_grant_bytes")
-    url_ttl: float = shim_default("url_ttl")
-    plaintext_data_keys: bool = False
-    lookup_timeout: float = shim_default("lookup_timeout")
-
-    def window(self, wanted: int, wanted_range: int) -> tuple[int, int]:
-        """Returns the bytes of a grant and of one of its ranges for a client that requests that many bytes, 0 = any."""
-        max_bytes = min(wanted or self.range_bytes, self.max_grant_bytes)
-        return max_bytes, min(max_bytes, range_size(max_bytes, wanted_range, self.range_bytes))
+    def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
+        """Its ranges with the custom metadata by which a client reads them for ``url_ttl`` seconds. Raises RemoteStorageError."""
 
 
 class _TopicIds:
@@ -176,12 +156,14 @@ class _TopicIds:
 class _Visit:
     """The facts of a request for its partitions: its connection, whether that is encrypted, how to ask the broker.
 
+    ``client`` is the name that limits and totals have for the client.
     ``lineage`` asks the broker on behalf of all partitions of the request.
     """
 
     connection: str
     client_id: str
     principal: str
+    client: str
     secure: bool
     ask: Ask
     topic_ids: _TopicIds
@@ -203,13 +185,19 @@ class GrantingBroker:
         counters: Counters,
         workers: Executor,
         kept_workers: Executor | None = None,
+        clients: ClientLimits | None = None,
     ) -> None:
         self._tier = tier
         self._limits = limits
+        self._clients = clients or ClientLimits()
         self._counters = counters
         self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, counters.lookups.add, kept_workers)
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
+
+    def reload(self, limits: GrantLimits, clients: ClientLimits) -> None:
+        """Takes what holds for grants from now on, from any thread. The deadline of look-ups stays."""
+        self._limits, self._clients = limits, clients
 
     def collects(self, head: RequestHead, length: int) -> bool:
         return head.api_key == ApiKey.FETCH and head.api_version in DIALECT.fetch_versions and length <= _MAX_REQUEST_BYTES
@@ -243,10 +231,12 @@ class GrantingBroker:
     async def _answer(self, asked: fetch.FetchRequest, request: ClientRequest, ask: Ask) -> bytes:
         tagged = read_tagged_fetch(asked, request.header.api_version)
         lineage = JoinedProbes(partial(self._fetch, ask))
+        client_id = request.header.client_id or ""
         visit = _Visit(
             request.client,
-            request.header.client_id or "",
+            client_id,
             request.principal,
+            client_name(request.principal, client_id, request.client),
             request.secure,
             ask,
             _TopicIds(tagged, ask),
@@ -302,6 +292,7 @@ class GrantingBroker:
 
     async def _grant(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> PartitionData:
         self._check_formats(tagged)
+        self._check_client(visit)
         resolved, located = await self._resolve(tagged, data, visit)
         if located.format not in tagged.wanted.format_versions:
             raise NotGrantedError("format")
@@ -310,12 +301,22 @@ class GrantingBroker:
         leader_epoch = tagged.partition.current_leader_epoch
         confirm = self._leader_check.confirm(resolved, tagged.isolation_level, leader_epoch)
         aborted = await self._answered(tagged, confirm, visit)
-        ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag))
+        topic = resolved.metadata.remote_log_segment_id.topic_id_partition.topic
+        url_ttl = self._limits.topics.of(topic).url_ttl or self._limits.url_ttl
+        ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag, url_ttl))
         if not tagged.wanted.batched:
             ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
-        granted = self._granted(data, self._grant_of(resolved, located.format, ranges), aborted)
+        self._check_client(visit)  # others of its grants may have been made in the meantime
+        granted = self._granted(data, self._grant_of(resolved, located.format, ranges, url_ttl), aborted)
+        nbytes = sum(one.range.size for one in ranges)
+        self._clients.charge(visit.client, nbytes)
+        self._counters.granted.add(visit.client, topic, ranges=len(ranges), nbytes=nbytes)
         _tell(resolved, tagged, visit)
         return granted
+
+    def _check_client(self, visit: _Visit) -> None:
+        if not self._clients.admits(visit.client):
+            raise NotGrantedError("client-limit")
 
     async def _ask(self, version: int, probe: bytes, ask: Ask) -> memoryview:
         self._counters.add("probes")
@@ -352,7 +353,10 @@ class GrantingBroker:
         tip = self._tier.find(question.topic, question.topic_id, question.partition)
         if tip is None:
             return NotRemote("not-tiered")
-        found = self._tier.resolve(attrs.evolve(question, topic=tip.topic))
+        permitted = self._limits.within(question, tip.topic)
+        if permitted is None:
+            return NotRemote("topic-policy")
+        found = self._tier.resolve(permitted)
         return found if isinstance(found, NotRemote) else (found, self._tier.locate(found))
 
     async def _fetch(self, ask: Ask, version: int, body: bytes) -> fetch.FetchResponse:
@@ -376,7 +380,9 @@ class GrantingBroker:
         answer = await self._fetch(visit.ask, tagged.version, tagged.probe(probe))
         return None if answer.error_code else only_partition(answer)
 
-    def _grant_of(self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...]) -> SegmentGrant:
+    def _grant_of(
+        self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...], url_ttl: float
+    ) -> SegmentGrant:
         segment = resolved.metadata
         return SegmentGrant(
             segment_id=segment.remote_log_segment_id.id,
@@ -387,7 +393,7 @@ class GrantingBroker:
             end_offset=segment.end_offset,
             leader_epochs=segment.segment_leader_epochs,
             next_offset=resolved.next_offset,
-            expires_in_ms=int(self._limits.url_ttl * 1000),
+            expires_in_ms=int(url_ttl * 1000),
         )
 
     def _granted(

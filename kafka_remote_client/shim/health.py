@@ -18,13 +18,14 @@ from collections.abc import Callable
 
 from kafka_remote_client.clock import Clock
 
-__all__ = ["Check", "Health", "Kept"]
+__all__ = ["READY_SECONDS", "TIER_SECONDS", "Check", "Health", "Kept"]
 
 Check = Callable[[], str | None]
 """A problem as a text for the operator; ``None`` = no problem."""
 
 READY_SECONDS = 5.0
 TIER_SECONDS = 10.0
+"""For how long what was found is kept."""
 
 
 class Kept:

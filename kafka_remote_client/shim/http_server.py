@@ -8,6 +8,8 @@ References: RFC 9112 (HTTP/1.1 message syntax).
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import re
 import selectors
 import socket
@@ -20,11 +22,16 @@ import attrs
 
 __all__ = ["ConnectionListener", "HttpRequest", "ListeningOrigin", "MalformedRequestError", "cut", "read_request"]
 
+_log = logging.getLogger(__name__)
+
 _MAX_LINE = 16 * 1024
 _MAX_HEADERS = 64
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(rb"[!-~]+")
 _JOIN_SECONDS = 10.0
+_SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Why no connection can be accepted for now."""
+_SCARCE_SECONDS = 0.1
 
 
 class MalformedRequestError(Exception):
@@ -117,6 +124,7 @@ class ConnectionListener:
         self._wake: socket.socket | None = None
         self._acceptor: threading.Thread | None = None
         self._serving: dict[threading.Thread, socket.socket] = {}
+        self._scarce = False
         self.connections = 0
 
     @property
@@ -166,11 +174,22 @@ class ConnectionListener:
         with woken, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(woken, selectors.EVENT_READ)
-            while True:
-                if any(key.fileobj is woken for key, _ in selector.select()):
-                    return
-                with contextlib.suppress(OSError):  # the peer left again before it was accepted
+            while not any(key.fileobj is woken for key, _ in selector.select()):
+                try:
                     self._serve(listener.accept()[0])
+                except OSError as error:
+                    if error.errno not in _SCARCE:
+                        continue  # the peer left again before it was accepted
+                    # The peer waits in the listener's queue, which would be reported again at once.
+                    self._warn(f"a connection cannot be accepted: {error.strerror}")
+                    selector.unregister(listener)
+                    selector.select(_SCARCE_SECONDS)
+                    selector.register(listener, selectors.EVENT_READ)
+
+    def _warn(self, what: str) -> None:
+        """Once in a row of failures."""
+        _log.log(logging.DEBUG if self._scarce else logging.WARNING, "%s: %s", self._name, what)
+        self._scarce = True
 
     def _serve(self, connection: socket.socket) -> None:
         with self._lock:
@@ -181,8 +200,14 @@ class ConnectionListener:
                 connection.close()
                 return
             thread = threading.Thread(target=self._run, args=(connection,), name=f"{self._name}-connection", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system gives no more threads
+                self._warn(f"a connection is closed: {error}")
+                connection.close()
+                return
             self._serving[thread] = connection
-        thread.start()
+            self._scarce = False
 
     def _run(self, connection: socket.socket) -> None:
         used = connection

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import Counter
 
 import attrs
@@ -18,7 +19,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
-from kafka_remote_client.shim.tls import broker_context, listener_context
+from kafka_remote_client.shim.tls import broker_context, limit_tls_buffers, listener_context
 
 __all__ = ["Proxy"]
 
@@ -43,6 +44,7 @@ class Proxy:
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         self.listeners = Listeners(config, self._accept, self._moved)
+        limit_tls_buffers()
         self._around = Surroundings(
             config,
             self.listeners,
@@ -71,6 +73,11 @@ class Proxy:
         for connection in tuple(self._connections):
             connection.drop("stopped")
         await self._gone()
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """How brokers are verified now; ``None`` = plaintext."""
+        return self._around.broker_tls
 
     @property
     def stopping(self) -> bool:

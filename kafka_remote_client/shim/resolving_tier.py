@@ -57,8 +57,9 @@ class ResolvingTier(FollowedTier):
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         return resolved.located(self._objects, self._layout)
 
-    def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
-        return tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
+    def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
+        ttl = url_ttl or self._url_ttl
+        return tuple(GrantedRange(one.range, self._signed(one, etag, ttl), one.first_offset) for one in located.ranges)
 
     def metrics(self) -> dict[str, int]:
         """Counters of the caches of indexes and manifests, under the names of Counters."""
@@ -70,8 +71,8 @@ class ResolvingTier(FollowedTier):
             numbers[f"{cache}_cache_bytes"] = told.nbytes
         return numbers
 
-    def _signed(self, located: LocatedRange, etag: str | None) -> bytes:
+    def _signed(self, located: LocatedRange, etag: str | None, url_ttl: float) -> bytes:
         key = located.location.object_key
         assert key is not None  # every layout names the object
-        signed = self._signer.sign(key, located.object_range, self._url_ttl, etag)
+        signed = self._signer.sign(key, located.object_range, url_ttl, etag)
         return attrs.evolve(located.location, url=signed.url, signed_headers=signed.headers, etag=etag).encode()

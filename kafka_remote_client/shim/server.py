@@ -32,7 +32,7 @@ class Shim:
     """Stands in front of a Kafka cluster: forwards everything, and grants locations of tiered records to clients that ask.
 
     Without a ``strategy`` it grants locations of the store in ``config``; with neither it is a plain proxy. May be started
-    and stopped once. A context manager.
+    and stopped once. A context manager. ``health``: what the management listener tells, with or without one.
     """
 
     def __init__(
@@ -54,6 +54,13 @@ class Shim:
         self._drains = False
         self._management: Management | None = None
         self._failure: BaseException | None = None
+        self.health = Health(
+            alive=self._alive,
+            listening=self._listening,
+            brokers=self._broker_answers,
+            tier=lambda: None if self._tier is None else self._tier.check(),
+            clock=self._clock,
+        )
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-remote-shim", daemon=True)
 
@@ -76,6 +83,8 @@ class Shim:
 
     def reload(self, config: ShimConfig) -> list[str]:
         """Applies new certificates, limits, deadlines and the signing key, for new connections.
+
+        Topic policies and client limits hold for all connections.
 
         Returns the names of settings that differ and need a restart. Raises ConfigurationError, and changes nothing then,
         and RuntimeError before :meth:`start`.
@@ -156,19 +165,15 @@ class Shim:
         if self._config.management_listen is None:
             return
         host, port = parse_address(self._config.management_listen)
-        health = Health(
-            alive=self._alive,
-            listening=self._listening,
-            brokers=lambda: check_brokers(self._config, self._clock),
-            tier=lambda: None if self._tier is None else self._tier.check(),
-            clock=self._clock,
-        )
-        management = Management(host, port, health.pages, lambda: exposition(self.metrics(), self._counters.lookups.snapshot()))
+        management = Management(host, port, self.health.pages, self._exposition)
         try:
             management.start()
         except OSError as error:
             raise ConfigurationError(f"cannot listen on {self._config.management_listen}: {error.strerror}") from None
         self._management = management
+
+    def _exposition(self) -> bytes:
+        return exposition(self.metrics(), self._counters.lookups.snapshot(), self._counters.granted.snapshot())
 
     def _alive(self) -> str | None:
         """Whether the event loop does not answer in time."""
@@ -179,6 +184,11 @@ class Shim:
         except RuntimeError:  # the loop is closed
             return "the shim has stopped"
         return None if answered.wait(_ALIVE_SECONDS) else "the event loop does not answer"
+
+    def _broker_answers(self) -> str | None:
+        if self._proxy is None:
+            return "the shim is not started"
+        return check_brokers(self._config, self._clock, self._proxy.broker_tls)
 
     def _listening(self) -> str | None:
         return "the shim is stopping" if self._proxy is None or self._proxy.stopping else None

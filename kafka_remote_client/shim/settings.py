@@ -28,6 +28,7 @@ class ShimSetting(Setting):
     """A setting of the shim: ``name`` is that of its field in ShimConfig.
 
     ``flag``: its option on the command line. A setting of type dict is an option that may be repeated.
+    ``by_pattern``: its keys are PATTERN.FIELD (:mod:`kafka_remote_client.shim.pattern_tables`).
     ``required``: the command has no default for it, whatever ShimConfig has. ``secret``: its option takes a file.
     """
 
@@ -35,6 +36,7 @@ class ShimSetting(Setting):
     metavar: str | None = None
     required: bool = False
     secret: bool = False
+    by_pattern: bool = False
 
 
 def _setting(
@@ -50,6 +52,7 @@ def _setting(
     required: bool = False,
     secret: bool = False,
     choices: tuple[str, ...] = (),
+    by_pattern: bool = False,
 ) -> ShimSetting:
     """``flag``: "" = the name with hyphens."""
     low, high = bounds or (None, None)
@@ -67,6 +70,7 @@ def _setting(
         required=required,
         secret=secret,
         choices=choices,
+        by_pattern=by_pattern,
     )
 
 
@@ -155,6 +159,13 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "Address of the object origin, which serves the segments of a file: store.",
         metavar=_ADDRESS,
     ),
+    _setting(
+        "test_origin",
+        bool,
+        False,
+        "Let the object origin listen on other addresses than those of this machine (loopback). It is meant for tests: a "
+        "thread for each connection, no limits for each client.",
+    ),
     _setting("origin_public_url", str, None, "Public URL of the object origin. Not set: its address.", metavar="URL"),
     _setting(
         "url_ttl",
@@ -190,6 +201,26 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "Maximum size of all ranges of one grant. Higher needs fewer location requests.",
         unit="bytes",
         bounds=(64 << 10, 1 << 30),
+    ),
+    _setting(
+        "topic_policies",
+        dict,
+        {},
+        "What is granted of topics, by patterns of their names; the first pattern that fits decides. Fields: grant (never, "
+        "range, whole-object), url_ttl, max_grant_bytes. A field that is not given is as the settings say.",
+        flag="--topic-policy",
+        metavar="PATTERN.FIELD=VALUE",
+        by_pattern=True,
+    ),
+    _setting(
+        "client_limits",
+        dict,
+        {},
+        "How much clients are granted, by patterns of their names: the subject of the certificate, else client.id@address. "
+        "Fields: bytes_per_second, grants_per_second. Above a limit the broker serves the records, within its quotas.",
+        flag="--client-limit",
+        metavar="PATTERN.FIELD=VALUE",
+        by_pattern=True,
     ),
     _setting(
         "index_cache_bytes",
@@ -260,6 +291,13 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         bool,
         False,
         "Present the shim's certificate to brokers for every client: brokers then see one identity for all of them.",
+    ),
+    _setting(
+        "allow_unverified_brokers",
+        bool,
+        False,
+        "Accept enable.ssl.certificate.verification=false: any host can then impersonate a broker and read passwords that pass "
+        "through. The counter broker_connections_unverified shows its use.",
     ),
     _setting(
         "management_listen",
@@ -358,6 +396,8 @@ RELOADED = frozenset(
         "ssl_key_password",
         "ssl_client_ca",
         "signing_key",
+        "topic_policies",
+        "client_limits",
         "max_connections",
         "max_connections_per_ip",
         "max_unadmitted_connections",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from kafka_remote_client.clock import Clock
@@ -27,12 +28,15 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.shim.checks import check_store
+from kafka_remote_client.shim.client_limits import ClientLimits
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.tls import origin_context
+from kafka_remote_client.shim.topic_policies import topic_policies
 
 __all__ = ["ShimTier", "origin_metrics"]
 
@@ -50,6 +54,7 @@ class ShimTier:
         if config.store is None:
             raise ConfigurationError("a shim that grants locations needs a store")
         self._config = config
+        self._clock = clock
         self._signer = _signer(config.store, config)
         self._objects = load_store(config.store, config.store_options)
         self._guarded = guarded_store(self._objects, clock, hang_seconds=config.lookup_timeout)
@@ -90,14 +95,9 @@ class ShimTier:
             executor=self._reads,
             index_cache_bytes=config.index_cache_bytes,
         )
-        limits = GrantLimits(
-            config.range_bytes,
-            config.max_grant_bytes,
-            config.url_ttl,
-            config.allow_plaintext_data_keys,
-            config.lookup_timeout,
-        )
-        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers, self._kept_workers)
+        clients = ClientLimits(config.client_limits, self._clock)
+        limits = self._limits(config)
+        self._strategy = GrantingBroker(self._resolving, limits, self._counters, self._workers, self._kept_workers, clients)
 
     @property
     def strategy(self) -> GrantingBroker:
@@ -117,11 +117,18 @@ class ShimTier:
 
     def check(self) -> str | None:
         """Why grants are stopped, if they are: metadata is not read or not trusted, or the store lacks a segment."""
+        found = [one for one in (self._check_metadata(), self._check_objects()) if one is not None]
+        return "; ".join(found) or None
+
+    def _check_metadata(self) -> str | None:
         behind = self._follower.not_ready()
         if behind is None:
-            return "the metadata topic has not been found yet"
+            return f"the metadata topic {self._config.metadata_topic} has not been found yet"
         if behind:
             return f"metadata partitions are not read to their end, or not trusted: {', '.join(map(str, behind[:10]))}"
+        return None
+
+    def _check_objects(self) -> str | None:
         caches = map(self._metadata.cache, self._metadata.partitions())
         sample = next((segment for cache in caches if cache and (segment := cache.newest_segment())), None)
         if sample is None:
@@ -129,7 +136,9 @@ class ShimTier:
         try:
             self._objects.size(self._layout.object_key(sample, ObjectKind.LOG))
         except (DirectFetchError, OSError) as error:
-            return f"a segment of {sample.topic_id_partition.topic} cannot be found in the store: {error}"
+            missing = f"a segment of {sample.topic_id_partition.topic} cannot be found in the store: {error}"
+            why = check_store(self._objects, self._layout) or "check store, layout and key_prefix"
+            return f"{missing}; {why}"
         return None
 
     def metrics(self) -> dict[str, int]:
@@ -141,12 +150,30 @@ class ShimTier:
         return served | ({} if self._resolving is None else self._resolving.metrics())
 
     def reload(self, config: ShimConfig) -> None:
-        """Takes the certificate and the signing key of ``config``. Raises ConfigurationError, and changes nothing then."""
+        """Takes the certificate, the signing key, topic policies and client limits of ``config``.
+
+        Raises ConfigurationError, and changes nothing then.
+        """
         context = origin_context(config)
+        limits, known = self._limits(config), self._limits(self._config)
         if self._origin is not None:
             self._origin.use(context)
             if config.signing_key is not None:
-                self._origin.rotate(config.signing_key, config.url_ttl)
+                self._origin.rotate(config.signing_key, max(known.longest_url_ttl, limits.longest_url_ttl))
+        self.strategy.reload(limits, ClientLimits(config.client_limits, self._clock))
+        self._config = config
+
+    def _limits(self, config: ShimConfig) -> GrantLimits:
+        return GrantLimits(
+            config.range_bytes,
+            config.max_grant_bytes,
+            config.url_ttl,
+            config.allow_plaintext_data_keys,
+            config.lookup_timeout,
+            whole_objects=self._signer is not None and not self._signer.binds_ranges,
+            whole_object_urls=config.whole_object_urls,
+            topics=topic_policies(config.topic_policies),
+        )
 
     def close(self) -> None:
         """Ends all threads and frees the origin's port. May be called twice, and without :meth:`start`."""
@@ -168,13 +195,21 @@ def _signer(store: str, config: ShimConfig) -> ObjectSigner | None:
         schemes = ", ".join(sorted({*_SERVED_SCHEMES, *signer_schemes()}))
         raise ConfigurationError(f"URLs can be signed for these stores only: {schemes}")
     signer = load_signer(store, config.store_options)
-    if not (signer.binds_ranges or config.whole_object_urls):
-        raise ConfigurationError(f"URLs of a {scheme}:// store open whole objects, which --whole-object-urls has to permit")
+    policies = topic_policies(config.topic_policies).values
+    if not (signer.binds_ranges or config.whole_object_urls or any(one.grant == "whole-object" for one in policies)):
+        raise ConfigurationError(
+            f"URLs of a {scheme}:// store open whole objects, which --whole-object-urls or a topic policy has to permit"
+        )
     return signer
 
 
 def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> ObjectOrigin:
     host, port = parse_address(config.origin_listen)
+    if not config.test_origin and not _is_loopback(host):
+        raise ConfigurationError(
+            f"the object origin of a file: store listens on loopback addresses only, not on {host}; use a store that serves "
+            "clients itself, or --test-origin for tests"
+        )
     secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
     try:
         return ObjectOrigin(
@@ -188,6 +223,13 @@ def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> Obj
         )
     except ValueError as error:
         raise ConfigurationError(f"the object origin: {error}") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def origin_metrics(origin: ObjectOrigin) -> dict[str, int]:

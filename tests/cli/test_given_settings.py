@@ -30,6 +30,7 @@ def test_a_file_of_settings_may_hold_secrets(tmp_path: Path) -> None:
     assert parse_settings(["sasl.username=you", f"@{file}"]) == {"sasl.password": CANARY, "sasl.username": "me"}
 
 
+@pytest.mark.fault("S15")
 @pytest.mark.parametrize(
     "name",
     [

@@ -117,7 +117,7 @@ def test_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         ("URL_TTL", "canary", "URL_TTL must be float"),
         ("NODE_IDS", "1,canary", "NODE_IDS must be int,…"),
         ("ORIGIN_HTTPS", "canary", "ORIGIN_HTTPS must be true or false"),
-        ("METADATA_CONSUMER", "canary", "METADATA_CONSUMER takes lines KEY=VALUE"),
+        ("METADATA_CONSUMER", "canary", "METADATA_CONSUMER takes KEY=VALUE"),
         ("METADATA_CONSUMER", "sasl.password=env:NONE_OF_THAT_NAME", "the environment variable is not set"),
     ],
 )
@@ -135,3 +135,15 @@ def test_variables_that_kubernetes_sets_are_ignored() -> None:
 def test_missing_settings_are_named_together() -> None:
     with pytest.raises(ConfigurationError, match="missing settings: --bootstrap-servers, --store"):
         shim_config({"listen": "127.0.0.1:0"})
+
+
+def test_patterns_of_names_may_contain_what_separates_elsewhere(tmp_path: Path) -> None:
+    key = "commonName=app,organizationName=a.b.bytes_per_second"
+    expected = {"client_limits": {key: 5}}
+    assert toml(tmp_path, '[client_limits."commonName=app,organizationName=a.b"]\nbytes_per_second = 5') == expected
+    assert read_flags({"client_limits": [f"{key}=5"]}) == {"client_limits": {key: "5"}}
+    assert read_environment({"KAFKA_REMOTE_SHIM_CLIENT_LIMITS": f"{key}=5"}) == {"client_limits": {key: "5"}}
+    given = shim_config(NEEDED, {"client_limits": {key: "5"}})
+    with pytest.raises(ConfigurationError, match="--topic-policy takes KEY=VALUE"):
+        read_flags({"topic_policies": ["orders"]})
+    assert given.client_limits == {key: "5"}

@@ -49,6 +49,7 @@ def test_opens_the_bytes_that_it_was_made_for(signer: S3Signer) -> None:
     assert signer.binds_ranges
 
 
+@pytest.mark.fault("S06")
 @pytest.mark.parametrize("byte_range", ["bytes=5-10", "bytes=0-9", "bytes=5-", "bytes=0-0,5-9"])
 def test_opens_no_other_range(signer: S3Signer, byte_range: str) -> None:
     signed = signer.sign(KEY, RANGE, 60)
@@ -60,18 +61,21 @@ def test_does_not_open_the_whole_object(signer: S3Signer) -> None:
     assert ask(signer.sign(KEY, RANGE, 60).url, {})[0] in (400, 403)
 
 
+@pytest.mark.fault("S06")
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE"])
 def test_opens_for_no_other_method(signer: S3Signer, method: str) -> None:
     signed = signer.sign(KEY, RANGE, 60)
     assert ask(signed.url, headers_of(signed), method)[0] in (400, 403)
 
 
+@pytest.mark.fault("S06")
 def test_opens_no_other_object(signer: S3Signer) -> None:
     first, second = signer.sign(KEY, RANGE, 60), signer.sign("other.log", RANGE, 60)
     moved = second.url.partition("?")[0] + "?" + first.url.partition("?")[2]
     assert ask(moved, headers_of(first))[0] == 403
 
 
+@pytest.mark.fault("S06")
 def test_expires(signer: S3Signer) -> None:
     signed = signer.sign(KEY, RANGE, 0.5)
     while (answer := ask(signed.url, headers_of(signed)))[0] == 206:

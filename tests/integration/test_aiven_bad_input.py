@@ -31,7 +31,8 @@ from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable, KeyRin
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import UrlSigner
 from tests.support.aiven import AivenWriter, encode_sizes, key_ring

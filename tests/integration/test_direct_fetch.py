@@ -71,6 +71,7 @@ def test_any_start_offset_gives_the_brokers_suffix(
             assert read_to_end(consumer, by_consume) == [r for r in expected if r[0] >= offset]
 
 
+@pytest.mark.fault("S10")
 def test_an_unmodified_consumer_works_through_the_shim(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
 ) -> None:

@@ -171,6 +171,7 @@ def read_directly(sasl_broker: SaslBroker, settings: dict[str, object]) -> None:
     assert metrics["remote-fetch-fallbacks-total"] == {}
 
 
+@pytest.mark.fault("S09")
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_locations_are_asked_by_the_consumers_own_mechanism(
     sasl_broker: SaslBroker, name: str, caplog: pytest.LogCaptureFixture
@@ -285,6 +286,7 @@ def test_plaintext_clients_are_admitted_by_their_first_request(sasl_broker: Sasl
         assert shim.metrics()["connections_admitted"] == 1
 
 
+@pytest.mark.fault("S09")
 def test_scram_over_tls_works_on_both_sides_of_the_shim(
     sasl_broker: SaslBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -197,6 +197,7 @@ def test_every_version_that_is_offered_is_granted(transactional_topic: Transacti
     assert grant.start_offset <= offset < grant.next_offset
 
 
+@pytest.mark.fault("S10")
 def test_java_console_tools_work_through_the_shim(kafka_broker: KafkaBroker, shim: Shim, topic: str) -> None:
     kafka_broker.create_topic(topic, partitions=2)
     lines = [f"line {number}" for number in range(100)]
@@ -207,6 +208,7 @@ def test_java_console_tools_work_through_the_shim(kafka_broker: KafkaBroker, shi
     assert sorted(done.stdout.decode().splitlines()) == sorted(lines)
 
 
+@pytest.mark.fault("S10")
 def test_javas_transactional_producer_works_through_the_shim(kafka_broker: KafkaBroker, shim: Shim, topic: str) -> None:
     kafka_broker.create_topic(topic)
     arguments = (topic, "0", "shim-java", "4", "10", "100")
@@ -217,6 +219,7 @@ def test_javas_transactional_producer_works_through_the_shim(kafka_broker: Kafka
     assert [row[4] for row in rows] == committed
 
 
+@pytest.mark.fault("S10")
 def test_librdkafka_works_through_the_shim(kafka_broker: KafkaBroker, shim: Shim, topic: str) -> None:
     kafka_broker.create_topic(topic, partitions=3)
     quiet = {"bootstrap.servers": shim.bootstrap_servers, "log_level": 0}

@@ -12,7 +12,8 @@ import pytest
 
 from kafka_remote_client.shim.audit import AUDIT_FIELDS
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
 from tests.support.shim_fakes import FakeAsk, FakeTier, batched_fetch, client_request, tagged_fetch
 
 LOGGER = "kafka_remote_client.shim.audit"

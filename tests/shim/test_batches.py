@@ -26,7 +26,8 @@ from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim import grants
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient

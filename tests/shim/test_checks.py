@@ -25,12 +25,12 @@ def versions(request: ReceivedRequest) -> bytes:
 def test_one_bootstrap_server_that_answers_is_enough() -> None:
     (port,) = free_ports(1)
     with ScriptedBroker(versions) as broker:
-        assert check_brokers(ShimConfig(f"127.0.0.1:{port},{broker.address}"), SystemClock()) is None
+        assert check_brokers(ShimConfig(f"127.0.0.1:{port},{broker.address}"), SystemClock(), None) is None
 
 
 def test_brokers_that_do_not_answer_are_named() -> None:
     (port,) = free_ports(1)
-    found = check_brokers(ShimConfig(f"127.0.0.1:{port}"), SystemClock())
+    found = check_brokers(ShimConfig(f"127.0.0.1:{port}"), SystemClock(), None)
     assert found is not None
     assert found.startswith(f"no broker answers: cannot connect to 127.0.0.1:{port}")
 
@@ -40,7 +40,7 @@ def test_broker_that_asks_for_a_certificate_is_explained(monkeypatch: pytest.Mon
         raise LocationError("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required")
 
     monkeypatch.setattr(BrokerConnection, "send_receive", refused)
-    assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock()))
+    assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock(), None))
 
 
 def test_everything_there_is_sound(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ def test_reads_a_list_of_addresses() -> None:
         {"lookup_concurrency": 0},
         {"lookup_timeout": 0},
         {"signing_key": b"short"},
+        {"topic_policies": {"orders.grant": "sometimes"}},
+        {"client_limits": {"app.bytes_per_second": -1}},
     ],
 )
 def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:

@@ -374,6 +374,9 @@ class FakeTransport(asyncio.Transport):
     def abort(self) -> None:
         self.events.append("abort")
 
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.events.append("write")
+
     def get_write_buffer_size(self) -> int:
         return self.unwritten
 
@@ -491,6 +494,20 @@ def test_a_connection_in_use_is_not_idle_however_old() -> None:
         connection.drop("idle")
         connection.connection_lost(None)
         await asyncio.sleep(0)
+
+    asyncio.run(body())
+
+
+def test_nothing_is_written_to_a_peer_that_has_gone() -> None:
+    async def body() -> None:
+        connection, transport = await connected(ManualClock(), Doorkeeper())
+        connection._broker.connection_made(transport)
+        connection._to_client(b"taken")
+        connection._to_broker(b"taken")
+        transport.close()
+        connection._to_client(b"for nobody")
+        connection._to_broker(b"for nobody")
+        assert transport.events.count("write") == 2
 
     asyncio.run(body())
 

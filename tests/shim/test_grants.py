@@ -19,9 +19,12 @@ from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.metadata import MetadataTopic
+from kafka_remote_client.shim.client_limits import ClientLimits
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
-from kafka_remote_client.shim.grants import GrantingBroker, GrantLimits
+from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grants import GrantingBroker
+from kafka_remote_client.shim.topic_policies import topic_policies
 from kafka_remote_client.wire import ZERO_UUID
 from tests.support.shim_fakes import SEGMENT, TIP, FakeAsk, FakeTier, client_request, data, resolved, tagged_fetch
 
@@ -365,3 +368,52 @@ def test_a_grant_has_the_brokers_last_stable_offset(granter: Granter, level: Iso
     _, response = granter.granted(tagged_fetch(isolation_level=level))
     (told,) = response.responses[0].partitions
     assert (told.last_stable_offset, told.high_watermark) == (400, 1000)
+
+
+def control(granter: Granter, workers: ThreadPoolExecutor, policies: dict[str, object], clients: dict[str, object]) -> None:
+    limits = GrantLimits(3000, 5000, 30.0, topics=topic_policies(policies))
+    granter.broker.reload(limits, ClientLimits(clients))
+
+
+def test_a_topic_that_is_never_granted_is_the_brokers(granter: Granter, workers: ThreadPoolExecutor) -> None:
+    control(granter, workers, {"ord*.grant": "never"}, {})
+    assert granter.refused(tagged_fetch()) == "topic-policy"
+    assert not granter.tier.calls, "nothing is looked up"
+    assert len(granter.ask.fetches) == 1, "the broker is asked first, so a client without READ sees no difference"
+
+
+def test_a_topics_policy_sets_the_life_and_size_of_grants(granter: Granter, workers: ThreadPoolExecutor) -> None:
+    control(granter, workers, {"orders.url_ttl": 7}, {})
+    grant, _ = granter.granted(tagged_fetch())
+    assert (grant.expires_in_ms, granter.tier.url_ttls) == (7000, [7])
+    control(granter, workers, {"other.url_ttl": 7}, {})
+    assert granter.granted(tagged_fetch())[0].expires_in_ms == 30_000
+
+
+def test_a_client_above_its_limit_is_not_granted(granter: Granter, workers: ThreadPoolExecutor) -> None:
+    control(granter, workers, {}, {"me@*.bytes_per_second": 0})
+    assert granter.refused(tagged_fetch()) == "client-limit"
+    assert not granter.tier.calls
+
+
+def test_a_limit_counts_grants_that_were_made_meanwhile(granter: Granter, workers: ThreadPoolExecutor) -> None:
+    control(granter, workers, {}, {"me@*.grants_per_second": 1e-6})
+
+    async def answer_two() -> list[bytes | None]:
+        requests = (client_request(tagged_fetch(), 13), client_request(tagged_fetch(), 13))
+        return await asyncio.gather(*(granter.broker.answer(request, granter.ask) for request in requests))
+
+    answers = asyncio.run(answer_two())
+    assert sum(one is not None for one in answers) == 1
+    assert granter.counters["locations_refused.client-limit"] == 1
+
+
+def test_grants_are_counted_by_client_and_topic(granter: Granter) -> None:
+    for principal in ("", "commonName=app"):
+        request = attrs.evolve(client_request(tagged_fetch(), 13), client="192.0.2.1:5", principal=principal)
+        assert asyncio.run(granter.broker.answer(request, granter.ask))
+    assert granter.counters.granted.snapshot() == {
+        ("commonName=app", "orders"): (2, 3500),
+        ("me@192.0.2.1", "orders"): (2, 3500),
+    }
+    assert granter.counters["bytes_granted"] == 7000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import socket
 import ssl
@@ -237,6 +238,57 @@ def test_cutting_a_closed_socket_does_nothing() -> None:
     closed = socket.socket()
     closed.close()
     cut(closed)
+
+
+def test_accepting_survives_a_lack_of_descriptors(listen: object, caplog: pytest.LogCaptureFixture) -> None:
+    listener = listen(echo)
+    real, lacking = listener._listener.accept, [OSError(errno.EMFILE, "Too many open files")] * 2
+
+    class Lacking:
+        """The listener, at first without a descriptor for the peer, who waits in its queue."""
+
+        def fileno(self) -> int:
+            return listener._listener.fileno()
+
+        def accept(self) -> object:
+            if lacking:
+                raise lacking.pop()
+            return real()
+
+    woken, wake = socket.socketpair()
+    other = threading.Thread(target=listener._accept, args=(Lacking(), woken))
+    listener._wake.close()  # its own loop ends: the other one takes over
+    listener._acceptor.join(10)
+    other.start()
+    with socket.create_connection(listener.address) as client:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+    wake.close()
+    other.join(10)
+    assert not other.is_alive()
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "told once"
+
+
+def test_accepting_survives_a_lack_of_threads(
+    listen: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = listen(echo)
+    real = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "http-connection":
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    for _ in range(2):
+        with socket.create_connection(listener.address) as client:
+            assert is_ended(client)
+    monkeypatch.undo()
+    with socket.create_connection(listener.address) as client:
+        client.sendall(b"x")
+        assert client.recv(1) == b"x"
+    assert [record.getMessage() for record in caplog.records] == ["http: a connection is closed: can't start new thread"]
 
 
 def test_the_certificates_are_there() -> None:

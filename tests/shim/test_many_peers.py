@@ -70,6 +70,7 @@ def test_peers_without_a_request_cost_no_broker_connection(first_bytes: bytes) -
         assert broker.accepted == 1
 
 
+@pytest.mark.fault("S12")
 def test_peers_that_never_read_are_closed_and_the_budget_holds() -> None:
     budget = 8 << 20
     clock = ManualClock()
@@ -98,6 +99,7 @@ def test_peers_that_never_read_are_closed_and_the_budget_holds() -> None:
         wait_until(lambda: shim._proxy._buffers.held == 0, "the buffers to be empty")
 
 
+@pytest.mark.fault("S12")
 def test_tls_handshakes_that_never_end_are_closed(tmp_path: Path) -> None:
     Authority().issue().write(tmp_path / "shim.pem", "secret")
     clock = ManualClock()

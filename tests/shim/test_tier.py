@@ -103,6 +103,7 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
     told = {"store": "tape://library", "store_options": {"tape.drive": "3"}}
     with pytest.raises(ConfigurationError, match="--whole-object-urls"):
         made(**told)
+    made(**told, topic_policies={"orders.grant": "whole-object"}).close()
     tier = made(**told, whole_object_urls=True)
     tier.start()
     try:
@@ -123,6 +124,10 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
         ({"store": "HERE", "origin_public_url": "ftp://x"}, "object origin"),
         ({"store": "HERE", "origin_public_url": "https://a/b"}, "object origin"),
+        ({"store": "HERE", "origin_listen": "0.0.0.0:0"}, "loopback addresses only"),
+        ({"store": "HERE", "origin_listen": "[::]:0"}, "loopback addresses only"),
+        ({"store": "HERE", "origin_listen": "192.0.2.1:9193"}, "loopback addresses only"),
+        ({"store": "HERE", "origin_listen": "shim.example:9193"}, "loopback addresses only"),
     ],
 )
 def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: str) -> None:
@@ -133,7 +138,7 @@ def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: 
 def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tier = made(store=tmp_path.as_uri())
     try:
-        assert tier.check() == "the metadata topic has not been found yet"
+        assert tier.check() == "the metadata topic __remote_log_metadata has not been found yet"
         monkeypatch.setattr(tier._follower, "not_ready", lambda: [2, 7])
         assert str(tier.check()).endswith("not trusted: 2, 7")
         assert tier.metrics()["metadata_partitions_not_ready"] == 2
@@ -149,3 +154,24 @@ def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypat
         assert tier.check() is None
     finally:
         tier.close()
+
+
+def test_reload_takes_topic_policies_and_client_limits(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), topic_policies={"a.url_ttl": 900})
+    tier.start()
+    try:
+        config = attrs.evolve(tier._config, topic_policies={"a.grant": "never"}, client_limits={"*.grants_per_second": 0})
+        tier.reload(config)
+        assert tier.strategy._limits.topics.of("a").grant == "never"
+        assert not tier.strategy._clients.admits("me@192.0.2.1")
+    finally:
+        tier.close()
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0", "localhost:0"])
+def test_the_origin_listens_on_loopback(tmp_path: Path, listen: str) -> None:
+    made(store=tmp_path.as_uri(), origin_listen=listen).close()
+
+
+def test_another_address_of_the_origin_needs_a_word(tmp_path: Path) -> None:
+    made(store=tmp_path.as_uri(), origin_listen="0.0.0.0:0", test_origin=True).close()

@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import struct
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -25,7 +26,7 @@ from kafka_remote_client.shim.broker import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.signing import UrlSigner
-from kafka_remote_client.shim.tls import broker_context, listener_context, origin_context
+from kafka_remote_client.shim.tls import TLS_BUFFER_BYTES, broker_context, limit_tls_buffers, listener_context, origin_context
 from tests.shim.test_connection import Strategy, echo, heartbeat
 from tests.support.certificates import Authority
 from tests.support.kafka_client import RawClient
@@ -283,6 +284,8 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
         ({"ssl_certificate": "/nowhere.pem"}, "the listener's certificate cannot be used: No such file"),
         ({"broker_settings": {"sasl.password": "canary"}}, r"sasl\.password is not a supported broker setting"),
         ({"broker_settings": {"security.protocol": "canary"}}, "unknown security.protocol"),
+        ({"broker_settings": {"enable.ssl.certificate.verification": "false"}}, "see --allow-unverified-brokers"),
+        ({"metadata_consumer": {"enable.ssl.certificate.verification": False}}, "see --allow-unverified-brokers"),
         ({"broker_settings": {"ssl.key.pem": "canary"}}, r"ssl\.key\.pem would present the shim's certificate"),
         (
             {"broker_settings": {"security.protocol": "ssl", "ssl.providers": "x"}},
@@ -293,6 +296,17 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
 def test_what_cannot_be_meant_is_said_before_anybody_can_connect(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         Shim(ShimConfig("127.0.0.1:1", **settings)).start()
+
+
+def test_brokers_that_are_not_verified_are_warned_of_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}
+    with ScriptedPeer(tls_echo, certificate=CERTIFICATE) as peer, caplog.at_level(logging.WARNING):
+        config = ShimConfig(f"127.0.0.1:{peer.port}", broker_settings=settings, allow_unverified_brokers=True)
+        with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1, b"hello"))
+            assert client.read().endswith(b"hello")
+            assert shim.metrics()["broker_connections_unverified"] == 1
+    assert [record.levelname for record in caplog.records if "are not verified" in record.getMessage()] == ["WARNING"]
 
 
 def test_a_shared_identity_has_to_be_allowed(authority: Authority) -> None:
@@ -346,3 +360,12 @@ def test_origin_shows_a_renewed_certificate_and_signs_with_a_new_key(tmp_path: P
         connection.request("GET", url.removeprefix(shim.origin_url), headers={"Range": "bytes=0-0"})
         assert connection.getresponse().status == 404, "the signature counts, and there is no such object"
         connection.close()
+
+
+def test_connections_with_tls_hold_little_while_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSLProtocol, "max_size", 256 << 10)
+    limit_tls_buffers()
+    assert SSLProtocol.max_size == TLS_BUFFER_BYTES
+    monkeypatch.setattr(SSLProtocol, "max_size", 1 << 10)
+    limit_tls_buffers()
+    assert SSLProtocol.max_size == 1 << 10, "who needs less still gets it"

@@ -23,6 +23,13 @@ class RawClient:
             self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._stream = self.socket.makefile("rb")
 
+    @classmethod
+    def over(cls, connected: socket.socket) -> Self:
+        """A client on an open connection, which the caller closes."""
+        made = cls.__new__(cls)
+        made.socket, made._stream = connected, connected.makefile("rb")
+        return made
+
     def __enter__(self) -> Self:
         return self
 

@@ -73,6 +73,7 @@ class FakeTier:
         self.partitions: Container[int] = (TIP.partition,)
         self.located_as = "ApacheKafkaV1"
         self.data_key: bytes | None = None
+        self.url_ttls: list[float | None] = []
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         known = topic_id == TIP.topic_id and partition in self.partitions and topic in ("", TIP.topic)
@@ -89,7 +90,8 @@ class FakeTier:
         ranges = zip(resolved.ranges, resolved.range_offsets, strict=True)
         return LocatedSegment(self.located_as, tuple(LocatedRange(one, one, location, offset) for one, offset in ranges))
 
-    def sign(self, located: LocatedSegment, etag: str | None) -> tuple[GrantedRange, ...]:
+    def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
+        self.url_ttls.append(url_ttl)
         return tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
 
     def _signed(self, one: LocatedRange, etag: str | None) -> bytes:

@@ -1,0 +1,101 @@
+"""How much a client is granted per second: the tables of the setting ``client_limits``. Above the limit the broker serves.
+
+The broker identifies clients and the shim does not, so a client is here what it can be told by::
+
+    the client showed      | its name                                | who can claim another one
+    a certificate          | the subject: commonName=app             | only a holder of the certificate's key
+    nothing                | client.id@address: app@192.0.2.1        | any client: the limit is advisory
+
+Each field is a bucket that fills at its rate and holds what one second brings. A grant is made while nothing is overdrawn, and
+takes its whole size. So one grant may overdraw, and the next waits until that is made up: over time the rate is exact.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from kafka_remote_client import arguments
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.shim.pattern_tables import PatternTables, number
+
+__all__ = ["ClientLimit", "ClientLimits", "client_limits", "client_name"]
+
+_MAX_CLIENTS = 10_000
+_MAX_RATE = 1 << 50
+
+
+def client_name(principal: str, client_id: str, client: str) -> str:
+    """What a client is called: ``principal`` if it showed a certificate. ``client`` is its address and port."""
+    return principal or f"{client_id}@{client.rpartition(':')[0]}"
+
+
+@attrs.frozen
+class ClientLimit:
+    """Rates; None = no limit."""
+
+    bytes_per_second: float | None = None
+    grants_per_second: float | None = None
+
+
+def client_limits(given: Mapping[str, Any]) -> PatternTables[ClientLimit]:
+    """Limits by the name of a client. Raises ConfigurationError."""
+    return PatternTables("client_limits", given, _FIELDS, ClientLimit, ClientLimit())
+
+
+@attrs.define(eq=False)
+class _Bucket:
+    rate: float
+    left: float
+    at: float
+
+    def fill(self, now: float) -> float:
+        self.left = min(self.rate, self.left + self.rate * (now - self.at))
+        self.at = now
+        return self.left
+
+
+class ClientLimits:
+    """Judges and counts grants. Used in one event loop. Remembers the 10,000 clients that asked last."""
+
+    def __init__(self, given: Mapping[str, Any] | None = None, clock: Clock | None = None) -> None:
+        self._limits = client_limits(given or {})
+        self._clock = clock or SystemClock()
+        self._clients: OrderedDict[str, tuple[_Bucket | None, _Bucket | None]] = OrderedDict()
+
+    def admits(self, client: str) -> bool:
+        """Whether the client may be granted something now."""
+        now = self._clock.monotonic()
+        return all(bucket is None or bucket.fill(now) > 0 for bucket in self._of(client))
+
+    def charge(self, client: str, nbytes: int) -> None:
+        """Counts one grant and its size in bytes."""
+        for bucket, amount in zip(self._of(client), (nbytes, 1), strict=True):
+            if bucket is not None:
+                bucket.left -= amount
+
+    def _of(self, client: str) -> tuple[_Bucket | None, _Bucket | None]:
+        limit = self._limits.of(client)
+        if limit == ClientLimit():
+            return None, None
+        if client not in self._clients:
+            now = self._clock.monotonic()
+            self._clients[client] = (_bucket(limit.bytes_per_second, now), _bucket(limit.grants_per_second, now))
+            if len(self._clients) > _MAX_CLIENTS:
+                self._clients.popitem(last=False)
+        self._clients.move_to_end(client)
+        return self._clients[client]
+
+
+def _bucket(rate: float | None, now: float) -> _Bucket | None:
+    return None if rate is None else _Bucket(rate, rate, now)
+
+
+def _rate(value: Any, name: str) -> float:
+    return arguments.finite(number(value, float, name), name, 0, _MAX_RATE)
+
+
+_FIELDS = {"bytes_per_second": _rate, "grants_per_second": _rate}

@@ -1,0 +1,81 @@
+"""Logs when a shim becomes ready, when it can grant, and when it ceases to: once for each change.
+
+::
+
+    page   | becomes healthy                                  | becomes unhealthy, or is at first
+    readyz | INFO ready: a broker answers                     | WARNING not ready: …
+    tierz  | INFO the tier can be read: locations are granted | WARNING locations are not granted, or not of all partitions: …
+
+It looks as often as the pages keep what they found. What the tier is at first is judged after the metadata topic was read to
+its end, or after ten seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.shim.health import READY_SECONDS, TIER_SECONDS, Health
+from kafka_remote_client.threads import start_thread
+
+__all__ = ["HealthLog"]
+
+_LOG = logging.getLogger(__name__)
+_UNKNOWN = "unknown"
+_PATIENCE_SECONDS = 1.0
+_SETTLE_SECONDS = 0.5
+
+
+class HealthLog:
+    """Looks in a thread of its own. A context manager. ``settled`` waits that many seconds for the tier to be read."""
+
+    def __init__(self, health: Health, settled: Callable[[float], bool], clock: Clock | None = None) -> None:
+        self._health = health
+        self._settled = settled
+        self._clock = clock or SystemClock()
+        self._stopped = threading.Event()
+        self._told: dict[str, str | None] = {}
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        self._thread = start_thread("kafka-remote-health", self.run)
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_SECONDS)  # a broker that does not answer must not hold up the end
+
+    def run(self) -> None:
+        """Looks until the end."""
+        self._look("/readyz", "ready: a broker answers", "not ready: %s")
+        self._wait_settled()
+        while not self._stopped.is_set():
+            self._look("/readyz", "ready: a broker answers", "not ready: %s")
+            self._look(
+                "/tierz",
+                "the tier can be read: locations are granted",
+                "locations are not granted, or not of all partitions: %s",
+            )
+            self._clock.wait(self._stopped, READY_SECONDS)
+
+    def _wait_settled(self) -> None:
+        waited = 0.0
+        while waited < TIER_SECONDS and not self._stopped.is_set() and not self._settled(_SETTLE_SECONDS):
+            waited += _SETTLE_SECONDS
+
+    def _look(self, page: str, healthy: str, unhealthy: str) -> None:
+        try:
+            found = self._health.pages[page]()
+        except Exception:
+            if self._stopped.is_set():
+                return  # what it looked at was closed
+            raise
+        if found == self._told.get(page, _UNKNOWN) or self._stopped.is_set():
+            return
+        self._told[page] = found
+        if found is None:
+            _LOG.info(healthy)
+        else:
+            _LOG.warning(unhealthy, found)

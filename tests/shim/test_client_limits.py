@@ -1,0 +1,93 @@
+"""A client is granted as much per second as its limit says, over time exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kafka_remote_client.shim.client_limits as limits_module
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.client_limits import ClientLimits, client_name
+from tests.support.locations import ManualClock
+
+
+def test_a_client_is_its_certificate_or_what_it_calls_itself() -> None:
+    assert client_name("commonName=app", "me", "192.0.2.1:5") == "commonName=app"
+    assert client_name("", "me", "192.0.2.1:5") == "me@192.0.2.1"
+    assert client_name("", "", "::1:5") == "@::1"
+
+
+def test_nothing_limits_a_client_that_no_pattern_fits() -> None:
+    limits = ClientLimits({"a@*.grants_per_second": 0})
+    for _ in range(100):
+        assert limits.admits("b@192.0.2.1")
+        limits.charge("b@192.0.2.1", 1 << 40)
+    assert not limits.admits("a@192.0.2.1")
+
+
+def test_bytes_are_granted_at_the_rate() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.bytes_per_second": "1000"}, clock)
+    granted = 0
+    for _ in range(1000):
+        if limits.admits("a"):
+            limits.charge("a", 700)
+            granted += 700
+        clock.now += 0.1
+    assert 100_000 <= granted <= 100_000 + 1000 + 700
+
+
+def test_one_large_grant_is_made_up_for() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.bytes_per_second": 1000}, clock)
+    limits.charge("a", 6000)
+    clock.now += 4.9
+    assert not limits.admits("a")
+    assert limits.admits("b"), "each client has its own"
+    clock.now += 0.2
+    assert limits.admits("a")
+
+
+def test_grants_are_counted_whatever_their_size() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.grants_per_second": 2}, clock)
+    for _ in range(2):
+        assert limits.admits("a")
+        limits.charge("a", 0)
+    assert not limits.admits("a")
+    clock.now += 0.5
+    assert limits.admits("a")
+
+
+def test_fewer_than_one_grant_per_second() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.grants_per_second": 0.5}, clock)
+    assert limits.admits("a")
+    limits.charge("a", 0)
+    clock.now += 0.9
+    assert not limits.admits("a")
+    clock.now += 0.2
+    assert limits.admits("a")
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_module, "_MAX_CLIENTS", 2)
+    limits = ClientLimits({"*.grants_per_second": 1}, ManualClock())
+    for name in ("a", "b", "a", "c"):
+        limits.charge(name, 0)
+    assert list(limits._clients) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"a.bytes_per_second": "fast"}, "must be float"),
+        ({"a.bytes_per_second": -1}, "between 0"),
+        ({"a.grants_per_second": float("nan")}, "between 0"),
+        ({"a.rate": 1}, "client_limits: 'a.rate'"),
+    ],
+)
+def test_what_is_wrong_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        ClientLimits(given)

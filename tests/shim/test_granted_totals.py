@@ -1,0 +1,23 @@
+"""Totals by client and topic add up, in bounded memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import kafka_remote_client.shim.granted_totals as totals_module
+from kafka_remote_client.shim.granted_totals import OTHERS, GrantedTotals
+
+
+def test_adds_up_by_client_and_topic() -> None:
+    totals = GrantedTotals()
+    for client, topic in (("b", "x"), ("a", "y"), ("a", "x"), ("a", "x")):
+        totals.add(client, topic, ranges=2, nbytes=10)
+    assert list(totals.snapshot().items()) == [(("a", "x"), (4, 20)), (("a", "y"), (2, 10)), (("b", "x"), (2, 10))]
+
+
+def test_more_pairs_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals_module, "_MAX_PAIRS", 1)
+    totals = GrantedTotals()
+    for client in "abca":
+        totals.add(client, "x", ranges=1, nbytes=5)
+    assert totals.snapshot() == {("a", "x"): (2, 10), OTHERS: (2, 10)}
