@@ -28,8 +28,12 @@ def split_blocks(
 ) -> Generator[RecordBlock, None, None]:
     """The records of a split. ``borrow``: a block lives until the next one is taken. ``tally``: as of ``TierReader.read``.
 
-    Raises TierUnavailableError where the split cannot be read to its end, after the blocks before that.
+    Raises TierUnavailableError where the split begins before the tier does, as segments may be deleted after it was planned,
+    and where it cannot be read to its end, after the blocks before that.
     """
+    first = tier.bounds(*split.topic_partition).log_start
+    if first > split.start:
+        raise _unreadable(split, split.start, f"it begins at offset {first}")
     reader = tier.read(
         *split.topic_partition,
         split.start,
@@ -44,12 +48,14 @@ def split_blocks(
             if not isinstance(item, ReadEnd):
                 yield item
             elif item.next_offset < split.end:
-                raise TierUnavailableError(
-                    f"cannot read {split.topic_partition} at offset {item.next_offset} from the tier: "
-                    f"{item.error or item.reason}; no broker is asked instead"
-                ).with_context(
-                    topic=split.topic_partition.topic, partition=split.topic_partition.partition, offset=item.next_offset
-                ) from item.error
+                raise _unreadable(split, item.next_offset, str(item.error or item.reason)) from item.error
+
+
+def _unreadable(split: Split, offset: int, reason: str) -> TierUnavailableError:
+    topic, partition = split.topic_partition
+    return TierUnavailableError(
+        f"cannot read {split.topic_partition} at offset {offset} from the tier: {reason}; no broker is asked instead"
+    ).with_context(topic=topic, partition=partition, offset=offset)
 
 
 def tally_of(tier: TierReader, split: Split, isolation_level: IsolationLevel, *, oldest: bool = False) -> Tally:
