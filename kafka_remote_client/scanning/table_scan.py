@@ -13,7 +13,8 @@ References: docs/tables.md; Arrow's PyCapsule interface (``__arrow_c_stream__``)
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -25,6 +26,7 @@ from kafka_remote_client import arguments
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.scanning.export.paths import FILE_BYTES, ROW_GROUP_BYTES
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
@@ -34,6 +36,10 @@ from kafka_remote_client.settings import default_of
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from kafka_remote_client.scanning.export.result import ExportResult
+    from kafka_remote_client.scanning.export.run import Export, ExportProgress
+    from kafka_remote_client.scanning.export.split_writer import ParquetWriting
 
 __all__ = ["TableScan", "scan"]
 
@@ -119,6 +125,47 @@ class TableScan:
         from kafka_remote_client.scanning.polars_source import lazy_frame  # noqa: PLC0415 - Polars is an extra
 
         return lazy_frame(self)
+
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        job: str = "export",
+        partition_by: str | Sequence[str] = (),
+        row_group_bytes: int = ROW_GROUP_BYTES,
+        file_bytes: int = FILE_BYTES,
+        compression: str = "zstd",
+        filesystem: Any = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+    ) -> ExportResult:
+        """Writes all records as Parquet files below a folder, exactly once: a run that was killed goes on when it is repeated.
+
+        ``path``: a folder or a URL that pyarrow knows (``s3://bucket/prefix``), or a path of ``filesystem``, a
+        ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
+        ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before compression; so
+        much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4 or none.
+        ``progress``: called now and then.
+
+        Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
+        for a limit; ExportError where the folder cannot be written; and what reading raises. Nothing is visible then.
+        """
+        # Beside Arrow, the parts that write are for those who write
+        from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.split_writer import ParquetWriting  # noqa: PLC0415
+
+        writing = ParquetWriting(
+            by=partition_by, row_group_bytes=row_group_bytes, file_bytes=file_bytes, compression=compression
+        )
+        export = self._export(path, job, writing, filesystem)
+        return export.run(PublishFiles(export), progress)
+
+    def _export(self, where: str | os.PathLike[str], job: str, writing: ParquetWriting, filesystem: Any) -> Export:
+        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
+        from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+
+        target = target_of(where, filesystem)
+        threads = {} if self.threads is None else {"threads": self.threads}
+        return Export(scan=self.scan, address=self.address, target=target, job=job, writing=writing, **threads)
 
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
