@@ -41,13 +41,9 @@ def test_a_file_that_cannot_be_published_ends_it_and_is_published_later(
 
 def test_an_encrypted_bucket_is_exported_without_a_broker(tmp_path: Path, visible: object) -> None:
     root = golden_aiven("aiven-zstd-aes")
-    table = scan(
-        (root / "remote").as_uri(),
-        "txn",
-        layout="aiven",
-        key_prefix="some-prefix/",
-        encryption_keys={"key1": str(root / "keys" / "key1.private.der")},
-    )
+    keys = {"key1": str(root / "keys" / "key1.private.der")}
+    where = (root / "remote").as_uri()
+    table = scan(where, "txn", layout="aiven", key_prefix="some-prefix/", encryption_keys=keys)
     result = table.to_parquet(tmp_path)
     (end,) = result.ends.values()
     rows = [row for row in expected_rows("txn", 0, "read_committed", "aiven-zstd-aes") if row["offset"] < end]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import attrs
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as CommittedPartition
+from confluent_kafka import KafkaError
 
-from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.export.result import ExportResult
@@ -36,24 +36,40 @@ def test_starting_offsets_are_those_of_spark() -> None:
     assert everything == {"orders": {"0": 50, "1": -2, "2": 7, "3": -2}, "päid": {"0": 0}}
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("tier")) as running:
-        yield running
+class Admin:
+    """Takes offsets of groups as AdminClient does; refuses those of partition 2 where it is told so."""
+
+    requests: ClassVar[list[Any]] = []
+    refuses = False
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        assert config == {"bootstrap.servers": "localhost:9092"}
+
+    def alter_consumer_group_offsets(self, requests: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
+        (request,) = requests
+        self.requests.append(request)
+        refused = KafkaError(KafkaError.UNKNOWN_MEMBER_ID) if self.refuses else None
+        answers = [
+            SimpleNamespace(topic=one.topic, partition=one.partition, error=refused if one.partition == 2 else None)
+            for one in request.topic_partitions
+        ]
+        done: Future[Any] = Future()
+        done.set_result(SimpleNamespace(topic_partitions=answers))
+        return {request.group_id: done}
 
 
-@pytest.mark.embedded
-def test_a_group_goes_on_where_the_export_ends(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    cluster.produce("orders", [(b"k", b"%d" % n) for n in range(60)], partition=0)
-    result = ExportResult("january", (), {TopicPartition("orders", 0): 50}, splits=1)
-    config = {"bootstrap.servers": cluster.bootstrap_servers}
-    result.commit_to_group("readers", config)
-    member = Consumer({**config, "group.id": "readers", "auto.offset.reset": "error"})
-    try:
-        assert [one.offset for one in member.committed([CommittedPartition("orders", 0)], 10)] == [50]
-    finally:
-        member.close()
-    ExportResult("january", (), {}, splits=0).commit_to_group("readers", config)
+def test_a_group_gets_the_ends_as_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_remote_client.scanning.export.result.AdminClient", Admin)
+    monkeypatch.setattr(Admin, "requests", [])
+    RESULT.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})
+    (request,) = Admin.requests
+    assert request.group_id == "readers"
+    assert {(one.topic, one.partition): one.offset for one in request.topic_partitions} == RESULT.ends
+    attrs.evolve(RESULT, ends={}).commit_to_group("readers", {})
+    assert len(Admin.requests) == 1
+    monkeypatch.setattr(Admin, "refuses", True)
+    with pytest.raises(ExportError, match="cannot commit offsets for group readers: orders-2: "):
+        RESULT.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})
 
 
 def test_a_cluster_that_does_not_commit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
