@@ -14,9 +14,9 @@ References: docs/tables.md; Arrow's PyCapsule interface (``__arrow_c_stream__``)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import attrs
@@ -26,7 +26,6 @@ from kafka_remote_client import arguments
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records.arrow import schema_of
-from kafka_remote_client.scanning.export.paths import FILE_BYTES, ROW_GROUP_BYTES
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
@@ -36,10 +35,12 @@ from kafka_remote_client.settings import default_of
 
 if TYPE_CHECKING:
     import polars as pl
+    from pyiceberg.catalog import Catalog
 
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import Export, ExportProgress
-    from kafka_remote_client.scanning.export.split_writer import ParquetWriting
+    from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
+    from kafka_remote_client.scanning.export.target import ExportTarget
 
 __all__ = ["TableScan", "scan"]
 
@@ -131,20 +132,18 @@ class TableScan:
         path: str | os.PathLike[str],
         *,
         job: str = "export",
-        partition_by: str | Sequence[str] = (),
-        row_group_bytes: int = ROW_GROUP_BYTES,
-        file_bytes: int = FILE_BYTES,
-        compression: str = "zstd",
         filesystem: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
+        **writing: Unpack[WritingArguments],
     ) -> ExportResult:
         """Writes all records as Parquet files below a folder, exactly once: a run that was killed goes on when it is repeated.
 
         ``path``: a folder or a URL that pyarrow knows (``s3://bucket/prefix``), or a path of ``filesystem``, a
         ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
-        ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before compression; so
-        much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4 or none.
         ``progress``: called now and then.
+
+        ``writing``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
+        compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
 
         Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
         for a limit; ExportError where the folder cannot be written; and what reading raises. Nothing is visible then.
@@ -152,18 +151,62 @@ class TableScan:
         # Beside Arrow, the parts that write are for those who write
         from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
         from kafka_remote_client.scanning.export.split_writer import ParquetWriting  # noqa: PLC0415
-
-        writing = ParquetWriting(
-            by=partition_by, row_group_bytes=row_group_bytes, file_bytes=file_bytes, compression=compression
-        )
-        export = self._export(path, job, writing, filesystem)
-        return export.run(PublishFiles(export), progress)
-
-    def _export(self, where: str | os.PathLike[str], job: str, writing: ParquetWriting, filesystem: Any) -> Export:
-        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
 
-        target = target_of(where, filesystem)
+        asked = ParquetWriting(**writing)
+        export = self._export(target_of(path, filesystem), job, asked)
+        return export.run(PublishFiles(export), progress)
+
+    def to_iceberg(
+        self,
+        catalog: Catalog | str,
+        table: str,
+        *,
+        job: str = "export",
+        filesystem: Any = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+        **writing: Unpack[WritingArguments],
+    ) -> ExportResult:
+        """Appends all records to an Iceberg table, exactly once, in commits of 5,000 splits at most (extra ``iceberg``).
+
+        ``catalog``: one of pyiceberg, or the name of one that its configuration has. ``table``: "namespace.name"; it is created
+        where there is none. ``filesystem``: a ``pyarrow.fs.FileSystem`` with the bucket of the table's location. All else is as
+        of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
+        """
+        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table, place_of  # noqa: PLC0415 - an extra
+        from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat  # noqa: PLC0415
+
+        asked = ParquetWriting(format=TableFormat.ICEBERG, **writing)
+        opened = open_table(catalog, table, self.schema, asked.by)
+        return self._export(place_of(opened, filesystem), job, asked).run(IcebergCommit(opened), progress)
+
+    def to_delta(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        job: str = "export",
+        filesystem: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+        **writing: Unpack[WritingArguments],
+    ) -> ExportResult:
+        """Appends all records to a Delta table, exactly once, in commits of 5,000 splits at most (extra ``delta``).
+
+        ``path``: a folder or a URL that deltalake and pyarrow know; the table is created where there is none. ``partition_by``:
+        "topic" or nothing. ``storage_options``: deltalake's, and ``filesystem`` pyarrow's way to the same place. All else is as
+        of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
+        """
+        from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table  # noqa: PLC0415 - an extra
+        from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+
+        asked = ParquetWriting(format=TableFormat.DELTA, **writing)
+        export = self._export(target_of(path, filesystem), job, asked)
+        return export.run(DeltaCommit(open_table(path, self.schema, asked.by, storage_options)), progress)
+
+    def _export(self, target: ExportTarget, job: str, writing: ParquetWriting) -> Export:
+        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
+
         threads = {} if self.threads is None else {"threads": self.threads}
         return Export(scan=self.scan, address=self.address, target=target, job=job, writing=writing, **threads)
 

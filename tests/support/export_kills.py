@@ -3,7 +3,8 @@
     python -m tests.support.export_kills --points 180 --seed 7
 
 A process for each run is forked, and killed by SIGKILL before the operation with that number: opening, writing, closing,
-renaming, copying or deleting a file. Half of the points are of a file system that renames, half of an object store. The last line is JSON with the number of points and of those that failed.
+renaming, copying or deleting a file. Half of the points are of a file system that renames, half of an object store.
+The last line is JSON with the number of points and of those that failed.
 
 The rows come from the golden consumer (``tests.support.scanned``), which shares nothing with the product.
 """

@@ -69,6 +69,13 @@ class ExportLedger:
         """From now on these files count."""
         self._target.write_json(self.paths.commit, [split.to_json() for split in written])
 
+    def remove_other_attempts(self, written: Iterable[WrittenSplit]) -> None:
+        """Removes files in their place that no split of ``written`` has: attempts that were killed."""
+        counted = {file.path for split in written for file in split.files}
+        for name in self._target.names(self.paths.data):
+            if (path := f"{self.paths.data}/{name}") not in counted:
+                self._target.delete_file(path)
+
     def finish(self, job: ExportJob, written: Iterable[WrittenSplit]) -> None:
         """Marks the job as done, then removes what was staged."""
         self._target.write_json(self.paths.done_files, [split.to_json() for split in written])

@@ -19,6 +19,10 @@ class PublishFiles:
         self._target = export.target
         self._threads = export.threads
 
+    def has(self, job: str) -> bool:
+        """No folder of files says whose they are."""
+        return False
+
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
         """Several files at a time; the first that fails ends it. Raises ExportError."""
         files = [file for split in written for file in split.files]

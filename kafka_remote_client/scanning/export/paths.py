@@ -6,6 +6,7 @@
     _staging/<job>/job.json                                              what the job is, before anything is read
     _staging/<job>/splits/<split id>.json                                which files of which attempt hold the split
     _staging/<job>/files/<split id>-<part>-<attempt>                     what an attempt wrote
+    data/<job>/<split id>-<part>-<attempt>.parquet                       the same, where a table's metadata says what counts
     _staging/<job>/commit.json                                           all files that count, once all splits are written
     _exports/<job>/files.json, job.json                                  the same, once all of them are published
 
@@ -23,6 +24,7 @@ __all__ = ["EXPORTS", "FILE_BYTES", "ROW_GROUP_BYTES", "STAGING", "JobPaths", "c
 
 EXPORTS = "_exports"
 STAGING = "_staging"
+_DATA = "data"
 ROW_GROUP_BYTES = 128 << 20
 """Of Arrow's memory, before compression."""
 FILE_BYTES = 512 << 20
@@ -49,6 +51,7 @@ class JobPaths:
         """Raises as :func:`check_job_name`."""
         self.staging = f"{STAGING}/{check_job_name(job)}"
         self.done = f"{EXPORTS}/{job}"
+        self.data = f"{_DATA}/{job}"
 
     @property
     def job(self) -> str:
@@ -82,3 +85,7 @@ class JobPaths:
     def staged(self, split_id: str, part: int, attempt: str) -> str:
         """What an attempt at a split writes; each attempt has files of its own."""
         return f"{self.staging}/files/{split_id}-{part:05d}-{attempt}"
+
+    def in_place(self, split_id: str, part: int, attempt: str) -> str:
+        """The same, where files stay under the names that they were written with."""
+        return f"{self.data}/{split_id}-{part:05d}-{attempt}.parquet"

@@ -54,6 +54,9 @@ class ExportProgress:
 class Commit(Protocol):
     """Makes files visible to readers of a table."""
 
+    def has(self, job: str) -> bool:
+        """Whether the table says by itself that it has commits of the job."""
+
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
         """All files of a job; may be repeated after it was cut off anywhere, with the same arguments.
 
@@ -103,19 +106,28 @@ class Export:
             resumed = len(written)
         else:
             with self.open() as opened:
-                known = self._begun(opened, ledger, known, options)
+                known = self._begun(opened, ledger, known, options, commit)
                 written, resumed = self._written(opened, ledger, known, progress or _ignored)
             ledger.plan_commit(written)
         commit(known, written)
+        if self.writing.format.in_place:
+            ledger.remove_other_attempts(written)
         ledger.finish(known, written)
         return _result(known, written, resumed)
 
-    def _begun(self, opened: OpenScan, ledger: ExportLedger, known: ExportJob | None, options: dict[str, str]) -> ExportJob:
+    def _begun(
+        self, opened: OpenScan, ledger: ExportLedger, known: ExportJob | None, options: dict[str, str], commit: Commit
+    ) -> ExportJob:
         topic_ids = {topic: uuid_to_text(topic_id) for topic, topic_id in opened.topic_ids().items()}
         if known is not None:
             known.check_options(options)
             known.check_topics(topic_ids)
             return known
+        if commit.has(self.job):
+            raise ConfigurationError(
+                f"the table has commits of export job {self.job} already, whose records in _exports and _staging were removed; "
+                "give another job name, and start behind what was exported"
+            )
         job = job_of(self.job, opened.plan, options, topic_ids)
         ledger.begin(job)
         return job

@@ -13,7 +13,9 @@ import base64
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
+from enum import StrEnum
 from io import BytesIO
+from typing import TypedDict
 
 import attrs
 import pyarrow as pa
@@ -28,7 +30,7 @@ from kafka_remote_client.scanning.export.target import ExportTarget
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 from kafka_remote_client.scanning.splits import Split
 
-__all__ = ["ParquetWriting", "write_split"]
+__all__ = ["ParquetWriting", "TableFormat", "WritingArguments", "write_split"]
 
 _LARGEST_FILE = 4 << 30
 """What an object store copies in one request is 5 GB at most, and a file has up to one row group more."""
@@ -40,6 +42,19 @@ _RISING = ("offset", "timestamp")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
+class TableFormat(StrEnum):
+    """Whose files they are. Those of Iceberg keep all columns and give their Parquet metadata to the commit."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+
+    @property
+    def in_place(self) -> bool:
+        """Whether files stay where they are written, as the table's metadata says which of them count."""
+        return self is not TableFormat.PARQUET
+
+
 def _row_group_bytes(value: int) -> int:
     return arguments.whole(value, "row_group_bytes", 1)
 
@@ -48,20 +63,27 @@ def _file_bytes(value: int) -> int:
     return arguments.whole(value, "file_bytes", 1, _LARGEST_FILE)
 
 
+class WritingArguments(TypedDict, total=False):
+    """The fields of :class:`ParquetWriting` that users give."""
+
+    partition_by: str | Sequence[str]
+    row_group_bytes: int
+    file_bytes: int
+    compression: str
+
+
 @attrs.frozen(kw_only=True)
 class ParquetWriting:
     """How files are written. ``row_group_bytes``: of Arrow's memory, before compression; ``file_bytes``: of a file.
 
-    ``by``: the table's folders. ``keep_columns``: the topic stays a column of the files, although it is in their folders'
-    names. ``footers``: whether what is written has its Parquet metadata with it. Raises ConfigurationError.
+    ``by`` (given as ``partition_by``): the table's partitions. ``format``: whose files they are. Raises ConfigurationError.
     """
 
-    by: tuple[PartitionBy, ...] = attrs.field(default=(), converter=partition_by)
+    by: tuple[PartitionBy, ...] = attrs.field(default=(), converter=partition_by, alias="partition_by")
     row_group_bytes: int = attrs.field(default=ROW_GROUP_BYTES, converter=_row_group_bytes)
     file_bytes: int = attrs.field(default=FILE_BYTES, converter=_file_bytes)
     compression: str = "zstd"
-    keep_columns: bool = False
-    footers: bool = False
+    format: TableFormat = TableFormat.PARQUET
 
     def __attrs_post_init__(self) -> None:
         if self.compression not in _CODECS:
@@ -76,6 +98,7 @@ class ParquetWriting:
     def options(self) -> dict[str, object]:
         """What makes another table, for the job."""
         return {
+            "format": self.format,
             "partition_by": self.by or None,
             "row_group_bytes": self.row_group_bytes,
             "file_bytes": self.file_bytes,
@@ -136,7 +159,8 @@ class _Attempt:
     def write(self, group: RowGroup) -> int:
         """Appends a row group to the file of its folder; the number of its rows."""
         table = group.records
-        if PartitionBy.TOPIC in self._writing.by and not self._writing.keep_columns and "topic" in table.column_names:
+        dropped = PartitionBy.TOPIC in self._writing.by and self._writing.format is not TableFormat.ICEBERG
+        if dropped and "topic" in table.column_names:
             table = table.drop_columns(["topic"])
         file = self._open.pop(group.slot, None) or self._begin(group.slot, table.schema)
         self._open[group.slot] = file  # the one that was used last is the last one
@@ -172,7 +196,8 @@ class _Attempt:
     def _begin(self, slot: int | None, schema: pa.Schema) -> _OpenFile:
         values = values_of(self._writing.by, self._split.topic_partition.topic, slot)
         part, self._parts = self._parts, self._parts + 1
-        staged = self._paths.staged(self._split.id, part, self._name)
+        name = self._paths.in_place if self._writing.format.in_place else self._paths.staged
+        staged = name(self._split.id, part, self._name)
         collected: list[pq.FileMetaData] = []
         names = set(schema.names)
         with ExitStack() as opening:
@@ -184,7 +209,10 @@ class _Attempt:
                 compression=self._writing.compression,
                 use_dictionary=[name for name in _FEW_VALUES if name.partition(".")[0] in names],
                 column_encoding={name: "DELTA_BINARY_PACKED" for name in _RISING if name in names},
-                write_statistics=[name for name in _COUNTED if name in names],
+                # Manifests of Iceberg have statistics of all columns, cut to a few bytes.
+                write_statistics=True
+                if self._writing.format is TableFormat.ICEBERG
+                else [name for name in _COUNTED if name in names],
                 metadata_collector=collected,
             )
             return _OpenFile(staged, part, values, sink, opening.pop_all(), writer, collected)
@@ -201,13 +229,13 @@ class _Attempt:
         self._written.append(
             WrittenFile(
                 file.staged,
-                file_name(self._split.id, file.part, directory),
+                file.staged if self._writing.format.in_place else file_name(self._split.id, file.part, directory),
                 file.rows,
                 size,
                 *_bounds(file.offsets),
                 *_bounds(file.times),
                 partition=file.values,
-                footer=_footer(file.metadata[0]) if self._writing.footers else None,
+                footer=_footer(file.metadata[0]) if self._writing.format is TableFormat.ICEBERG else None,
             )
         )
 

@@ -16,7 +16,7 @@ from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.scanning.export.paths import JobPaths
-from kafka_remote_client.scanning.export.split_writer import ParquetWriting, write_split
+from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat, write_split
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.scanning.export.written_files import WrittenSplit
 from kafka_remote_client.scanning.splits import Split
@@ -66,7 +66,7 @@ def test_files_are_cut_by_size(tmp_path: Path) -> None:
 
 
 def test_folders_are_of_topic_and_time_and_leave_the_topic_out(tmp_path: Path) -> None:
-    split = written(tmp_path, batches(0, HOUR, 0, 30 * HOUR), by=["topic", "hour"])
+    split = written(tmp_path, batches(0, HOUR, 0, 30 * HOUR), partition_by=["topic", "hour"])
     assert [(file.path.rpartition("/")[0], file.rows) for file in split.files] == [
         ("topic=orders/day=1970-01-01/hour=00", 2),
         ("topic=orders/day=1970-01-01/hour=01", 1),
@@ -74,14 +74,14 @@ def test_folders_are_of_topic_and_time_and_leave_the_topic_out(tmp_path: Path) -
     ]
     assert split.files[0].partition == {"topic": "orders", "day": "1970-01-01", "hour": "00"}
     assert "topic" not in pq.read_schema(tmp_path / split.files[0].staged).names
-    kept = written(tmp_path, batches(0), by="topic", keep_columns=True)
+    kept = written(tmp_path, batches(0), partition_by="topic", format=TableFormat.ICEBERG)
     assert "topic" in pq.read_schema(tmp_path / kept.files[0].staged).names
-    without = written(tmp_path, batches(0, columns=("value",)), by="topic")
+    without = written(tmp_path, batches(0, columns=("value",)), partition_by="topic")
     assert (without.files[0].first_offset, without.files[0].oldest) == (None, None)
 
 
 def test_few_files_are_open_at_a_time(tmp_path: Path) -> None:
-    split = written(tmp_path, batches(*(hour * HOUR for hour in (*range(100), 0))), by="hour", row_group_bytes=1)
+    split = written(tmp_path, batches(*(hour * HOUR for hour in (*range(100), 0))), partition_by="hour", row_group_bytes=1)
     first = [file for file in split.files if file.path.startswith("day=1970-01-01/hour=00")]
     assert [file.rows for file in first] == [1, 1]
     assert len(split.files) == 101
@@ -94,11 +94,13 @@ def test_two_attempts_have_files_of_their_own_and_one_name(tmp_path: Path) -> No
 
 
 def test_a_footer_is_the_file_s_metadata(tmp_path: Path) -> None:
-    (file,) = written(tmp_path, batches(0, 1), footers=True).files
+    (file,) = written(tmp_path, batches(0, 1), format=TableFormat.ICEBERG).files
     assert file.footer is not None
     found = pq.read_metadata(BytesIO(base64.b64decode(file.footer)))
     assert found.num_rows == 2
     assert found.row_group(0).column(2).statistics.max == 101
+    assert file.path == file.staged
+    assert file.path.startswith("data/job/orders-3-100-200-00000-")
 
 
 def test_no_record_is_no_file(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file_open(tmp_path: Path, at: tup
             raise OSError(28, "No space left on device")
 
     with pytest.raises(ExportError, match=r"cannot write _staging/.*No space left on device"):
-        written(tmp_path, batches(0, HOUR, 1), counted_files(full), by="hour", row_group_bytes=100)
+        written(tmp_path, batches(0, HOUR, 1), counted_files(full), partition_by="hour", row_group_bytes=100)
 
 
 def test_an_attempt_that_is_given_up_leaves_no_file_open(tmp_path: Path) -> None:
@@ -135,10 +137,10 @@ def test_records_of_another_schema_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_so_is_refused() -> None:
-    for wrong in ({"compression": "brotlier"}, {"row_group_bytes": 0}, {"file_bytes": 5 << 30}, {"by": "minute"}):
+    for wrong in ({"compression": "brotlier"}, {"row_group_bytes": 0}, {"file_bytes": 5 << 30}, {"partition_by": "minute"}):
         with pytest.raises(ConfigurationError):
             ParquetWriting(**wrong)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="needs the column timestamp"):
-        ParquetWriting(by="day").check(["offset"])
-    ParquetWriting(by="day").check(["timestamp"])
-    ParquetWriting(by="topic").check(["offset"])
+        ParquetWriting(partition_by="day").check(["offset"])
+    ParquetWriting(partition_by="day").check(["timestamp"])
+    ParquetWriting(partition_by="topic").check(["offset"])
