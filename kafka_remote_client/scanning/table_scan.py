@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from kafka_remote_client.scanning.export.result import ExportResult
-    from kafka_remote_client.scanning.export.run import Export, ExportProgress
+    from kafka_remote_client.scanning.export.run import Export, ExportProgress, WriteSplits
     from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
     from kafka_remote_client.scanning.export.target import ExportTarget
 
@@ -133,6 +134,7 @@ class TableScan:
         *,
         job: str = "export",
         filesystem: Any = None,
+        spark: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
         **writing: Unpack[WritingArguments],
     ) -> ExportResult:
@@ -140,7 +142,7 @@ class TableScan:
 
         ``path``: a folder or a URL that pyarrow knows (``s3://bucket/prefix``), or a path of ``filesystem``, a
         ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
-        ``progress``: called now and then.
+        ``spark``: a classic ``SparkSession``, whose executors write the splits. ``progress``: called now and then.
 
         ``writing``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
@@ -155,7 +157,7 @@ class TableScan:
 
         asked = ParquetWriting(**writing)
         export = self._export(target_of(path, filesystem), job, asked)
-        return export.run(PublishFiles(export), progress)
+        return export.run(PublishFiles(export), progress, _writers(export, spark))
 
     def to_iceberg(
         self,
@@ -164,6 +166,7 @@ class TableScan:
         *,
         job: str = "export",
         filesystem: Any = None,
+        spark: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
         **writing: Unpack[WritingArguments],
     ) -> ExportResult:
@@ -178,7 +181,8 @@ class TableScan:
 
         asked = ParquetWriting(format=TableFormat.ICEBERG, **writing)
         opened = open_table(catalog, table, self.schema, asked.by)
-        return self._export(place_of(opened, filesystem), job, asked).run(IcebergCommit(opened), progress)
+        export = self._export(place_of(opened, filesystem), job, asked)
+        return export.run(IcebergCommit(opened), progress, _writers(export, spark))
 
     def to_delta(
         self,
@@ -186,6 +190,7 @@ class TableScan:
         *,
         job: str = "export",
         filesystem: Any = None,
+        spark: Any = None,
         storage_options: Mapping[str, str] | None = None,
         progress: Callable[[ExportProgress], None] | None = None,
         **writing: Unpack[WritingArguments],
@@ -202,7 +207,8 @@ class TableScan:
 
         asked = ParquetWriting(format=TableFormat.DELTA, **writing)
         export = self._export(target_of(path, filesystem), job, asked)
-        return export.run(DeltaCommit(open_table(path, self.schema, asked.by, storage_options)), progress)
+        commit = DeltaCommit(open_table(path, self.schema, asked.by, storage_options))
+        return export.run(commit, progress, _writers(export, spark))
 
     def _export(self, target: ExportTarget, job: str, writing: ParquetWriting) -> Export:
         from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
@@ -212,6 +218,14 @@ class TableScan:
 
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
+
+
+def _writers(export: Export, spark: Any) -> WriteSplits | None:
+    if spark is None:
+        return None
+    from kafka_remote_client.scanning.export.spark_tasks import write_in_tasks  # noqa: PLC0415 - for Spark's users
+
+    return partial(write_in_tasks, export, spark)
 
 
 def scan(

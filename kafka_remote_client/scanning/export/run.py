@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -37,9 +37,14 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_address import TierAddress
 
-__all__ = ["Commit", "Export", "ExportProgress", "write_splits"]
+__all__ = ["Commit", "Export", "ExportProgress", "Steps", "WriteSplits", "write_split_of", "write_splits"]
 
 _MOST_THREADS = 8
+
+
+Steps: TypeAlias = Generator[int | WrittenSplit, None, None]
+"""The rows of each row group that is written, and each split once it is recorded."""
+WriteSplits: TypeAlias = Callable[[Sequence[Split]], Steps]
 
 
 @attrs.frozen
@@ -85,8 +90,15 @@ class Export:
         topics = self.scan.topics
         return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
 
-    def run(self, commit: Commit, progress: Callable[[ExportProgress], None] | None = None) -> ExportResult:
+    def run(
+        self,
+        commit: Commit,
+        progress: Callable[[ExportProgress], None] | None = None,
+        write: WriteSplits | None = None,
+    ) -> ExportResult:
         """Runs or resumes it; a job that is done gives its result again and reads nothing of the tier.
+
+        ``write``: who writes splits; ``None``: threads of this process.
 
         Raises ConfigurationError for a job that was begun with other options, and for offsets that another job in the target
         has; ExportError where the target cannot be written; TierUnavailableError and what the store raises where the tier
@@ -107,7 +119,7 @@ class Export:
         else:
             with self.open() as opened:
                 known = self._begun(opened, ledger, known, options, commit)
-                written, resumed = self._written(opened, ledger, known, progress or _ignored)
+                written, resumed = self._written(opened, ledger, known, progress or _ignored, write)
             ledger.plan_commit(written)
         commit(known, written)
         if self.writing.format.in_place:
@@ -133,14 +145,19 @@ class Export:
         return job
 
     def _written(
-        self, opened: OpenScan, ledger: ExportLedger, job: ExportJob, progress: Callable[[ExportProgress], None]
+        self,
+        opened: OpenScan,
+        ledger: ExportLedger,
+        job: ExportJob,
+        progress: Callable[[ExportProgress], None],
+        write: WriteSplits | None,
     ) -> tuple[tuple[WrittenSplit, ...], int]:
         """The records of all splits, and how many there were before."""
         records = ledger.records(job.splits)
         resumed, rows = len(records), 0
         missing = [split for split in job.splits if split.id not in records]
         progress(ExportProgress(resumed, len(job.splits), rows))
-        with closing(write_splits(self, opened, missing)) as steps:
+        with closing(write_splits(self, opened, missing) if write is None else write(missing)) as steps:
             for step in steps:
                 if isinstance(step, int):
                     rows += step
@@ -150,14 +167,15 @@ class Export:
         return tuple(records[split.id] for split in job.splits), resumed
 
 
-def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> Generator[int | WrittenSplit, None, None]:
+def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> Steps:
     """Writes and records splits, several at a time: the rows of each row group, and each split when it is recorded."""
-    ledger = ExportLedger(export.target, export.job)
-    lanes = [partial(_write, export, opened, ledger, split) for split in splits]
+    lanes = [partial(write_split_of, export, opened, split) for split in splits]
     return interleaved(lanes, export.threads)
 
 
-def _write(export: Export, opened: OpenScan, ledger: ExportLedger, split: Split) -> Generator[int | WrittenSplit, None, None]:
+def write_split_of(export: Export, opened: OpenScan, split: Split) -> Steps:
+    """Writes and records a split: the rows of each row group, and at last what was written."""
+    ledger = ExportLedger(export.target, export.job)
     with closing(opened.record_batches(split)) as batches:
         written = yield from write_split(export.target, ledger.paths, export.writing, split, batches)
     ledger.record(written)
