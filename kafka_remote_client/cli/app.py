@@ -15,7 +15,7 @@ import typer
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
-from kafka_remote_client.cli.export import ExportCommand, export
+from kafka_remote_client.cli.export import ExportCommand, ExportFormat, export
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
@@ -127,8 +127,18 @@ def _export(
     store: Store,
     topics: Annotated[list[str], typer.Argument(help="Topics to export.", metavar="TOPIC...")],
     target: Annotated[
-        str, typer.Option("--target", help="Folder, or URL of one: s3://BUCKET/PREFIX, gs://…, abfs://….", metavar="URL")
+        str,
+        typer.Option(
+            "--target",
+            help="Folder, or URL of one: s3://BUCKET/PREFIX, gs://…, abfs://…; the name of an Iceberg table.",
+            metavar="URL|NAMESPACE.TABLE",
+        ),
     ],
+    form: Annotated[ExportFormat, typer.Option("--format", help="Format of the table.")] = ExportFormat.PARQUET,
+    catalog: Annotated[
+        str | None,
+        typer.Option("--catalog", help="Catalog of the Iceberg table, of pyiceberg's configuration.", metavar="NAME"),
+    ] = None,
     store_option: StoreOptions = None,
     layout: Layout = DEFAULT_LAYOUT,
     key_prefix: KeyPrefix = "",
@@ -166,10 +176,12 @@ def _export(
     ] = None,
     output: Annotated[OutputFormat, typer.Option("--output", help="text, or json: one object.")] = OutputFormat.TEXT,
 ) -> None:
-    """Exports topics from the tier to Parquet files, exactly once, without a broker."""
+    """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once, without a broker."""
     settings = parse_settings(consumer or [], "--consumer")
     if commit_group is not None and "bootstrap.servers" not in settings:
         raise typer.BadParameter("needs --consumer bootstrap.servers=HOST:PORT", param_hint="--commit-group")
+    if catalog is not None and form is not ExportFormat.ICEBERG:
+        raise typer.BadParameter("needs --format iceberg", param_hint="--catalog")
     reading = {
         "partitions": partition or None,
         "start_offset": start,
@@ -193,6 +205,8 @@ def _export(
         topic_id=parse_topic_id(topic_id),
         group=commit_group,
         consumer=settings,
+        format=form,
+        catalog=catalog,
         output=output,
     )
     export(command, remark)

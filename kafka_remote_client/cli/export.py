@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -17,12 +18,23 @@ if TYPE_CHECKING:
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import ExportProgress
 
-__all__ = ["ExportCommand", "export"]
+__all__ = ["ExportCommand", "ExportFormat", "export"]
+
+
+class ExportFormat(StrEnum):
+    """``--format``."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+    DELTA = "delta"
 
 
 @attrs.frozen(kw_only=True)
 class ExportCommand:
-    """The arguments of the verb. ``reading``: of ``scan``; ``writing``: of ``to_parquet``."""
+    """The arguments of the verb. ``reading``: of ``scan``; ``writing``: of ``to_parquet``.
+
+    ``target``: a folder, or the name of an Iceberg table, which is in ``catalog``.
+    """
 
     store: str
     topics: Sequence[str]
@@ -32,20 +44,29 @@ class ExportCommand:
     topic_id: UUID | None = None
     group: str | None = None
     consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    format: ExportFormat = ExportFormat.PARQUET
+    catalog: str | None = None
     output: OutputFormat = OutputFormat.TEXT
 
 
 def export(command: ExportCommand, say: Callable[[str], None]) -> None:
     """Runs or resumes the job and prints what it made. ``say`` gets its progress.
 
-    Raises MissingExtraError without pyarrow, and as ``TableScan.to_parquet`` and ``ExportResult.commit_to_group``.
+    Raises MissingExtraError without pyarrow or what writes the format, and as ``TableScan.to_parquet`` and
+    ``ExportResult.commit_to_group``.
     """
     try:
         from kafka_remote_client.scanning.table_scan import scan  # noqa: PLC0415 - needs an extra
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"kafka-remote export needs {error.name}: pip install 'kafka-remote-client[arrow]'") from None
     table = scan(command.store, command.topics, topic_id=command.topic_id, **command.reading)
-    result = table.to_parquet(command.target, **command.writing, progress=_Told(say))
+    told = _Told(say)
+    if command.format is ExportFormat.ICEBERG:
+        result = table.to_iceberg(command.catalog or "default", command.target, **command.writing, progress=told)
+    elif command.format is ExportFormat.DELTA:
+        result = table.to_delta(command.target, **command.writing, progress=told)
+    else:
+        result = table.to_parquet(command.target, **command.writing, progress=told)
     if command.group is not None:
         result.commit_to_group(command.group, command.consumer)
     _show(result, command)

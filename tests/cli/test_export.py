@@ -10,6 +10,9 @@ import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as CommittedPartition
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.config import Config
 
 from kafka_remote_client.cli.main import run
 from tests.support.embedded_topics import fill_topic, small_cluster
@@ -64,6 +67,26 @@ def test_wrong_use_is_told_in_one_line(capsys: pytest.CaptureFixture[str], tmp_p
     _, err = exported(capsys, *arguments, "--consumer", "sasl.password=canary", status=2)
     assert "sasl.password is a secret" in err
     assert "canary" not in err
+
+
+def test_tables_of_other_formats_are_written_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["logappend", "--end", "500", "--output", "json"]
+    exported(capsys, *arguments, "--format", "delta", "--target", str(tmp_path / "delta"))
+    assert len(DeltaTable(tmp_path / "delta").to_pyarrow_table()) == 500
+    for name, catalog in (("LAKE", ["--catalog", "lake"]), ("DEFAULT", [])):
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__{name}__TYPE", "sql")
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__{name}__URI", f"sqlite:///{tmp_path / name}.db")
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__{name}__WAREHOUSE", (tmp_path / name).as_uri())
+        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+        out, _ = exported(capsys, *arguments, "--format", "iceberg", *catalog, "--target", "kafka.logappend")
+        assert json.loads(out)["records"] == 500
+        found = load_catalog(name.lower())
+        assert found.load_table("kafka.logappend").scan().count() == 500
+        found.close()
+    _, err = exported(capsys, *arguments, "--catalog", "lake", "--target", "a.b", status=2)
+    assert "--catalog" in err
 
 
 def test_a_target_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

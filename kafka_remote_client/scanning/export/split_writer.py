@@ -190,7 +190,8 @@ class _Attempt:
             with suppress(OSError, ValueError, RuntimeError):
                 file.writer.close()  # else it would do so when it is collected
             file.writer.is_open = False
-            file.closing.__exit__(type(error), error, error.__traceback__)
+            with suppress(ExportError):  # the same failure, or one of closing what goes anyway
+                file.closing.__exit__(type(error), error, error.__traceback__)
         self._open.clear()
 
     def _begin(self, slot: int | None, schema: pa.Schema) -> _OpenFile:

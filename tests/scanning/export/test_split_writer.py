@@ -130,6 +130,15 @@ def test_an_attempt_that_is_given_up_leaves_no_file_open(tmp_path: Path) -> None
     assert target.names("_staging/job/files") == []
 
 
+def test_what_reading_raises_is_not_taken_for_a_failed_write(tmp_path: Path) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from batches(0)
+        raise OSError(5, "of the tier")
+
+    with pytest.raises(OSError, match="of the tier"):
+        written(tmp_path, failing(), row_group_bytes=1)
+
+
 def test_records_of_another_schema_are_refused(tmp_path: Path) -> None:
     mixed = [*batches(0), *batches(1, columns=("value", "offset"))]
     with pytest.raises(ExportError, match="the columns of its records changed"):
