@@ -42,8 +42,8 @@ def cut_at(number: int, counted: list[str]) -> Callable[[str, str], None]:
 
 @pytest.fixture
 def small(orders: TableScan) -> TableScan:
-    """Some ten splits, read one after the other so that operations have an order."""
-    cut = attrs.evolve(orders.scan, topics=("epochs",), split_bytes=20_000)
+    """Some splits, read one after the other so that operations have an order."""
+    cut = attrs.evolve(orders.scan, topics=("epochs",), split_bytes=40_000)
     return attrs.evolve(orders, scan=cut, threads=1)
 
 
@@ -70,7 +70,7 @@ def test_it_is_exactly_once_wherever_it_is_cut_off(
     assert len(counted) > 50
     names = {file.path for file in whole.files}
     places = {(row["partition"], row["offset"]) for row in small_rows}
-    step = max(1, len(counted) // 12)
+    step = max(1, len(counted) // 9)
     for number in range(1, len(counted) + 1, step):
         folder, seen = tmp_path / f"cut-{number}", list[str]()
         with pytest.raises(CutOff):
