@@ -4,6 +4,7 @@ The tree::
 
     DirectFetchError
     ├── ConfigurationError            stop: a setting is unknown, out of bounds or contradictory
+    ├── ExportError                   stop: an export cannot write its table, or not commit it
     ├── ForkedConsumerError           stop: a consumer of the parent process was called in a forked child
     ├── UnreadableRecordError         stop: a key or value is not in the format that was asked for
     ├── RemoteStorageError            raised by fetchers, and by nothing else
@@ -58,6 +59,7 @@ __all__ = [
     "DataKeyError",
     "DirectFetchError",
     "ErrorContext",
+    "ExportError",
     "ForbiddenLocationError",
     "ForkedConsumerError",
     "InvalidStorageResponseError",
@@ -186,6 +188,13 @@ class ConfigurationError(DirectFetchError, ValueError):
 
     action = Action.STOP
     cause = "configuration"
+
+
+class ExportError(DirectFetchError):
+    """An export cannot write to its target, or cannot commit what it wrote. Readers of the table see none of it."""
+
+    action = Action.STOP
+    cause = "export"
 
 
 class ForkedConsumerError(DirectFetchError, RuntimeError):

@@ -86,6 +86,7 @@ _SECOND_DOWNLOAD = "spark_newest"
 """The fixture of cases that need another version of Spark, which is 470 MB more to download."""
 _LONG = (
     "tests/docs/test_examples.py",
+    "tests/integration/test_export_kills.py",
     "tests/packaging/test_campaign_samples.py",
     "tests/packaging/test_distribution.py",
     "tests/records/test_any_bytes.py",

@@ -15,6 +15,7 @@ import typer
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
+from kafka_remote_client.cli.export import ExportCommand, ExportFormat, export
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
@@ -119,6 +120,96 @@ def _dump(
             for line in dump(request, opened, source, remark):
                 sys.stdout.write(line + "\n")
             sys.stdout.flush()
+
+
+@app.command("export")
+def _export(
+    store: Store,
+    topics: Annotated[list[str], typer.Argument(help="Topics to export.", metavar="TOPIC...")],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            help="Folder, or URL of one: s3://BUCKET/PREFIX, gs://…, abfs://…; the name of an Iceberg table.",
+            metavar="URL|NAMESPACE.TABLE",
+        ),
+    ],
+    form: Annotated[ExportFormat, typer.Option("--format", help="Format of the table.")] = ExportFormat.PARQUET,
+    catalog: Annotated[
+        str | None,
+        typer.Option("--catalog", help="Catalog of the Iceberg table, of pyiceberg's configuration.", metavar="NAME"),
+    ] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    topic_id: Annotated[str | None, typer.Option("--topic-id", help="Topic id, if several topics have this name.")] = None,
+    partition: Annotated[list[int] | None, typer.Option("--partition", min=0, help="Partition to export; repeatable.")] = None,
+    start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
+    end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
+    since: Annotated[str | None, typer.Option("--since", help="First time, in ISO 8601.", metavar="TIME")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="End time, exclusive, in ISO 8601.", metavar="TIME")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", help="Column to export; repeatable. Default: all.", metavar="NAME")
+    ] = None,
+    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
+    job: Annotated[
+        str, typer.Option("--job", help="Name of the job. A job that was killed goes on; one that is done does nothing.")
+    ] = "export",
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option("--partition-by", help="Folders by topic, day or hour; repeatable.", metavar="topic|day|hour"),
+    ] = None,
+    compression: Annotated[
+        str, typer.Option("--compression", help="zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
+    ] = "zstd",
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Splits to write in parallel; default: the cores, at most 8.")
+    ] = None,
+    commit_group: Annotated[
+        str | None,
+        typer.Option("--commit-group", help="Consumer group that continues where the export ends.", metavar="GROUP"),
+    ] = None,
+    consumer: Annotated[
+        list[str] | None,
+        typer.Option("--consumer", help="librdkafka setting for --commit-group; repeatable.", metavar=SETTING_FORMS),
+    ] = None,
+    output: Annotated[OutputFormat, typer.Option("--output", help="text, or json: one object.")] = OutputFormat.TEXT,
+) -> None:
+    """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once, without a broker."""
+    settings = parse_settings(consumer or [], "--consumer")
+    if commit_group is not None and "bootstrap.servers" not in settings:
+        raise typer.BadParameter("needs --consumer bootstrap.servers=HOST:PORT", param_hint="--commit-group")
+    if catalog is not None and form is not ExportFormat.ICEBERG:
+        raise typer.BadParameter("needs --format iceberg", param_hint="--catalog")
+    reading = {
+        "partitions": partition or None,
+        "start_offset": start,
+        "end_offset": end,
+        "since": since,
+        "until": until,
+        "columns": column or None,
+        "isolation_level": isolation_level.value,
+        "layout": layout,
+        "key_prefix": key_prefix,
+        "encryption_keys": parse_encryption_keys(encryption_key or []),
+        "store_options": parse_settings(store_option or [], "--store-option"),
+        "threads": threads,
+    }
+    command = ExportCommand(
+        store=store,
+        topics=topics,
+        target=target,
+        reading=reading,
+        writing={"job": job, "partition_by": partition_by or (), "compression": compression},
+        topic_id=parse_topic_id(topic_id),
+        group=commit_group,
+        consumer=settings,
+        format=form,
+        catalog=catalog,
+        output=output,
+    )
+    export(command, remark)
 
 
 @app.command("ls")

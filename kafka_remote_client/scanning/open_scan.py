@@ -19,6 +19,7 @@ from contextlib import closing
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Self
+from uuid import UUID
 
 import attrs
 import pyarrow as pa
@@ -38,7 +39,7 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks, tally_of
 from kafka_remote_client.scanning.split_window import split_window
 from kafka_remote_client.scanning.splits import SegmentSpan, Split
-from kafka_remote_client.scanning.tier_survey import survey
+from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 
 __all__ = ["OpenScan", "SegmentBounds"]
 
@@ -84,6 +85,10 @@ class OpenScan:
         """The plan, made at the first call. Segments that are uploaded later are not read."""
         _, range_bytes = split_window(self._tier.config)
         return plan_scan(self.scan, self._survey, range_bytes=range_bytes)
+
+    def topic_ids(self) -> dict[str, UUID]:
+        """The ids of the topics that are read: one that was created again has another one. Raises as planning."""
+        return {tip.topic: tip.topic_id for tip in partitions_of(self._tier, self.scan)}
 
     @cached_property
     def _survey(self) -> list[TieredPartition]:

@@ -28,8 +28,12 @@ def split_blocks(
 ) -> Generator[RecordBlock, None, None]:
     """Yields the records of a split. ``borrow``: a block is valid until the next one. ``tally``: as in ``TierReader.read``.
 
-    Raises TierUnavailableError if the split cannot be read to its end, after the blocks before the failure.
+    Raises TierUnavailableError if the split begins before the tier, because segments were deleted after it was planned, and
+    if it cannot be read to its end, after the blocks before the failure.
     """
+    first = tier.bounds(*split.topic_partition).log_start
+    if first > split.start:
+        raise _unreadable(split, split.start, f"it begins at offset {first}")
     reader = tier.read(
         *split.topic_partition,
         split.start,
@@ -44,12 +48,15 @@ def split_blocks(
             if not isinstance(item, ReadEnd):
                 yield item
             elif item.next_offset < split.end:
-                raise TierUnavailableError(
-                    f"cannot read {split.topic_partition} at offset {item.next_offset} from the tier: "
-                    f"{item.error or item.reason}; this read has no broker to fall back to"
-                ).with_context(
-                    topic=split.topic_partition.topic, partition=split.topic_partition.partition, offset=item.next_offset
-                ) from item.error
+                raise _unreadable(split, item.next_offset, str(item.error or item.reason)) from item.error
+
+
+def _unreadable(split: Split, offset: int, reason: str) -> TierUnavailableError:
+    topic, partition = split.topic_partition
+    return TierUnavailableError(
+        f"cannot read {split.topic_partition} at offset {offset} from the tier: {reason}; "
+        "this read has no broker to fall back to"
+    ).with_context(topic=topic, partition=partition, offset=offset)
 
 
 def tally_of(tier: TierReader, split: Split, isolation_level: IsolationLevel, *, oldest: bool = False) -> Tally:

@@ -13,9 +13,11 @@ References: docs/tables.md; Arrow's PyCapsule interface (``__arrow_c_stream__``)
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 import attrs
@@ -34,6 +36,12 @@ from kafka_remote_client.settings import default_of
 
 if TYPE_CHECKING:
     import polars as pl
+    from pyiceberg.catalog import Catalog
+
+    from kafka_remote_client.scanning.export.result import ExportResult
+    from kafka_remote_client.scanning.export.run import Export, ExportProgress, WriteSplits
+    from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
+    from kafka_remote_client.scanning.export.target import ExportTarget
 
 __all__ = ["TableScan", "scan"]
 
@@ -120,8 +128,104 @@ class TableScan:
 
         return lazy_frame(self)
 
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        job: str = "export",
+        filesystem: Any = None,
+        spark: Any = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+        **writing: Unpack[WritingArguments],
+    ) -> ExportResult:
+        """Writes all records as Parquet files below a folder, exactly once: a run that was killed goes on when it is repeated.
+
+        ``path``: a folder or a URL that pyarrow knows (``s3://bucket/prefix``), or a path of ``filesystem``, a
+        ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
+        ``spark``: a classic ``SparkSession``, whose executors write the splits. ``progress``: called now and then.
+
+        ``writing``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
+        compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
+
+        Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
+        for a limit; ExportError where the folder cannot be written; and what reading raises. Nothing is visible then.
+        """
+        # Beside Arrow, the parts that write are for those who write
+        from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.split_writer import ParquetWriting  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+
+        asked = ParquetWriting(**writing)
+        export = self._export(target_of(path, filesystem), job, asked)
+        return export.run(PublishFiles(export), progress, _writers(export, spark))
+
+    def to_iceberg(
+        self,
+        catalog: Catalog | str,
+        table: str,
+        *,
+        job: str = "export",
+        filesystem: Any = None,
+        spark: Any = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+        **writing: Unpack[WritingArguments],
+    ) -> ExportResult:
+        """Appends all records to an Iceberg table, exactly once, in commits of 5,000 splits at most (extra ``iceberg``).
+
+        ``catalog``: one of pyiceberg, or the name of one that its configuration has. ``table``: "namespace.name"; it is created
+        where there is none. ``filesystem``: a ``pyarrow.fs.FileSystem`` with the bucket of the table's location. All else is as
+        of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
+        """
+        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table, place_of  # noqa: PLC0415 - an extra
+        from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat  # noqa: PLC0415
+
+        asked = ParquetWriting(format=TableFormat.ICEBERG, **writing)
+        opened = open_table(catalog, table, self.schema, asked.by)
+        export = self._export(place_of(opened, filesystem), job, asked)
+        return export.run(IcebergCommit(opened), progress, _writers(export, spark))
+
+    def to_delta(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        job: str = "export",
+        filesystem: Any = None,
+        spark: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        progress: Callable[[ExportProgress], None] | None = None,
+        **writing: Unpack[WritingArguments],
+    ) -> ExportResult:
+        """Appends all records to a Delta table, exactly once, in commits of 5,000 splits at most (extra ``delta``).
+
+        ``path``: a folder or a URL that deltalake and pyarrow know; the table is created where there is none. ``partition_by``:
+        "topic" or nothing. ``storage_options``: deltalake's, and ``filesystem`` pyarrow's way to the same place. All else is as
+        of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
+        """
+        from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table  # noqa: PLC0415 - an extra
+        from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+
+        asked = ParquetWriting(format=TableFormat.DELTA, **writing)
+        export = self._export(target_of(path, filesystem), job, asked)
+        commit = DeltaCommit(open_table(path, self.schema, asked.by, storage_options))
+        return export.run(commit, progress, _writers(export, spark))
+
+    def _export(self, target: ExportTarget, job: str, writing: ParquetWriting) -> Export:
+        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
+
+        threads = {} if self.threads is None else {"threads": self.threads}
+        return Export(scan=self.scan, address=self.address, target=target, job=job, writing=writing, **threads)
+
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
+
+
+def _writers(export: Export, spark: Any) -> WriteSplits | None:
+    if spark is None:
+        return None
+    from kafka_remote_client.scanning.export.spark_tasks import write_in_tasks  # noqa: PLC0415 - for Spark's users
+
+    return partial(write_in_tasks, export, spark)
 
 
 def scan(

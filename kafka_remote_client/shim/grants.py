@@ -119,7 +119,7 @@ class LocationTier(Protocol):
         """How its ranges are stored. Raises as :meth:`resolve`."""
 
     def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
-        """Its ranges with the custom metadata by which a client reads them for ``url_ttl`` seconds. Raises RemoteStorageError."""
+        """Its ranges with the custom metadata for clients, valid for ``url_ttl`` seconds. Raises RemoteStorageError."""
 
 
 class _TopicIds:

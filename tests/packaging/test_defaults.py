@@ -30,6 +30,8 @@ _OF_ANOTHER_MEANING = {
     ("kafka_remote_client/protocol/connection.py", 64 << 20): "largest response of a broker",
     ("kafka_remote_client/remote_log/aiven/chunk_table.py", 64 << 20): "largest chunk that a reader takes on",
     ("kafka_remote_client/shim/request_pipeline.py", 100 << 20): "answers that are held for rewriting, not requests",
+    ("kafka_remote_client/scanning/export/paths.py", 128 << 20): "row groups of an export",
+    ("kafka_remote_client/scanning/export/paths.py", 512 << 20): "files of an export",
     ("kafka_remote_client/scanning/splits.py", 128 << 20): "remote.splitBytes of Spark",
     ("kafka_remote_client/verify/stored_segment.py", 256 << 20): "largest index that verify reads",
 }

@@ -44,6 +44,21 @@ def test_a_split_that_cannot_be_read_to_its_end_is_an_error(tmp_path: Path) -> N
         assert (raised.value.topic, raised.value.partition) == ZSTD
 
 
+def test_a_split_whose_first_segment_is_gone_is_an_error(tmp_path: Path) -> None:
+    for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("codec-zstd-rdk-0-*"):
+        shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
+    first, *_, last = sorted((path.name[:20], path.name.split(".")[0]) for path in tmp_path.glob("*/*/*.log"))
+    for path in tmp_path.glob(f"*/*/{first[1]}.*"):
+        path.unlink()
+    with open_tier(tmp_path.as_uri()) as tier:
+        start = tier.bounds(*ZSTD).log_start
+        assert 0 < start < int(last[0])
+        told = f"cannot read codec-zstd-rdk-0 at offset 5 from the tier: it begins at offset {start}"
+        with pytest.raises(TierUnavailableError, match=told) as raised:
+            list(split_blocks(tier, Split(ZSTD, 5, start + 5, 0), IsolationLevel.READ_COMMITTED))
+        assert (raised.value.topic, raised.value.partition, raised.value.offset) == (*ZSTD, 5)
+
+
 def test_a_tally_of_a_split_is_that_of_its_records(golden: TierReader) -> None:
     rows = [row for row in expected_rows("codec-zstd-rdk", 0, "read_uncommitted") if 100 <= row["offset"] < 2000]
     times = [row["timestamp"] for row in rows]

@@ -1,0 +1,109 @@
+"""``kafka-remote export``: topics from the tier to a table, without any broker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import attrs
+
+from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.registry import MissingExtraError
+
+if TYPE_CHECKING:
+    from kafka_remote_client.scanning.export.result import ExportResult
+    from kafka_remote_client.scanning.export.run import ExportProgress
+
+__all__ = ["ExportCommand", "ExportFormat", "export"]
+
+
+class ExportFormat(StrEnum):
+    """``--format``."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+
+
+@attrs.frozen(kw_only=True)
+class ExportCommand:
+    """The arguments of the verb. ``reading``: of ``scan``; ``writing``: of ``to_parquet``.
+
+    ``target``: a folder, or the name of an Iceberg table, which is in ``catalog``.
+    """
+
+    store: str
+    topics: Sequence[str]
+    target: str
+    reading: Mapping[str, Any]
+    writing: Mapping[str, Any]
+    topic_id: UUID | None = None
+    group: str | None = None
+    consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    format: ExportFormat = ExportFormat.PARQUET
+    catalog: str | None = None
+    output: OutputFormat = OutputFormat.TEXT
+
+
+def export(command: ExportCommand, say: Callable[[str], None]) -> None:
+    """Runs or resumes the job and prints what it made. ``say`` gets its progress.
+
+    Raises MissingExtraError without pyarrow or what writes the format, and as ``TableScan.to_parquet`` and
+    ``ExportResult.commit_to_group``.
+    """
+    try:
+        from kafka_remote_client.scanning.table_scan import scan  # noqa: PLC0415 - needs an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"kafka-remote export needs {error.name}: pip install 'kafka-remote-client[arrow]'") from None
+    table = scan(command.store, command.topics, topic_id=command.topic_id, **command.reading)
+    told = _Told(say)
+    if command.format is ExportFormat.ICEBERG:
+        result = table.to_iceberg(command.catalog or "default", command.target, **command.writing, progress=told)
+    elif command.format is ExportFormat.DELTA:
+        result = table.to_delta(command.target, **command.writing, progress=told)
+    else:
+        result = table.to_parquet(command.target, **command.writing, progress=told)
+    if command.group is not None:
+        result.commit_to_group(command.group, command.consumer)
+    _show(result, command)
+
+
+class _Told:
+    """Says how far an export is, once for each tenth of its splits."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._tenth = -1
+
+    def __call__(self, progress: ExportProgress) -> None:
+        tenth = progress.splits * 10 // max(1, progress.all_splits)
+        if tenth > self._tenth:
+            self._tenth = tenth
+            self._say(f"{progress.splits} of {progress.all_splits} splits written, {progress.rows} records by this run")
+
+
+def _show(result: ExportResult, command: ExportCommand) -> None:
+    if command.output is OutputFormat.JSON:
+        told = {
+            "job": result.job,
+            "target": command.target,
+            "records": result.rows,
+            "files": len(result.files),
+            "bytes": result.size_in_bytes,
+            "splits": result.splits,
+            "resumed_splits": result.resumed,
+            "starting_offsets": json.loads(result.starting_offsets()),
+            "group": command.group,
+        }
+        sys.stdout.write(json.dumps(told, separators=(",", ":"), ensure_ascii=False) + "\n")
+        return
+    sys.stdout.write(
+        f"job {result.job}: {result.rows} records in {len(result.files)} files, {result.size_in_bytes} bytes\n"
+        f"starting offsets of what follows: {result.starting_offsets()}\n"
+    )
+    if command.group is not None:
+        sys.stdout.write(f"committed for group {command.group}\n")

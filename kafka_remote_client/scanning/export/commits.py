@@ -1,0 +1,65 @@
+"""The commits of a job to a table that keeps a log of them: pieces of a fixed order, each at most once.
+
+::
+
+    splits       |----- 5,000 -----|----- 5,000 -----|--- rest ---|
+    sequence     0                 1                 2               job and sequence are in each commit
+
+A run looks for what an earlier run committed, and goes on behind that. The pieces are the same for each run, because the commit
+plan is fixed.
+
+References: docs/tables.md, "Export".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kafka_remote_client.errors import ExportError
+from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+
+__all__ = ["JOB", "MOST_SPLITS", "SEQUENCE", "commit_pieces", "pieces"]
+
+MOST_SPLITS = 5_000
+"""In one commit."""
+JOB = "kafka-remote.job"
+SEQUENCE = "kafka-remote.sequence"
+_ATTEMPTS = 5
+
+
+def pieces(written: Sequence[WrittenSplit], size: int = MOST_SPLITS) -> Iterator[tuple[int, list[WrittenFile]]]:
+    """The number and the files of each piece; pieces without files are none."""
+    for number, first in enumerate(range(0, len(written), size)):
+        files = [file for split in written[first : first + size] for file in split.files]
+        if files:
+            yield number, files
+
+
+def commit_pieces(
+    written: Sequence[WrittenSplit],
+    *,
+    committed: Callable[[], set[int]],
+    commit: Callable[[int, list[WrittenFile]], None],
+    conflicts: tuple[type[Exception], ...],
+    table: str,
+    size: int = MOST_SPLITS,
+) -> None:
+    """Commits what is not committed yet. ``committed``: the pieces that the table has; it reads the table again.
+
+    A commit that fails with one of ``conflicts`` is tried again, after a look at whether it was made. Raises ExportError where
+    it fails five times.
+    """
+    known = committed()
+    for number, files in pieces(written, size):
+        for attempt in range(_ATTEMPTS):
+            if number in known:
+                break
+            try:
+                commit(number, files)
+                break
+            except conflicts as error:
+                if attempt + 1 == _ATTEMPTS:
+                    raise ExportError(
+                        f"cannot commit to {table}: other writers changed it {_ATTEMPTS} times; run the job again: {error}"
+                    ) from error
+                known = committed()

@@ -1,0 +1,143 @@
+"""A scan as a Delta table: files are added with their statistics, and no data file is opened for that.
+
+::
+
+    split writer  ->  file, statistics in its record  ->  add action  ->  commit of 5,000 splits, with the job's sequence as an
+                                                                         application transaction
+
+References: Delta's protocol, "Add File", "Transaction Identifiers"; deltalake (``create_write_transaction``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pyarrow as pa
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
+from kafka_remote_client.scanning.export.job import ExportJob
+from kafka_remote_client.scanning.export.row_groups import PartitionBy
+from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+
+try:
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.transaction import AddAction, RemoveAction
+except ModuleNotFoundError as error:
+    raise MissingExtraError(f"an export to Delta needs {error.name}: pip install 'kafka-remote-client[delta]'") from None
+
+__all__ = ["DeltaCommit", "open_table"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def open_table(
+    where: str | os.PathLike[str], schema: pa.Schema, by: Sequence[PartitionBy], storage_options: Mapping[str, str] | None
+) -> DeltaTable:
+    """The table, which is created where there is none. ``storage_options``: of deltalake.
+
+    Raises ConfigurationError for a table with other columns or partitions, for partitions by time, and for a place that
+    deltalake cannot reach.
+    """
+    if set(by) - {PartitionBy.TOPIC}:
+        raise ConfigurationError("a Delta table is partitioned by columns: partition_by takes topic")
+    if by and "topic" not in schema.names:
+        raise ConfigurationError("partition_by needs the column topic")
+    options = dict(storage_options or {})
+    partitions = [one.value for one in by]
+    try:
+        table = DeltaTable.create(os.fspath(where), schema, mode="ignore", partition_by=partitions, storage_options=options)
+    except (DeltaError, OSError) as error:
+        raise ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {error}") from error
+    if table.schema() != Schema.from_arrow(schema):
+        raise ConfigurationError(f"the Delta table {os.fspath(where)} has other columns than the scan: {table.schema()}")
+    if table.metadata().partition_columns != partitions:
+        raise ConfigurationError(
+            f"the Delta table {os.fspath(where)} has partitions {table.metadata().partition_columns}, not partition_by's"
+        )
+    return table
+
+
+class DeltaCommit:
+    """A :class:`~kafka_remote_client.scanning.export.run.Commit` by appending transactions."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self._table = table
+
+    def has(self, job: str) -> bool:
+        """Whether it has a commit of the job."""
+        return bool(self._committed(job))
+
+    def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
+        """Raises ExportError where other writers always come first, and what the store refuses."""
+        try:
+            commit_pieces(
+                written,
+                committed=partial(self._committed, job.name),
+                commit=partial(self._commit, job.name),
+                conflicts=(CommitFailedError,),
+                table=self._table.table_uri,
+            )
+        except (DeltaError, OSError) as error:
+            raise ExportError(f"cannot commit to {self._table.table_uri}: {error}") from error
+
+    def _committed(self, job: str) -> set[int]:
+        self._table.update_incremental()
+        last = self._table.transaction_version(_application(job))
+        return set() if last is None else set(range(last + 1))
+
+    def _commit(self, job: str, number: int, files: list[WrittenFile]) -> None:
+        now = SystemClock().time_ms()
+        properties = CommitProperties(
+            custom_metadata={JOB: job, SEQUENCE: str(number)},
+            max_commit_retries=0,  # a retry would not look whether the commit was made
+            app_transactions=[Transaction(_application(job), number, now)],
+        )
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size_in_bytes, _partition(file), now, True, _statistics(file)) for file in files
+        ]
+        self._table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=self._table.schema(),
+            partition_by=self._table.metadata().partition_columns,
+            commit_properties=properties,
+        )
+
+
+def _application(job: str) -> str:
+    return f"kafka-remote-export/{job}"
+
+
+def _partition(file: WrittenFile) -> dict[str, str | None]:
+    return dict(file.partition)
+
+
+def _statistics(file: WrittenFile) -> str:
+    """As the protocol has them; times are whole milliseconds, so they are not rounded."""
+    bounds = {"offset": (file.first_offset, file.last_offset), "timestamp": (_time(file.oldest), _time(file.youngest))}
+    known = {name: pair for name, pair in bounds.items() if None not in pair}
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": {name: low for name, (low, _) in known.items()},
+            "maxValues": {name: high for name, (_, high) in known.items()},
+            "nullCount": dict.fromkeys(known, 0),
+        }
+    )
+
+
+def _time(milliseconds: int | None) -> str | None:
+    """``None`` for a time that is no date, too: then the file has no statistics of times."""
+    try:
+        found = None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+    return None if found is None else found.strftime("%Y-%m-%dT%H:%M:%S.") + f"{found.microsecond // 1000:03d}Z"

@@ -1,0 +1,171 @@
+"""A scan as an Iceberg table: files are added by their statistics, and no data file is opened for that.
+
+::
+
+    split writer  ->  file, Parquet metadata in its record  ->  DataFile  ->  fast append of 5,000 splits, with job and sequence
+
+References: Iceberg's table specification; pyiceberg (``fast_append``, ``data_file_statistics_from_parquet_metadata``).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from functools import partial
+from io import BytesIO
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
+from kafka_remote_client.scanning.export.job import ExportJob
+from kafka_remote_client.scanning.export.row_groups import PartitionBy
+from kafka_remote_client.scanning.export.target import ExportTarget, target_of
+from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+    from pyiceberg.io.pyarrow import (
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+        pyarrow_to_schema,
+    )
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table, TableProperties
+    from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, Transform
+except ModuleNotFoundError as error:
+    raise MissingExtraError(f"an export to Iceberg needs {error.name}: pip install 'kafka-remote-client[iceberg]'") from None
+
+__all__ = ["IcebergCommit", "open_table", "place_of"]
+
+_PARTITIONS: dict[PartitionBy, tuple[str, Transform[Any, Any]]] = {
+    PartitionBy.TOPIC: ("topic", IdentityTransform()),
+    PartitionBy.DAY: ("timestamp", DayTransform()),
+    PartitionBy.HOUR: ("timestamp", HourTransform()),
+}
+
+
+def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
+    """The table, which is created where there is none. ``catalog``: one of pyiceberg, or a name that its configuration has.
+
+    Raises ConfigurationError for a table with other columns or partitions, and for partitions without their column.
+    """
+    missing = [column for column, _ in (_PARTITIONS[one] for one in by) if column not in schema.names]
+    if missing:
+        raise ConfigurationError(f"partition_by needs the column {missing[0]}")
+    found = load_catalog(catalog) if isinstance(catalog, str) else catalog
+    try:
+        table = found.load_table(identifier)
+    except NoSuchTableError:
+        found.create_namespace_if_not_exists(identifier.rpartition(".")[0])
+        table = found.create_table(identifier, schema)
+    _check_columns(table, identifier, schema)
+    wanted = [_PARTITIONS[one] for one in by]
+    if _partitions(table) != wanted and table.current_snapshot() is None and table.spec().is_unpartitioned():
+        with table.update_spec() as update:
+            for one, (column, transform) in zip(by, wanted, strict=True):
+                update.add_field(column, transform, column if column == one.value else one.value)
+        table = found.load_table(identifier)
+    if _partitions(table) != wanted:
+        raise ConfigurationError(
+            f"table {identifier} has other partitions than partition_by: {table.spec()}; give them, or choose another table"
+        )
+    if TableProperties.DEFAULT_NAME_MAPPING not in table.properties:
+        # Our files have no field ids: columns are found by name.
+        with table.transaction() as change:
+            change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: table.schema().name_mapping.model_dump_json()})
+    return table
+
+
+def place_of(table: Table, filesystem: pa.fs.FileSystem | None) -> ExportTarget:
+    """Where the table's files are."""
+    location = table.location()
+    if filesystem is None:
+        return target_of(location)
+    parts = urlsplit(location)
+    return target_of(f"{parts.netloc}{parts.path}", filesystem)
+
+
+class IcebergCommit:
+    """A :class:`~kafka_remote_client.scanning.export.run.Commit` by snapshots with ``kafka-remote.job`` and ``…sequence``."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def has(self, job: str) -> bool:
+        """Whether it has a commit of the job."""
+        return bool(self._committed(job))
+
+    def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
+        """Raises ExportError where other writers always come first, and where a file does not fit the table."""
+        commit_pieces(
+            written,
+            committed=partial(self._committed, job.name),
+            commit=partial(self._commit, job.name),
+            conflicts=(CommitFailedException, CommitStateUnknownException),
+            table=".".join(self._table.name()),
+        )
+
+    def _committed(self, job: str) -> set[int]:
+        self._table.refresh()
+        summaries = [snapshot.summary.additional_properties for snapshot in self._table.snapshots() if snapshot.summary]
+        return {int(summary[SEQUENCE]) for summary in summaries if summary.get(JOB) == job}
+
+    def _commit(self, job: str, number: int, files: list[WrittenFile]) -> None:
+        with (
+            self._table.transaction() as transaction,
+            transaction.update_snapshot({JOB: job, SEQUENCE: str(number)}).fast_append() as append,
+        ):
+            for data_file in self._data_files(files):
+                append.append_data_file(data_file)
+
+    def _data_files(self, files: Iterable[WrittenFile]) -> Iterable[DataFile]:
+        table = self._table
+        schema, spec = table.schema(), table.spec()
+        collected, paths = compute_statistics_plan(schema, table.properties), parquet_path_to_id_mapping(schema)
+        for file in files:
+            if file.footer is None:
+                raise ExportError(f"cannot commit {file.path}: its record has no Parquet metadata")
+            metadata = pq.read_metadata(BytesIO(base64.b64decode(file.footer)))
+            statistics = data_file_statistics_from_parquet_metadata(metadata, collected, paths)
+            yield DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=f"{table.location()}/{file.path}",
+                file_format=FileFormat.PARQUET,
+                partition=statistics.partition(spec, schema),
+                file_size_in_bytes=file.size_in_bytes,
+                sort_order_id=None,
+                spec_id=table.metadata.default_spec_id,
+                equality_ids=None,
+                key_metadata=None,
+                **statistics.to_serialized_dict(),
+            )
+
+
+def _partitions(table: Table) -> list[tuple[str, Transform[Any, Any]]]:
+    spec: PartitionSpec = table.spec()
+    return [(table.schema().find_column_name(field.source_id) or "", field.transform) for field in spec.fields]
+
+
+def _check_columns(table: Table, identifier: str, schema: pa.Schema) -> None:
+    known = table.schema()
+    try:
+        ours = pyarrow_to_schema(schema, known.name_mapping)
+    except ValueError as error:
+        raise ConfigurationError(f"table {identifier} does not have the scan's columns: {error}") from None
+    for field in ours.fields:
+        other = known.find_field(field.field_id)
+        if other.field_type != field.field_type:
+            raise ConfigurationError(
+                f"column {field.name} of table {identifier} has type {other.field_type}, the scan's has {field.field_type}"
+            )
+    missing = [field.name for field in known.fields if field.required and field.name not in schema.names]
+    if missing:
+        raise ConfigurationError(f"table {identifier} requires columns that the scan does not have: {', '.join(missing)}")

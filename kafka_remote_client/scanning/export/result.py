@@ -1,0 +1,93 @@
+"""What an export made, and how a stream goes on behind it: starting offsets as JSON, or the commit of a consumer group.
+
+::
+
+    export ends at   orders-0: 5000   ->   {"orders":{"0":5000}}   ->  startingOffsets of Spark's sources
+                                      ->   the group's committed offset 5000
+
+References: Spark's "Structured Streaming + Kafka Integration Guide" (startingOffsets);
+``AdminClient.alter_consumer_group_offsets`` of confluent_kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import TopicPartition as CommittedPartition
+from confluent_kafka.admin import AdminClient
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scanning.export.written_files import WrittenFile
+
+__all__ = ["ExportResult"]
+
+_EARLIEST = -2
+_TIMEOUT_SECONDS = 30.0
+
+
+@attrs.frozen
+class ExportResult:
+    """The files of a table that one job wrote, with paths relative to the target, and where each partition ends.
+
+    ``ends``: the first offset of each partition that is not exported. ``resumed``: so many splits were written by earlier runs.
+    """
+
+    job: str
+    files: tuple[WrittenFile, ...] = attrs.field(repr=lambda files: f"<{len(files)}>")
+    ends: Mapping[TopicPartition, int]
+    splits: int
+    resumed: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Records in all files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Of all files."""
+        return sum(file.size_in_bytes for file in self.files)
+
+    def starting_offsets(self, partitions: Mapping[str, int] | None = None) -> str:
+        """The option ``startingOffsets`` of ``format("kafka-remote")`` and ``format("kafka")``: a stream that goes on here.
+
+        ``partitions``: how many partitions each topic has, for these formats want all of them. Those that the tier has
+        nothing of are read from their beginning.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for topic, count in (partitions or {}).items():
+            found[topic] = {str(number): _EARLIEST for number in range(count)}
+        for partition, end in self.ends.items():
+            found.setdefault(partition.topic, {})[str(partition.partition)] = end
+        return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+
+    def commit_to_group(self, group: str, config: Mapping[str, Any]) -> None:
+        """Makes the ends the committed offsets of a consumer group, so that its members go on here.
+
+        ``config``: librdkafka's settings, ``bootstrap.servers`` at least. No member of the group may be running.
+
+        Raises ConfigurationError for settings that librdkafka does not take, ExportError where the cluster does not commit: the
+        table is complete in this case, too.
+        """
+        offsets = [CommittedPartition(*partition, end) for partition, end in self.ends.items()]
+        if not offsets:
+            return
+        try:
+            admin = AdminClient(dict(config))
+        except KafkaException as error:
+            raise ConfigurationError(f"cannot commit offsets for group {group}: {error.args[0].str()}") from None
+        request = ConsumerGroupTopicPartitions(group, offsets)
+        try:
+            done = admin.alter_consumer_group_offsets([request], request_timeout=_TIMEOUT_SECONDS)[group].result()
+        except KafkaException as error:
+            raise ExportError(
+                f"cannot commit offsets for group {group}: {error.args[0].str()}; stop its members, then call this again"
+            ) from error
+        refused = [f"{one.topic}-{one.partition}: {one.error.str()}" for one in done.topic_partitions if one.error is not None]
+        if refused:
+            raise ExportError(f"cannot commit offsets for group {group}: {', '.join(refused)}")

@@ -1,0 +1,191 @@
+"""Runs an export: begins or resumes its job, writes what is not written yet, commits.
+
+::
+
+    known job?  --no-->  plan  ->  job.json  --+
+        |yes: the same options, the same topics +-->  splits without a record  ->  threads, or Spark  ->  records
+        +--done-->  the result                                                                       ->  commit plan
+                                                                          result  <-  mark  <-  commit
+
+The commit is the only part that depends on the kind of table (:class:`Commit`). All others can be repeated by any process; two
+processes must not run the same job at the same time.
+
+References: docs/tables.md, "Export".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import uuid_to_text
+from kafka_remote_client.scanning.export.job import ExportJob, job_of, options_of
+from kafka_remote_client.scanning.export.ledger import ExportLedger
+from kafka_remote_client.scanning.export.result import ExportResult
+from kafka_remote_client.scanning.export.split_writer import ParquetWriting, write_split
+from kafka_remote_client.scanning.export.target import ExportTarget
+from kafka_remote_client.scanning.export.written_files import WrittenSplit
+from kafka_remote_client.scanning.interleave import interleaved
+from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.scanning.tier_address import TierAddress
+
+__all__ = ["Commit", "Export", "ExportProgress", "Steps", "WriteSplits", "write_split_of", "write_splits"]
+
+_MOST_THREADS = 8
+
+
+Steps: TypeAlias = Generator[int | WrittenSplit, None, None]
+"""The rows of each row group that is written, and each split once it is recorded."""
+WriteSplits: TypeAlias = Callable[[Sequence[Split]], Steps]
+
+
+@attrs.frozen
+class ExportProgress:
+    """How far an export is. ``splits`` of ``all_splits`` are written, with what earlier runs wrote; ``rows``: by this run."""
+
+    splits: int
+    all_splits: int
+    rows: int
+
+
+class Commit(Protocol):
+    """Makes files visible to readers of a table."""
+
+    def has(self, job: str) -> bool:
+        """Whether the table says by itself that it has commits of the job."""
+
+    def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
+        """All files of a job; may be repeated after it was cut off anywhere, with the same arguments.
+
+        Raises ExportError where the table cannot be changed.
+        """
+
+
+@attrs.frozen(kw_only=True)
+class Export:
+    """An export as a value that tasks elsewhere can be given: what is read, from where, and how it is written to where."""
+
+    scan: Scan
+    address: TierAddress
+    target: ExportTarget
+    job: str
+    writing: ParquetWriting
+    threads: int = attrs.field(factory=lambda: min(_MOST_THREADS, os.cpu_count() or 1))
+
+    def __attrs_post_init__(self) -> None:
+        if self.scan.limit is not None:
+            raise ConfigurationError("an export has no limit: which records it would have depends on the order of reading")
+        self.writing.check(self.scan.columns)
+
+    def open(self) -> OpenScan:
+        """Opens the tier."""
+        topics = self.scan.topics
+        return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
+
+    def run(
+        self,
+        commit: Commit,
+        progress: Callable[[ExportProgress], None] | None = None,
+        write: WriteSplits | None = None,
+    ) -> ExportResult:
+        """Runs or resumes it; a job that is done gives its result again and reads nothing of the tier.
+
+        ``write``: who writes splits; ``None``: threads of this process.
+
+        Raises ConfigurationError for a job that was begun with other options, and for offsets that another job in the target
+        has; ExportError where the target cannot be written; TierUnavailableError and what the store raises where the tier
+        cannot be read. In all cases readers see what they saw before, and the next run goes on.
+        """
+        ledger = ExportLedger(self.target, self.job)
+        options = options_of(self.scan, self.address, self.writing.options)
+        known = ledger.known_job()
+        finished = ledger.finished()
+        if known is not None and finished is not None:
+            known.check_options(options)
+            ledger.clean()
+            return _result(known, finished, len(finished))
+        written = ledger.commit_plan() if known is not None else None
+        if known is not None and written is not None:
+            known.check_options(options)
+            resumed = len(written)
+        else:
+            with self.open() as opened:
+                known = self._begun(opened, ledger, known, options, commit)
+                written, resumed = self._written(opened, ledger, known, progress or _ignored, write)
+            ledger.plan_commit(written)
+        commit(known, written)
+        if self.writing.format.in_place:
+            ledger.remove_other_attempts(written)
+        ledger.finish(known, written)
+        return _result(known, written, resumed)
+
+    def _begun(
+        self, opened: OpenScan, ledger: ExportLedger, known: ExportJob | None, options: dict[str, str], commit: Commit
+    ) -> ExportJob:
+        topic_ids = {topic: uuid_to_text(topic_id) for topic, topic_id in opened.topic_ids().items()}
+        if known is not None:
+            known.check_options(options)
+            known.check_topics(topic_ids)
+            return known
+        if commit.has(self.job):
+            raise ConfigurationError(
+                f"the table has commits of export job {self.job} already, whose records in _exports and _staging were removed; "
+                "give another job name, and start behind what was exported"
+            )
+        job = job_of(self.job, opened.plan, options, topic_ids)
+        ledger.begin(job)
+        return job
+
+    def _written(
+        self,
+        opened: OpenScan,
+        ledger: ExportLedger,
+        job: ExportJob,
+        progress: Callable[[ExportProgress], None],
+        write: WriteSplits | None,
+    ) -> tuple[tuple[WrittenSplit, ...], int]:
+        """The records of all splits, and how many there were before."""
+        records = ledger.records(job.splits)
+        resumed, rows = len(records), 0
+        missing = [split for split in job.splits if split.id not in records]
+        progress(ExportProgress(resumed, len(job.splits), rows))
+        with closing(write_splits(self, opened, missing) if write is None else write(missing)) as steps:
+            for step in steps:
+                if isinstance(step, int):
+                    rows += step
+                else:
+                    records[step.id] = step
+                progress(ExportProgress(len(records), len(job.splits), rows))
+        return tuple(records[split.id] for split in job.splits), resumed
+
+
+def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> Steps:
+    """Writes and records splits, several at a time: the rows of each row group, and each split when it is recorded."""
+    lanes = [partial(write_split_of, export, opened, split) for split in splits]
+    return interleaved(lanes, export.threads)
+
+
+def write_split_of(export: Export, opened: OpenScan, split: Split) -> Steps:
+    """Writes and records a split: the rows of each row group, and at last what was written."""
+    ledger = ExportLedger(export.target, export.job)
+    with closing(opened.record_batches(split)) as batches:
+        written = yield from write_split(export.target, ledger.paths, export.writing, split, batches)
+    ledger.record(written)
+    yield written
+
+
+def _ignored(progress: ExportProgress) -> None:
+    """Does nothing with a progress report."""
+
+
+def _result(job: ExportJob, written: Sequence[WrittenSplit], resumed: int) -> ExportResult:
+    files = tuple(file for split in written for file in split.files)
+    return ExportResult(job.name, files, job.ends, splits=len(written), resumed=resumed)

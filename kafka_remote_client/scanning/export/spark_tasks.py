@@ -1,0 +1,65 @@
+"""Splits of an export in the tasks of a Spark job: executors read, write and record them; the driver only commits.
+
+::
+
+    driver      splits as rows  ->  a task for each  ->  records as JSON  ->  commit plan
+    executor                        opens the tier, writes the split's files, writes its record
+
+A task that is repeated, or that runs twice, writes files of its own; of its records one counts, with all its files. This needs
+Spark's classic sessions (``sparkContext``), the package on the executors, and a target that all of them see under one path.
+
+References: docs/tables.md, "Export"; ``RDD.mapPartitions``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from kafka_remote_client.errors import ExportError
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scanning.export.run import Export, Steps, write_split_of
+from kafka_remote_client.scanning.export.written_files import WrittenSplit
+from kafka_remote_client.scanning.splits import Split
+
+__all__ = ["write_in_tasks"]
+
+_MOST_TASKS = 10_000
+_Row = tuple[str, int, int, int, int]
+
+
+def write_in_tasks(export: Export, session: Any, splits: Sequence[Split]) -> Steps:
+    """What the tasks of a job have written, once all of them are through. ``session``: a ``pyspark.sql.SparkSession``.
+
+    Raises ExportError where the job fails; what was recorded until then is not written again.
+    """
+    if not splits:
+        return
+    rows: list[_Row] = [(*split.topic_partition, split.start, split.end, split.size_in_bytes) for split in splits]
+    tasks = session.sparkContext.parallelize(rows, min(len(rows), _MOST_TASKS)).mapPartitions(partial(_task, export))
+    try:
+        written = tasks.collect()
+    except Exception as error:  # Py4J's, of which this package knows nothing
+        raise ExportError(f"the Spark job of export {export.job} failed: {_short(error)}") from error
+    for text in written:
+        yield WrittenSplit.of_json(json.loads(text))
+
+
+def _task(export: Export, rows: Iterable[_Row]) -> Iterator[str]:
+    with export.open() as opened:
+        for topic, partition, start, end, size in rows:
+            split = Split(TopicPartition(topic, partition), start, end, size)
+            with closing(write_split_of(export, opened, split)) as steps:
+                for step in steps:
+                    if isinstance(step, WrittenSplit):
+                        yield json.dumps(step.to_json())
+
+
+def _short(error: Exception) -> str:
+    """The line of a failed job's text that names the error of its tasks, which is the last one of Python's traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("kafka_remote_client.")]
+    return (named or lines or [type(error).__name__])[0]

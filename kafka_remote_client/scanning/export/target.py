@@ -1,0 +1,177 @@
+"""The place of a table: a local folder or a part of an object store, through pyarrow's file systems.
+
+::
+
+    file system          | a name appears by                            | publishing a staged file is
+    local, HDFS          | rename                                       | rename
+    object stores        | the end of the upload, as a whole            | a copy in the store; the staged one goes later
+
+All paths here are relative to the target. A file that an attempt opened and did not close has its staged name only.
+
+References: ``pyarrow.fs``; docs/tables.md, "Export".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+import pyarrow as pa
+import pyarrow.fs
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+
+__all__ = ["ExportTarget", "target_of"]
+
+_RENAMING = frozenset({"local", "hdfs"})
+
+
+@attrs.frozen
+class ExportTarget:
+    """``root``: a path of ``filesystem``. It can be pickled where the file system can be.
+
+    Each method raises ExportError for what the file system refuses: no space, no permission, no bucket.
+    """
+
+    filesystem: pa.fs.FileSystem = attrs.field(repr=lambda found: found.type_name)
+    root: str
+
+    @property
+    def renames(self) -> bool:
+        """Whether a file gets another name in one step, whatever its size."""
+        return self.filesystem.type_name.removeprefix("py::") in _RENAMING
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[pa.NativeFile]:
+        """A new file for writing, which is closed at the end; a failed write leaves no file behind."""
+        with self.failing("write", path):
+            self._make_room(path)
+            file = self.filesystem.open_output_stream(self._at(path))
+            try:
+                yield file
+                file.close()
+            except BaseException:
+                self._abandon(file, path)
+                raise
+
+    def sync(self, path: str) -> None:
+        """Returns once a local file is on the disk; of other file systems a closed file is."""
+        if self.filesystem.type_name != "local":
+            return
+        with self.failing("write", path), Path(self._at(path)).open("rb") as file:
+            os.fsync(file.fileno())
+
+    def write_json(self, path: str, value: object) -> None:
+        """A whole file, or the one that was there before."""
+        whole = f"{path}.{uuid.uuid4().hex}" if self.renames else path
+        with self.create(whole) as file:
+            file.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+        if self.renames:
+            self.sync(whole)
+            with self.failing("write", path):
+                self.filesystem.move(self._at(whole), self._at(path))
+
+    def read_json(self, path: str) -> Any:
+        """``None`` where there is no such file, or only the beginning of one."""
+        with self.failing("read", path):
+            if not self.size(path):
+                return None
+            with self.filesystem.open_input_stream(self._at(path)) as file:
+                text = file.read()
+        try:
+            return json.loads(text)
+        except ValueError:
+            return None
+
+    def size(self, path: str) -> int | None:
+        """In bytes; ``None`` where there is no such file."""
+        with self.failing("read", path):
+            found = self.filesystem.get_file_info(self._at(path))
+        return found.size if found.is_file else None
+
+    def names(self, folder: str) -> list[str]:
+        """The names of files and folders in a folder; empty where it is not there."""
+        with self.failing("read", folder):
+            selector = pa.fs.FileSelector(self._at(folder), allow_not_found=True)
+            return sorted(found.base_name for found in self.filesystem.get_file_info(selector))
+
+    def publish(self, staged: str, path: str, size: int) -> None:
+        """Gives a staged file its visible name, as a whole. May be repeated.
+
+        Raises ExportError where neither name has such a file, too.
+        """
+        if self.size(staged) != size:
+            if self.size(path) == size:
+                return  # an earlier run did it
+            raise ExportError(
+                f"cannot publish {path} in {self.root}: {staged} does not have the {size} bytes that were written; "
+                f"remove the files of this job and run it again"
+            )
+        with self.failing("publish", path):
+            if self.renames:
+                self._make_room(path)
+                self.filesystem.move(self._at(staged), self._at(path))
+            else:
+                self.filesystem.copy_file(self._at(staged), self._at(path))
+
+    def delete_folder(self, folder: str) -> None:
+        """With all that is in it; one that is not there is as good."""
+        with self.failing("delete", folder):
+            if self.filesystem.get_file_info(self._at(folder)).type is pa.fs.FileType.Directory:
+                self.filesystem.delete_dir(self._at(folder))
+
+    def delete_file(self, path: str) -> None:
+        """A file that is not there is as good."""
+        if self.size(path) is not None:
+            with self.failing("delete", path):
+                self.filesystem.delete_file(self._at(path))
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+    def _make_room(self, path: str) -> None:
+        if self.renames:
+            self.filesystem.create_dir(self._at(path).rpartition("/")[0], recursive=True)
+
+    def _abandon(self, file: pa.NativeFile, path: str) -> None:
+        try:
+            file.close()
+            self.filesystem.delete_file(self._at(path))
+        except OSError:  # it has a staged name, and goes with the folder
+            pass
+
+    @contextmanager
+    def failing(self, what: str, path: str) -> Iterator[None]:
+        """Around what the file system may refuse: raises ExportError for that."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ExportError(f"cannot {what} {path} in {self.root}: {reason}") from error
+
+
+def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None = None) -> ExportTarget:
+    """A folder: a path, or a URL that pyarrow knows (``file://``, ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``).
+
+    With ``filesystem``, a path of it. Raises ConfigurationError for a URL that pyarrow does not know, and for one that holds a
+    password: credentials come from the environment.
+    """
+    text = os.fspath(where)
+    if filesystem is not None:
+        return ExportTarget(filesystem, text.rstrip("/"))
+    if "://" not in text:
+        return ExportTarget(pa.fs.LocalFileSystem(), str(Path(text).absolute()))
+    if urlsplit(text).password is not None:
+        raise ConfigurationError("the target's URL holds a password; give credentials in the environment")
+    try:
+        found, root = pa.fs.FileSystem.from_uri(text)
+    except (ValueError, OSError, NotImplementedError) as error:
+        raise ConfigurationError(f"not a target for files: {text}: {error}") from None
+    return ExportTarget(found, root.rstrip("/"))

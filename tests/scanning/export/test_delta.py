@@ -1,0 +1,124 @@
+"""A Delta table: exactly once, with statistics, beside other writers."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table
+from kafka_remote_client.scanning.export.written_files import WrittenFile
+from kafka_remote_client.scanning.table_scan import TableScan
+from tests.support.scanned import Row, rows_of
+
+
+def rows(table: Path) -> list[Row]:
+    return rows_of(pa.table(DeltaTable(table).to_pyarrow_table()))
+
+
+@pytest.mark.parametrize("by", [(), "topic"])
+def test_a_table_has_the_consumer_s_records_and_their_bounds(
+    orders: TableScan, committed: list[Row], tmp_path: Path, by: Any
+) -> None:
+    result = orders.to_delta(tmp_path, partition_by=by)
+    names = list(committed[0])
+    assert [{name: row[name] for name in names} for row in rows(tmp_path)] == committed
+    actions = pa.table(DeltaTable(tmp_path).get_add_actions(flatten=True)).to_pylist()
+    bounds = {one["path"]: (one["num_records"], one["min.offset"], one["max.offset"]) for one in actions}
+    assert bounds == {file.path: (file.rows, file.first_offset, file.last_offset) for file in result.files}
+    orders.to_delta(tmp_path, partition_by=by)
+    assert DeltaTable(tmp_path).version() == 1
+    assert DeltaTable(tmp_path).history(1)[0]["kafka-remote.job"] == "export"
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_looks_for_its_commit_first(
+    orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    real = DeltaCommit._commit
+
+    def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:
+        if after:
+            real(self, job, number, files)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaCommit, "_commit", cut)
+        with pytest.raises(KeyboardInterrupt):
+            orders.to_delta(tmp_path)
+    assert len(rows(tmp_path)) == (len(committed) if after else 0)
+    orders.to_delta(tmp_path)
+    assert len(rows(tmp_path)) == len(committed)
+
+
+def test_another_writer_s_commit_is_no_failure(
+    orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = DeltaTable.create_write_transaction, []
+
+    def conflict(self: DeltaTable, *arguments: Any, **options: Any) -> None:
+        calls.append(options)
+        if len(calls) < 3:
+            raise CommitFailedError("another writer")
+        real(self, *arguments, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", conflict)
+    orders.to_delta(tmp_path)
+    assert len(calls) == 3
+    assert len(rows(tmp_path)) == len(committed)
+
+
+def test_commits_whose_job_is_gone_are_not_taken_for_this_one(orders: TableScan, tmp_path: Path) -> None:
+    orders.to_delta(tmp_path)
+    shutil.rmtree(tmp_path / "_exports")
+    with pytest.raises(ConfigurationError, match="the table has commits of export job export already"):
+        orders.to_delta(tmp_path)
+
+
+def test_a_store_that_refuses_is_an_export_error(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: DeltaTable, *arguments: Any, **options: Any) -> None:
+        raise DeltaError("no permission")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", refuse)
+    with pytest.raises(ExportError, match=r"cannot commit to .*no permission"):
+        orders.to_delta(tmp_path)
+    assert rows(tmp_path) == []
+
+
+def test_a_table_that_does_not_fit_is_refused(orders: TableScan, tmp_path: Path) -> None:
+    open_table(tmp_path / "orders", orders.schema, (), None)
+    with pytest.raises(ConfigurationError, match="has other columns than the scan"):
+        orders.select("offset").to_delta(tmp_path / "orders")
+    with pytest.raises(ConfigurationError, match=r"has partitions \[\], not partition_by's"):
+        orders.to_delta(tmp_path / "orders", partition_by="topic")
+    with pytest.raises(ConfigurationError, match="partition_by takes topic"):
+        orders.to_delta(tmp_path / "orders", partition_by="day")
+    with pytest.raises(ConfigurationError, match="partition_by needs the column topic"):
+        orders.select("offset").to_delta(tmp_path / "orders", partition_by="topic")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match="cannot open the Delta table"):
+        open_table(tmp_path / "file", orders.schema, (), None)
+
+
+def test_a_time_that_is_no_date_has_no_statistics(orders: TableScan, tmp_path: Path) -> None:
+    from kafka_remote_client.scanning.export.delta import _statistics
+
+    odd = WrittenFile("a", "a", 1, 1, 5, 5, 10**15, 10**15)
+    assert '"timestamp"' not in _statistics(odd)
+    assert '"minValues": {"offset": 5}' in _statistics(odd)
+    assert '"minValues": {}' in _statistics(WrittenFile("a", "a", 1, 1))
+
+
+def test_without_deltalake_the_extra_is_named(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.export.delta")
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingExtraError, match=r"needs deltalake: pip install 'kafka-remote-client\[delta\]'"):
+        orders.to_delta(tmp_path)

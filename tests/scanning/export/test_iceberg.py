@@ -1,0 +1,180 @@
+"""An Iceberg table of a SQL catalogue: exactly once, without opening a data file, beside other writers."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import LocalFileSystem
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.scanning.export import commits
+from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table
+from kafka_remote_client.scanning.export.job import ExportJob
+from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+from kafka_remote_client.scanning.table_scan import TableScan
+from tests.support.scanned import Row, rows_of
+
+NAME = "kafka.orders"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    found = SqlCatalog("local", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path.as_uri())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def small(orders: TableScan) -> TableScan:
+    """Some ten splits."""
+    return attrs.evolve(orders, scan=attrs.evolve(orders.scan, split_bytes=100_000))
+
+
+def rows(catalog: Catalog) -> list[Row]:
+    return rows_of(catalog.load_table(NAME).scan().to_arrow())
+
+
+@pytest.mark.parametrize("by", [(), ("topic", "day"), "hour"])
+def test_a_table_has_the_consumer_s_records_and_prunes(
+    small: TableScan, committed: list[Row], catalog: Catalog, by: Any
+) -> None:
+    result = small.to_iceberg(catalog, NAME, partition_by=by)
+    assert rows(catalog) == committed
+    assert result.rows == len(committed)
+    table = catalog.load_table(NAME)
+    planned = list(table.scan(row_filter="topic = 'txn' and offset >= 2000").plan_files())
+    assert 0 < len(planned) < len(result.files)
+    found = table.scan(row_filter="topic = 'txn' and offset >= 2000").to_arrow()
+    assert rows_of(found) == [row for row in committed if row["topic"] == "txn" and row["offset"] >= 2000]
+    again = small.to_iceberg(catalog, NAME, partition_by=by)
+    assert again.files == result.files
+    assert len(catalog.load_table(NAME).snapshots()) == 1
+
+
+def test_no_data_file_is_opened_by_a_commit(small: TableScan, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, opened = pq.read_metadata, []
+
+    def read_metadata(where: Any, **options: Any) -> Any:
+        opened.append(type(where).__name__)
+        return real(where, **options)
+
+    monkeypatch.setattr(pq, "read_metadata", read_metadata)
+    small.to_iceberg(catalog, NAME)
+    assert set(opened) == {"BytesIO"}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_goes_on_behind_the_last_commit(
+    small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    monkeypatch.setattr(commits, "pieces", small_pieces)
+    real: Callable[..., None] = IcebergCommit._commit
+
+    def cut(self: IcebergCommit, job: str, number: int, files: list[WrittenFile]) -> None:
+        if after:
+            real(self, job, number, files)
+        if number == 1:
+            raise KeyboardInterrupt
+        if not after:
+            real(self, job, number, files)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IcebergCommit, "_commit", cut)
+        with pytest.raises(KeyboardInterrupt):
+            small.to_iceberg(catalog, NAME)
+    assert 0 < len(rows(catalog)) < len(committed)
+    small.to_iceberg(catalog, NAME)
+    assert rows(catalog) == committed
+    summaries = [one.summary.additional_properties for one in catalog.load_table(NAME).snapshots() if one.summary]
+    assert [int(one["kafka-remote.sequence"]) for one in summaries] == list(range(len(summaries)))
+    assert {one["kafka-remote.job"] for one in summaries} == {"export"}
+
+
+_PIECES = commits.pieces
+
+
+def small_pieces(written: Any, size: int) -> Any:
+    return _PIECES(written, 3)
+
+
+def test_files_of_attempts_that_do_not_count_are_removed(small: TableScan, catalog: Catalog, tmp_path: Path) -> None:
+    table = open_table(catalog, NAME, small.schema, ())
+    folder = Path(table.location().removeprefix("file://")) / "data" / "export"
+    folder.mkdir(parents=True)
+    (folder / "killed.parquet").write_bytes(b"PAR1")
+    result = small.to_iceberg(catalog, NAME, filesystem=LocalFileSystem())
+    assert {f"data/export/{path.name}" for path in folder.iterdir()} == {file.path for file in result.files}
+
+
+def test_commits_whose_job_is_gone_are_not_taken_for_this_one(small: TableScan, catalog: Catalog) -> None:
+    small.to_iceberg(catalog, NAME)
+    shutil.rmtree(Path(catalog.load_table(NAME).location().removeprefix("file://")) / "_exports")
+    with pytest.raises(ConfigurationError, match="the table has commits of export job export already"):
+        small.to_iceberg(catalog, NAME)
+
+
+def test_another_writer_s_commit_is_no_failure(
+    small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = Table._do_commit, []
+
+    def conflict(self: Table, updates: Any, requirements: Any) -> None:
+        calls.append(updates)
+        if len(calls) == 1:
+            raise CommitFailedException("another writer")
+        real(self, updates, requirements)
+
+    open_table(catalog, NAME, small.schema, ())
+    monkeypatch.setattr(Table, "_do_commit", conflict)
+    small.to_iceberg(catalog, NAME)
+    assert len(calls) > 1
+    assert rows(catalog) == committed
+
+
+def test_a_table_that_does_not_fit_is_refused(small: TableScan, catalog: Catalog) -> None:
+    open_table(catalog, NAME, small.schema, ())
+    with pytest.raises(ConfigurationError, match=r"column value of table kafka\.orders has type binary, the scan's has string"):
+        open_table(catalog, NAME, pa.schema([("value", pa.string())]), ())
+    with pytest.raises(ConfigurationError, match="does not have the scan's columns"):
+        open_table(catalog, NAME, pa.schema([("price", pa.string())]), ())
+    small.to_iceberg(catalog, NAME)
+    with pytest.raises(ConfigurationError, match="has other partitions than partition_by"):
+        small.to_iceberg(catalog, NAME, partition_by="day", job="again")
+    with pytest.raises(ConfigurationError, match="partition_by needs the column topic"):
+        small.select("offset").to_iceberg(catalog, "kafka.offsets", partition_by="topic")
+    required = pa.schema([pa.field("offset", pa.int64()), pa.field("price", pa.int64(), nullable=False)])
+    catalog.create_table("kafka.prices", required)
+    with pytest.raises(ConfigurationError, match="requires columns that the scan does not have: price"):
+        open_table(catalog, "kafka.prices", pa.schema([("offset", pa.int64())]), ())
+
+
+def test_a_record_without_metadata_is_an_error(small: TableScan, catalog: Catalog) -> None:
+    commit = IcebergCommit(open_table(catalog, NAME, small.schema, ()))
+    written = [WrittenSplit("orders-0-0-1", (WrittenFile("a", "a", 1, 1),))]
+    with pytest.raises(ExportError, match="cannot commit a: its record has no Parquet metadata"):
+        commit(ExportJob("export", {}, ()), written)
+
+
+def test_a_catalogue_may_be_named(catalog: Catalog, small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_remote_client.scanning.export.iceberg.load_catalog", {"lake": catalog}.__getitem__)
+    assert open_table("lake", NAME, small.schema, ()).name() == ("kafka", "orders")
+
+
+def test_without_pyiceberg_the_extra_is_named(small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.export.iceberg")
+    monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
+    with pytest.raises(MissingExtraError, match=r"needs pyiceberg.catalog: pip install 'kafka-remote-client\[iceberg\]'"):
+        small.to_iceberg("lake", NAME)

@@ -1,0 +1,83 @@
+"""What a job has written down: read by the next run, whatever an earlier one left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.scanning.export.job import ExportedPartition, ExportJob
+from kafka_remote_client.scanning.export.ledger import ExportLedger
+from kafka_remote_client.scanning.export.target import ExportTarget, target_of
+from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+from kafka_remote_client.scanning.splits import Split
+
+ORDERS = TopicPartition("orders", 0)
+SPLITS = (Split(ORDERS, 0, 5, 10), Split(ORDERS, 5, 9, 10))
+
+
+def job(name: str, start: int = 0, end: int = 9) -> ExportJob:
+    return ExportJob(name, {"columns": "key"}, (ExportedPartition(ORDERS, "id", start, end),), SPLITS)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> ExportTarget:
+    return target_of(tmp_path)
+
+
+def test_a_job_that_nobody_began_is_not_known(target: ExportTarget) -> None:
+    ledger = ExportLedger(target, "january")
+    assert (ledger.known_job(), ledger.commit_plan(), ledger.finished(), ledger.records(SPLITS)) == (None, None, None, {})
+
+
+def test_of_two_attempts_the_later_record_counts(target: ExportTarget) -> None:
+    ledger = ExportLedger(target, "january")
+    ledger.begin(job("january"))
+    assert ledger.known_job() == job("january")
+    one = WrittenSplit(SPLITS[0].id, (WrittenFile("_staging/a", "a.parquet", 1, 2),))
+    other = WrittenSplit(SPLITS[0].id, (WrittenFile("_staging/b", "a.parquet", 1, 2),))
+    ledger.record(one)
+    ledger.record(other)
+    ledger.record(WrittenSplit("another-0-0-1"))
+    assert ledger.records(SPLITS) == {SPLITS[0].id: other}
+
+
+def test_the_beginning_of_a_record_is_none(target: ExportTarget) -> None:
+    ledger = ExportLedger(target, "january")
+    with target.create(ledger.paths.split(SPLITS[0].id)) as file:
+        file.write(b'{"split":')
+    assert ledger.records(SPLITS) == {}
+
+
+def test_a_plan_counts_whatever_comes_later(target: ExportTarget) -> None:
+    ledger = ExportLedger(target, "january")
+    plan = (WrittenSplit(SPLITS[0].id, (WrittenFile("_staging/a", "a.parquet", 1, 2),)), WrittenSplit(SPLITS[1].id))
+    ledger.plan_commit(plan)
+    ledger.record(WrittenSplit(SPLITS[0].id))
+    assert ledger.commit_plan() == plan
+
+
+def test_a_job_that_is_done_leaves_nothing_staged(target: ExportTarget) -> None:
+    ledger = ExportLedger(target, "january")
+    ledger.begin(job("january"))
+    ledger.finish(job("january"), [WrittenSplit(SPLITS[0].id)])
+    assert ledger.finished() == (WrittenSplit(SPLITS[0].id),)
+    assert target.names("_staging") == []
+    assert ledger.known_job() == ExportJob("january", {"columns": "key"}, job("january").partitions)
+    target.delete_file(ledger.paths.done_files)
+    with pytest.raises(ExportError, match=r"its list of files, _exports/january/files\.json, is missing"):
+        ledger.finished()
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_another_job_s_offsets_are_refused(target: ExportTarget, done: bool) -> None:
+    first = ExportLedger(target, "january")
+    first.begin(job("january"))
+    if done:
+        first.finish(job("january"), [])
+    target.write_json("_staging/empty/splits/a.json", {})
+    with pytest.raises(ConfigurationError, match="export job january has offsets 0 to 8 of orders-0 in this target already"):
+        ExportLedger(target, "february").begin(job("february", 8, 12))
+    ExportLedger(target, "february").begin(job("february", 9, 12))

@@ -1,0 +1,28 @@
+"""Where files of an export lie: names follow from the split, and staged ones are hidden."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.scanning.export.paths import JobPaths, file_name
+
+
+def test_a_visible_name_follows_from_split_and_part() -> None:
+    assert file_name("orders-0-0-100", 3) == "orders-0-0-100-00003.parquet"
+    assert file_name("orders-0-0-100", 3, "day=2026-01-31/") == "day=2026-01-31/orders-0-0-100-00003.parquet"
+
+
+def test_what_is_staged_is_hidden_and_has_another_suffix() -> None:
+    paths = JobPaths("january")
+    staged = paths.staged("orders-0-0-100", 3, "abc")
+    assert staged == "_staging/january/files/orders-0-0-100-00003-abc"
+    hidden = [paths.job, paths.commit, paths.split("orders-0-0-100"), paths.done_job, paths.done_files, staged]
+    assert all(path.startswith("_") and not path.endswith(".parquet") for path in hidden)
+    assert len(set(hidden)) == len(hidden)
+
+
+@pytest.mark.parametrize("job", ["", "a/b", "..", "_a", "ä", "a" * 101, None, 3])
+def test_a_job_whose_name_is_no_part_of_a_path_is_refused(job: str) -> None:
+    with pytest.raises(ConfigurationError, match="not the name of a job"):
+        JobPaths(job)

@@ -1,0 +1,97 @@
+"""Splits in tasks, with a session that pickles what it is given as Spark does: repeated tasks, duplicates, failures."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_remote_client.errors import ExportError
+from kafka_remote_client.fallback import TierUnavailableError
+from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.table_scan import TableScan
+from tests.support.scanned import Row
+
+Task = Callable[[Iterable[Any]], Iterator[str]]
+
+
+class Session:
+    """Runs tasks here, each so many times; the last attempt's answer counts."""
+
+    def __init__(self, attempts: int = 1) -> None:
+        self.attempts = attempts
+        self.tasks: list[list[Any]] = []
+        self.sparkContext = self
+
+    def parallelize(self, rows: list[Any], count: int) -> Session:
+        self.tasks = [rows[number::count] for number in range(count)]
+        return self
+
+    def mapPartitions(self, task: Task) -> Session:
+        self.pickled = pickle.dumps(task)
+        return self
+
+    def collect(self) -> list[str]:
+        found: list[str] = []
+        for rows in self.tasks:
+            answers = [list(pickle.loads(self.pickled)(iter(rows))) for _ in range(self.attempts)]
+            found += answers[-1]
+        return found
+
+
+@pytest.fixture
+def small(orders: TableScan) -> TableScan:
+    return attrs.evolve(orders, scan=attrs.evolve(orders.scan, split_bytes=100_000))
+
+
+def test_tasks_write_each_record_once(small: TableScan, committed: list[Row], tmp_path: Path, visible: Any) -> None:
+    session = Session(attempts=2)
+    result = small.to_parquet(tmp_path, spark=session, partition_by="topic", file_bytes=1, row_group_bytes=50_000)
+    assert len(session.tasks) == result.splits > 3
+    assert len(result.files) > result.splits
+    assert result.rows == len(committed)
+    places = [(row["partition"], row["offset"]) for row in visible(tmp_path)]
+    assert sorted(places) == sorted((row["partition"], row["offset"]) for row in committed)
+    again = small.to_parquet(tmp_path, spark=None, partition_by="topic", file_bytes=1, row_group_bytes=50_000)
+    assert again.files == result.files
+
+
+def test_a_failed_job_names_the_error_and_the_next_goes_on(
+    small: TableScan, committed: list[Row], tmp_path: Path, visible: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, read = OpenScan.record_batches, []
+
+    def record_batches(self: OpenScan, split: Any) -> Any:
+        read.append(split.id)
+        if len(read) == 3:
+            raise TierUnavailableError("the store is gone")
+        return real(self, split)
+
+    monkeypatch.setattr(OpenScan, "record_batches", record_batches)
+    with pytest.raises(ExportError, match="the Spark job of export export failed: the store is gone"):
+        small.to_parquet(tmp_path, spark=Session())
+    assert list(tmp_path.rglob("*.parquet")) == []
+    result = small.to_parquet(tmp_path, spark=Session())
+    assert result.resumed == 2
+    assert len(read) == result.splits + 1
+    assert visible(tmp_path) == committed
+
+
+def test_a_long_text_of_spark_becomes_its_reason(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def collect(self: Session) -> list[str]:
+        raise RuntimeError("An error occurred\n  at java\n  kafka_remote_client.errors.ExportError: cannot write a\n")
+
+    monkeypatch.setattr(Session, "collect", collect)
+    with pytest.raises(ExportError, match=r"failed: kafka_remote_client\.errors\.ExportError: cannot write a$"):
+        small.to_parquet(tmp_path, spark=Session())
+
+
+def test_without_splits_no_job_is_started(small: TableScan, tmp_path: Path) -> None:
+    nothing = attrs.evolve(small, scan=attrs.evolve(small.scan, start_offset=10**6))
+    session = Session()
+    assert nothing.to_parquet(tmp_path, spark=session).splits == 0
+    assert session.tasks == []

@@ -1,0 +1,124 @@
+"""A target: files appear as a whole, publishing can be repeated, and what the file system refuses is told."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import LocalFileSystem
+
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.scanning.export.target import ExportTarget, target_of
+from tests.support.counted_files import counted_files
+
+KINDS = ("local", "objects")
+
+
+def nothing(operation: str, path: str) -> None:
+    pass
+
+
+@pytest.fixture(params=KINDS)
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> ExportTarget:
+    return target_of(str(tmp_path / "table"), counted_files(nothing, request.param))
+
+
+def write(target: ExportTarget, path: str, content: bytes) -> None:
+    with target.create(path) as file:
+        file.write(content)
+
+
+def test_a_target_is_a_path_or_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for where in ("table", tmp_path / "table", (tmp_path / "table").as_uri()):
+        found = target_of(where)
+        assert (found.root, found.renames) == (str(tmp_path / "table"), True)
+        assert pickle.loads(pickle.dumps(found)) == found
+    assert target_of("bucket/table/", LocalFileSystem()).root == "bucket/table"
+
+
+def test_a_url_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="not a target for files: nowhere://a"):
+        target_of("nowhere://a")
+
+
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigurationError, match="holds a password") as raised:
+        target_of("s3://me:canary@bucket/table")
+    assert "canary" not in str(raised.value)
+
+
+def test_json_is_there_as_a_whole_or_not(target: ExportTarget) -> None:
+    assert target.read_json("a/b.json") is None
+    target.write_json("a/b.json", {"é": [1]})
+    target.write_json("a/b.json", {"é": [2]})
+    assert target.read_json("a/b.json") == {"é": [2]}
+    assert target.names("a") == ["b.json"]
+    assert target.names("elsewhere") == []
+    write(target, "half.json", b'{"a": ')
+    write(target, "empty.json", b"")
+    assert target.read_json("half.json") is None
+    assert target.read_json("empty.json") is None
+
+
+def test_publishing_may_be_repeated(target: ExportTarget) -> None:
+    write(target, "_staging/a", b"abc")
+    for _ in range(2):
+        target.publish("_staging/a", "day=1/a.parquet", 3)
+        assert target.size("day=1/a.parquet") == 3
+    target.delete_folder("_staging")
+    target.delete_folder("_staging")
+    target.publish("_staging/a", "day=1/a.parquet", 3)
+    with pytest.raises(ExportError, match="does not have the 4 bytes"):
+        target.publish("_staging/a", "day=1/a.parquet", 4)
+
+
+def test_deleting_may_be_repeated(target: ExportTarget) -> None:
+    write(target, "a", b"abc")
+    target.delete_file("a")
+    target.delete_file("a")
+    assert target.size("a") is None
+
+
+def test_a_file_whose_writing_fails_is_not_there(target: ExportTarget) -> None:
+    def write_half() -> None:
+        with target.create("a") as file:
+            file.write(b"abc")
+            raise KeyError("told by the caller")
+
+    with pytest.raises(KeyError):
+        write_half()
+    assert target.size("a") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", ["open", "write", "close"])
+def test_what_the_file_system_refuses_is_an_export_error(tmp_path: Path, kind: str, at: str) -> None:
+    def full(operation: str, path: str) -> None:
+        if operation == at:
+            raise OSError(28, "No space left on device")
+
+    target = target_of(str(tmp_path), counted_files(full, kind))
+    with pytest.raises(ExportError, match=r"cannot write a in .*No space left on device"):
+        write(target, "a", b"abc")
+    assert target.size("a") is None
+
+
+def test_a_local_file_is_on_the_disk_when_it_counts(tmp_path: Path) -> None:
+    target = target_of(tmp_path)
+    write(target, "a", b"abc")
+    target.sync("a")
+    with pytest.raises(ExportError, match="cannot write b"):
+        target.sync("b")
+    target.write_json("c.json", 5)
+    assert target.read_json("c.json") == 5
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ExportError, match="cannot read file in"):
+        target_of(tmp_path).names("file")
+    assert repr(target_of(tmp_path)) == f"ExportTarget(filesystem=local, root={str(tmp_path)!r})"
+    assert isinstance(target_of(tmp_path).filesystem, pa.fs.LocalFileSystem)
