@@ -193,7 +193,7 @@ def _until_the_end(counters: Callable[[], Mapping[str, int]]) -> None:
 def _shim(settings: dict[str, Any]) -> None:
     tier, store = Tier(), RemoteLogMetadataStore()
     tier.add([batch(0, 50), batch(50, _RECORDS - 50)], number=1, indexed=(1,))
-    store._caches[TIP] = tier.cache
+    store._caches[TIP], store._by_id[TIP.topic_id, TIP.partition] = tier.cache, TIP
     signer = UrlSigner(b"only for benchmarks", "http://origin:1", SystemClock())
     resolving = ResolvingTier(store, tier.store, LAYOUT, signer, url_ttl=60, ready=lambda _tip: True)
     counters = Counters()
