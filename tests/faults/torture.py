@@ -195,7 +195,6 @@ def _no_store() -> BaseException:
     return RemoteStorageUnavailableError("torture")
 
 
-_SOURCE = "kafka_remote_client.location.broker:BrokerLocationSource."
 _BROKER = "kafka_remote_client.protocol.connection:BrokerConnection."
 _STORE = "kafka_remote_fetchers._connections:"
 _ENGINE = "kafka_remote_client.fetch."
@@ -203,7 +202,7 @@ _ENGINE = "kafka_remote_client.fetch."
 SEAMS = (
     Seam(
         "location",
-        _SOURCE + "locate",
+        "kafka_remote_client.location.broker:BrokerLocationSource.locate",
         {
             "error": _raises(_no_location),
             "defect": _raises(_defective),
@@ -213,7 +212,7 @@ SEAMS = (
     ),
     Seam(
         "offsets",
-        _SOURCE + "offsets_of",
+        "kafka_remote_client.location.leaders:BoundsByLeaders.offsets_of",
         {
             "error": _raises(_no_location),
             "defect": _raises(_defective),

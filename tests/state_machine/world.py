@@ -248,7 +248,7 @@ class World:
         self._shim_down = False
         self.origin.otherwise = Answer()
         self.origin.release()
-        self.origin._released.clear()
+        self.origin._ended.clear()
 
     # -- consumers ---------------------------------------------------------------------------------------------------------
 
