@@ -81,6 +81,8 @@ class BrokerConnection:
         self._sasl = sasl
         self._max_response_bytes = max_response_bytes
         self._turn = threading.RLock()  # re-entrant: an Authenticator exchanges messages inside the first exchange
+        self._next = threading.Lock()
+        self._holder = self._depth = 0
         self._guard = threading.Lock()
         self._socket: socket.socket | None = None
         self._closed = False
@@ -127,13 +129,31 @@ class BrokerConnection:
         Without a ``deadline`` it waits as long as others have their turn; each of their exchanges has a deadline. Raises
         LocationError when ``deadline`` ends before that.
         """
-        if not self._turn.acquire(timeout=-1 if deadline is None else deadline.remaining()):
+        if not self._entered(deadline):
             raise LocationError(f"{self._host}:{self._port} timed out waiting for a free connection")
+        self._depth += 1
         try:
             yield
         finally:
+            self._depth -= 1
+            if not self._depth:
+                self._holder = 0
             self._turn.release()
             self._dispose_if_idle()
+
+    def _entered(self, deadline: Deadline | None) -> bool:
+        """Takes the turn. Of several that wait only one waits for the lock of the turn itself, so no later one overtakes it."""
+        if self._holder == threading.get_ident():
+            return self._turn.acquire()
+        if not self._next.acquire(timeout=_patience(deadline)):
+            return False
+        try:
+            if not self._turn.acquire(timeout=_patience(deadline)):
+                return False
+            self._holder = threading.get_ident()
+            return True
+        finally:
+            self._next.release()
 
     def close(self) -> None:
         """Ends the connection; an exchange in another thread fails at once. May be called twice."""
@@ -250,6 +270,11 @@ class BrokerConnection:
                 raise LocationError(f"{self._host}:{self._port} closed the connection")
             data += piece
         return data
+
+
+def _patience(deadline: Deadline | None) -> float:
+    """As ``Lock.acquire`` takes it."""
+    return -1 if deadline is None else deadline.remaining()
 
 
 def _why_not_connected(error: OSError) -> str:

@@ -16,6 +16,7 @@ from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from tests.support.clocks import TickingClock
 from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer, broker_script
+from tests.support.waiting import wait_until
 
 CLOCK = SystemClock()
 
@@ -287,6 +288,53 @@ def test_threads_take_turns() -> None:
         connection.close()
     assert answers == {number: f"{number:04d}".encode()[::-1] for number in range(16)}
     assert peer.accepted == 1
+
+
+def test_a_turn_goes_to_the_one_that_waits() -> None:
+    """A caller that comes back at once would otherwise keep the connection, and the other one would never ask."""
+    connection = BrokerConnection("127.0.0.1", 1, client_id="me", clock=CLOCK, connect_timeout=30.0)
+    order: list[str] = []
+
+    def wait() -> None:
+        with connection.turn():
+            order.append("other")
+
+    other = threading.Thread(target=wait)
+    with connection.turn():
+        other.start()
+        wait_until(connection._next.locked, "the other one")
+        with connection.turn():  # an authenticator's exchange
+            order.append("inner")
+    with connection.turn(ample()):
+        order.append("again")
+    other.join(30)
+    assert order == ["inner", "other", "again"]
+
+
+def test_who_comes_third_waits_no_longer_than_its_deadline() -> None:
+    connection = BrokerConnection("127.0.0.1", 1, client_id="me", clock=CLOCK, connect_timeout=30.0)
+    other = threading.Thread(target=lambda: takes_a_turn(connection))
+    with connection.turn():
+        other.start()
+        wait_until(connection._next.locked, "the other one")
+        third = threading.Thread(target=lambda: failures.append(refused(connection)))
+        failures: list[str] = []
+        third.start()
+        third.join(30)
+    other.join(30)
+    assert failures == ["127.0.0.1:1 timed out waiting for a free connection"]
+
+
+def takes_a_turn(connection: BrokerConnection) -> None:
+    with connection.turn():
+        pass
+
+
+def refused(connection: BrokerConnection) -> str:
+    """The error of a turn that does not come in time."""
+    with pytest.raises(LocationError) as refusal, connection.turn(Deadline(CLOCK, 0.01)):
+        pass
+    return str(refusal.value)
 
 
 def test_wait_for_a_turn_ends_with_the_deadline() -> None:
