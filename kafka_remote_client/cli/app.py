@@ -33,6 +33,8 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.shim.checks import check_shim
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.tier import ShimTier
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.verify.verifier import VerifyRequest
@@ -322,6 +324,8 @@ def _shim(
         config = read()
         for line in effective_settings(config):
             sys.stdout.write(line + "\n")
+        if config.store is not None:
+            ShimTier(config, Counters(), SystemClock()).close()  # raises for settings that a start refuses
         findings = list(check_shim(config, SystemClock()))
         for finding in findings:
             remark(finding)

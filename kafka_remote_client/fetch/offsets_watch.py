@@ -35,9 +35,9 @@ class OffsetsWatch:
 
     def offsets_of(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
         """Returns answers to earlier questions about ``partitions`` (topic, number), or their errors; asks about the others."""
-        with self._changed:
+        with self._changed:  # for both, because asking forgets an answer that arrives in between
             found = {key: answer for key in partitions if (answer := self._answers.pop(key, None)) is not None}
-        self.ask(key for key in partitions if key not in found)
+            self.ask(key for key in partitions if key not in found)
         return found
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> None:

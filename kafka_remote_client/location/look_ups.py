@@ -17,6 +17,7 @@ An answer without a second request within a few seconds is dropped, because its 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -36,6 +37,7 @@ DEFAULT_TIMEOUT_SECONDS: float = default_of("fetch.remote.pending.timeout.ms") /
 
 _WAIT_SECONDS = 0.1
 _KEPT_SECONDS = 5.0
+_LONG_AGO = -math.inf
 
 _Answer = Callable[[LocationQuestion, Deadline], SegmentLocation | NotRemote]
 _Ended = tuple[LocationAnswer, float]
@@ -76,8 +78,8 @@ class LookUps:
             going = {question: self._begun(question, seconds) for question in questions}
         for _ in ("what is kept", "what is read"):
             wait([look_up.future for look_up in going.values()], min(_WAIT_SECONDS, seconds))
-        answers = {question: look_up.answer for question, look_up in going.items()}
-        with self._lock:
+        with self._lock:  # otherwise a look-up may go on to its read between two looks at its future
+            answers = {question: look_up.answer for question, look_up in going.items()}
             for question, look_up in going.items():
                 if look_up.future.done() and not isinstance(answers[question], LocationPending):
                     self._going.pop(question, None)
@@ -105,8 +107,10 @@ class LookUps:
         return LocationError("the location source is closed"), self._clock.monotonic()
 
     def _look_up(self, look_up: _LookUp, question: LocationQuestion, seconds: float) -> _Ended:
+        if look_up.refusal is not None:
+            return look_up.refusal, _LONG_AGO  # who asks again gets a look-up and not this refusal
         try:
-            answer = look_up.refusal or self._answer(question, Deadline(self._clock, seconds))
+            answer: LocationAnswer = self._answer(question, Deadline(self._clock, seconds))
         except DirectFetchError as error:
             answer = error
         return answer, self._clock.monotonic()

@@ -25,12 +25,16 @@ from kafka_remote_client.shim.pattern_tables import PatternTables, number
 __all__ = ["ClientLimit", "ClientLimits", "client_limits", "client_name"]
 
 _MAX_CLIENTS = 10_000
+_MAX_CLIENT_ID = 250
 _MAX_RATE = 1 << 50
 
 
 def client_name(principal: str, client_id: str, client: str) -> str:
-    """What a client is called: ``principal`` if it showed a certificate. ``client`` is its address and port."""
-    return principal or f"{client_id}@{client.rpartition(':')[0]}"
+    """What a client is called: ``principal`` if it showed a certificate. ``client`` is its address and port.
+
+    Of a client id the first 250 characters count: it may have 32 KB, and thousands of names are kept.
+    """
+    return principal or f"{client_id[:_MAX_CLIENT_ID]}@{client.rpartition(':')[0]}"
 
 
 @attrs.frozen

@@ -123,6 +123,14 @@ def test_effective_settings_hide_secrets_and_can_be_read_again(tmp_path: Path) -
     assert (again["node_ids"], again["metadata_consumer"]["sasl.username"]) == ((1, 2), "me")
 
 
+def test_check_refuses_what_a_start_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = ["--store", tmp_path.as_uri(), "--origin-listen", "0.0.0.0:0"]
+    with pytest.raises(SystemExit) as stopped:
+        run(["shim", "--bootstrap-servers", "127.0.0.1:1", "--listen", "127.0.0.1:0", *wide, "--check"])
+    assert stopped.value.code == 2
+    assert "loopback addresses only" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("sound", "status"), [(True, 0), (False, 1)])
 def test_check_prints_the_settings_and_tells_by_its_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sound: bool, status: int

@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
@@ -91,3 +91,33 @@ def test_what_is_known_is_given_and_the_rest_asked_about() -> None:
     assert watch.offsets_of([("others", 0), ORDERS]) == {ORDERS: BOUNDS}
     assert wait_until(lambda: watch.offsets_of([("others", 0)]), "the answer") == {("others", 0): BOUNDS}
     watch.close(5.0)
+
+
+def test_an_answer_that_arrives_while_others_are_asked_about_is_kept() -> None:
+    begun, go = threading.Event(), threading.Event()
+    asked: list[list[tuple[str, int]]] = []
+
+    class Late(GoldenTierSource):
+        def offsets_of(
+            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+        ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+            asked.append(list(partitions))
+            begun.set()
+            assert go.wait(60)
+            return super().offsets_of(partitions, deadline)
+
+    class AnsweredBeforeItAsks(OffsetsWatch):
+        def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
+            if begun.is_set() and not go.is_set():
+                go.set()
+                if not self._changed._is_owned():  # type: ignore[attr-defined] # else the answer waits for the lock
+                    wait_until(lambda: ORDERS in self._answers, "the answer")
+            super().ask(partitions)
+
+    watch = AnsweredBeforeItAsks(GuardedLocationSource(Late(BOUNDS)), SystemClock(), 5.0)
+    assert not watch.offsets_of([ORDERS])
+    assert begun.wait(60)
+    assert not watch.offsets_of([ORDERS])
+    assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: BOUNDS}
+    watch.close(5.0)
+    assert asked == [[ORDERS]]

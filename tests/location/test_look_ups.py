@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -165,3 +166,62 @@ def test_nothing_is_read_for_a_look_up_that_close_overtook() -> None:
     asking.join()
     wait_until(under_way.future.done, "the look-up")
     assert isinstance(under_way.answer, LocationError)
+
+
+def test_who_asks_after_a_refused_look_up_begins_one() -> None:
+    made = Answers(ManualClock(), concurrency=1, timeout=7)
+    assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
+    refused = made.look_ups._going[ALSO_SLOW]
+    made.clock.now += 8
+    made.go.set()
+    wait_until(refused.future.done, "the other look-up")
+    assert refused.answer == NotRemote("location-pending")
+    assert made.locate(ALSO_SLOW) == [NotRemote("answer 2")]
+    assert made.asked == [SLOW, ALSO_SLOW]
+    made.look_ups.close()
+
+
+class _SwappedInTheMeantime(Future[object]):
+    """Is asked whether it is done just before the look-up goes on to what has to be read."""
+
+    def __init__(self, go_on: threading.Event) -> None:
+        super().__init__()
+        self._go_on = go_on
+        self._ended = threading.Event()
+        self.add_done_callback(lambda _: self._ended.set())
+
+    def done(self) -> bool:
+        self._go_on.set()
+        self._ended.wait(0.2)
+        return super().done()
+
+
+def test_nobody_waits_for_a_read_that_begins_as_the_answer_is_taken() -> None:
+    made = Answers(SystemClock())
+    needs_a_read, read, asked = threading.Event(), threading.Event(), Deadline(SystemClock(), 60)
+
+    def answer(_asked: LocationQuestion, _deadline: Deadline) -> NotRemote:
+        assert needs_a_read.wait(60)
+        about_to_read()
+        assert read.wait(60)
+        return NotRemote("read")
+
+    class Kept(ThreadPoolExecutor):
+        def submit(self, call: Callable[..., object], /, *args: object) -> Future[object]:
+            future = _SwappedInTheMeantime(needs_a_read)
+            super().submit(lambda: future.set_result(call(*args)))
+            return future
+
+    look_ups = LookUps(answer, made.clock)
+    look_ups._kept_workers.shutdown()
+    look_ups._kept_workers = Kept(1)
+    told: list[object] = []
+    asking = threading.Thread(target=lambda: told.append(look_ups.locate([SLOW], asked)))
+    asking.start()
+    asking.join(5)
+    waits = asking.is_alive()
+    read.set()
+    asking.join(60)
+    look_ups.close()
+    assert not waits
+    assert told == [{SLOW: LocationPending()}]

@@ -18,6 +18,10 @@ def test_a_client_is_its_certificate_or_what_it_calls_itself() -> None:
     assert client_name("", "", "::1:5") == "@::1"
 
 
+def test_a_client_id_takes_no_more_memory_than_a_name_needs() -> None:
+    assert client_name("", "x" * 250 + "y" * 32_000, "192.0.2.1:5") == "x" * 250 + "@192.0.2.1"
+
+
 def test_nothing_limits_a_client_that_no_pattern_fits() -> None:
     limits = ClientLimits({"a@*.grants_per_second": 0})
     for _ in range(100):
