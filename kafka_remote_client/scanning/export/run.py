@@ -121,6 +121,8 @@ class Export:
                 known = self._begun(opened, ledger, known, options, commit)
                 written, resumed = self._written(opened, ledger, known, progress or _ignored, write)
             ledger.plan_commit(written)
+        if self.writing.format.in_place and not commit.has(self.job):
+            ledger.check_in_place(written)
         commit(known, written)
         if self.writing.format.in_place:
             ledger.remove_other_attempts(written)
