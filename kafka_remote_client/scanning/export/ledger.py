@@ -65,9 +65,12 @@ class ExportLedger:
         """All splits with the files that count; ``None`` where not all were written yet."""
         return self._splits(self.paths.commit)
 
-    def plan_commit(self, written: Iterable[WrittenSplit]) -> None:
-        """From now on these files count."""
-        self._target.write_json(self.paths.commit, [split.to_json() for split in written])
+    def plan_commit(self, written: Sequence[WrittenSplit]) -> Sequence[WrittenSplit]:
+        """The files that count from now on: these, or those of a plan that is there already."""
+        planned = self.commit_plan()
+        if planned is None:
+            self._target.write_json(self.paths.commit, [split.to_json() for split in written])
+        return written if planned is None else planned
 
     def check_in_place(self, written: Iterable[WrittenSplit]) -> None:
         """Raises ExportError where a file is gone that no table names yet: tools that clean tables remove such files."""

@@ -25,6 +25,8 @@ from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_tabl
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.row_groups import PartitionBy
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.scanned import Row, rows_of
 
@@ -226,3 +228,20 @@ def test_a_catalogue_or_a_name_that_is_none_is_refused(small: TableScan, catalog
         small.to_iceberg("nowhere", NAME)
     with pytest.raises(ConfigurationError, match="not the name of a table: 'orders'"):
         small.to_iceberg(catalog, "orders")
+
+
+def test_a_run_that_was_overtaken_removes_no_file_that_counts(
+    small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, results = OpenScan.record_batches, []
+
+    def record_batches(self: OpenScan, split: Split) -> Any:
+        if not results:
+            results.append(None)
+            results[0] = small.to_iceberg(catalog, NAME)
+        return real(self, split)
+
+    monkeypatch.setattr(OpenScan, "record_batches", record_batches)
+    late = attrs.evolve(small, threads=1).to_iceberg(catalog, NAME)
+    assert late.files == results[0].files
+    assert rows(catalog) == committed

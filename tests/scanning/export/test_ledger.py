@@ -103,3 +103,9 @@ def test_files_in_place_that_were_removed_are_told(target: ExportTarget) -> None
         ExportError, match=r"1 files of export job january were removed before its commit, .*-5-9-.*_staging/january"
     ):
         ledger.check_in_place(written)
+
+
+def test_the_first_plan_counts(target: ExportTarget) -> None:
+    one, other = ([WrittenSplit(SPLITS[0].id, (WrittenFile(name, name, 1, 1),))] for name in ("a", "b"))
+    assert ExportLedger(target, "january").plan_commit(one) == one
+    assert list(ExportLedger(target, "january").plan_commit(other)) == one
