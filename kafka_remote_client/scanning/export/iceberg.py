@@ -10,7 +10,8 @@ References: Iceberg's table specification; pyiceberg (``fast_append``, ``data_fi
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ExportError
 from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
 from kafka_remote_client.scanning.export.job import ExportJob
@@ -55,12 +56,23 @@ _PARTITIONS: dict[PartitionBy, tuple[str, Transform[Any, Any]]] = {
 def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
     """The table, which is created where there is none. ``catalog``: one of pyiceberg, or a name that its configuration has.
 
-    Raises ConfigurationError for a table with other columns or partitions, and for partitions without their column.
+    Raises ConfigurationError for a table with other columns or partitions, for partitions without their column, and for a
+    catalogue that is not configured; ExportError for what the catalogue or the store refuses.
     """
     missing = [column for column, _ in (_PARTITIONS[one] for one in by) if column not in schema.names]
     if missing:
         raise ConfigurationError(f"partition_by needs the column {missing[0]}")
-    found = load_catalog(catalog) if isinstance(catalog, str) else catalog
+    if not identifier.rpartition(".")[0]:
+        raise ConfigurationError(f"not the name of a table: {identifier!r}; it is NAMESPACE.TABLE")
+    try:
+        found = load_catalog(catalog) if isinstance(catalog, str) else catalog
+    except ValueError as error:
+        raise ConfigurationError(f"pyiceberg's configuration has no catalog {catalog}: {error}") from None
+    with _telling(f"open table {identifier}"):
+        return _opened(found, identifier, schema, by)
+
+
+def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
     try:
         table = found.load_table(identifier)
     except NoSuchTableError:
@@ -85,12 +97,14 @@ def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: S
 
 
 def place_of(table: Table, filesystem: pa.fs.FileSystem | None) -> ExportTarget:
-    """Where the table's files are."""
-    location = table.location()
-    if filesystem is None:
-        return target_of(location)
-    parts = urlsplit(location)
-    return target_of(f"{parts.netloc}{parts.path}", filesystem)
+    """Where the table's files are. The location's path is taken as it is, as pyiceberg does: ``%20`` in it is no space."""
+    parts = urlsplit(table.location())
+    if filesystem is not None:
+        return target_of(f"{parts.netloc}{parts.path}", filesystem)
+    if parts.scheme in ("", "file"):
+        return target_of(parts.path if parts.scheme else table.location())
+    store = target_of(f"{parts.scheme}://{parts.netloc}")
+    return target_of(f"{store.root}{parts.path}", store.filesystem)
 
 
 class IcebergCommit:
@@ -104,14 +118,16 @@ class IcebergCommit:
         return bool(self._committed(job))
 
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
-        """Raises ExportError where other writers always come first, and where a file does not fit the table."""
-        commit_pieces(
-            written,
-            committed=partial(self._committed, job.name),
-            commit=partial(self._commit, job.name),
-            conflicts=(CommitFailedException, CommitStateUnknownException),
-            table=".".join(self._table.name()),
-        )
+        """Raises ExportError where other writers always come first, and what the catalogue or the store refuses."""
+        name = ".".join(self._table.name())
+        with _telling(f"commit to {name}"):
+            commit_pieces(
+                written,
+                committed=partial(self._committed, job.name),
+                commit=partial(self._commit, job.name),
+                conflicts=(CommitFailedException, CommitStateUnknownException),
+                table=name,
+            )
 
     def _committed(self, job: str) -> set[int]:
         self._table.refresh()
@@ -129,7 +145,9 @@ class IcebergCommit:
     def _data_files(self, files: Iterable[WrittenFile]) -> Iterable[DataFile]:
         table = self._table
         schema, spec = table.schema(), table.spec()
-        collected, paths = compute_statistics_plan(schema, table.properties), parquet_path_to_id_mapping(schema)
+        # The partition's values are read from statistics, so the table's properties may not switch these off.
+        full = {f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{column}": "full" for column, _ in _partitions(table)}
+        collected, paths = compute_statistics_plan(schema, {**table.properties, **full}), parquet_path_to_id_mapping(schema)
         for file in files:
             if file.footer is None:
                 raise ExportError(f"cannot commit {file.path}: its record has no Parquet metadata")
@@ -137,7 +155,7 @@ class IcebergCommit:
             statistics = data_file_statistics_from_parquet_metadata(metadata, collected, paths)
             yield DataFile.from_args(
                 content=DataFileContent.DATA,
-                file_path=f"{table.location()}/{file.path}",
+                file_path=f"{table.location().rstrip('/')}/{file.path}",
                 file_format=FileFormat.PARQUET,
                 partition=statistics.partition(spec, schema),
                 file_size_in_bytes=file.size_in_bytes,
@@ -147,6 +165,17 @@ class IcebergCommit:
                 key_metadata=None,
                 **statistics.to_serialized_dict(),
             )
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """Raises ExportError for what a catalogue or a store refuses: each has errors of its own."""
+    try:
+        yield
+    except (ConfigurationError, DirectFetchError):
+        raise
+    except Exception as error:
+        raise ExportError(f"cannot {what}: {str(error).partition(chr(10))[0] or type(error).__name__}") from error
 
 
 def _partitions(table: Table) -> list[tuple[str, Transform[Any, Any]]]:

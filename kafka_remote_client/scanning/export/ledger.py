@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka_remote_client.errors import ExportError
 from kafka_remote_client.scanning.export.job import ExportJob
-from kafka_remote_client.scanning.export.paths import EXPORTS, STAGING, JobPaths
+from kafka_remote_client.scanning.export.paths import EXPORTS, STAGING, JobPaths, is_job_name
 from kafka_remote_client.scanning.export.target import ExportTarget
 from kafka_remote_client.scanning.export.written_files import WrittenSplit
 from kafka_remote_client.scanning.splits import Split
@@ -65,9 +65,22 @@ class ExportLedger:
         """All splits with the files that count; ``None`` where not all were written yet."""
         return self._splits(self.paths.commit)
 
-    def plan_commit(self, written: Iterable[WrittenSplit]) -> None:
-        """From now on these files count."""
-        self._target.write_json(self.paths.commit, [split.to_json() for split in written])
+    def plan_commit(self, written: Sequence[WrittenSplit]) -> Sequence[WrittenSplit]:
+        """The files that count from now on: these, or those of a plan that is there already."""
+        planned = self.commit_plan()
+        if planned is None:
+            self._target.write_json(self.paths.commit, [split.to_json() for split in written])
+        return written if planned is None else planned
+
+    def check_in_place(self, written: Iterable[WrittenSplit]) -> None:
+        """Raises ExportError where a file is gone that no table names yet: tools that clean tables remove such files."""
+        there = {f"{self.paths.data}/{name}" for name in self._target.names(self.paths.data)}
+        gone = sorted(file.path for split in written for file in split.files if file.path not in there)
+        if gone:
+            raise ExportError(
+                f"{len(gone)} files of export job {self._job} were removed before its commit, {gone[0]} for one; "
+                f"remove {self.paths.staging} in {self._target.root} and run it again"
+            )
 
     def remove_other_attempts(self, written: Iterable[WrittenSplit]) -> None:
         """Removes files in their place that no split of ``written`` has: attempts that were killed."""
@@ -106,6 +119,5 @@ class ExportLedger:
         """The other jobs in this target, whether they are done or not."""
         names = {name for folder in (EXPORTS, STAGING) for name in self._target.names(folder)}
         for name in sorted(names - {self._job}):
-            job = ExportLedger(self._target, name).known_job()
-            if job is not None:
+            if is_job_name(name) and (job := ExportLedger(self._target, name).known_job()) is not None:
                 yield job

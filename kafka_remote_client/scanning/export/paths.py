@@ -20,7 +20,7 @@ import re
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["EXPORTS", "FILE_BYTES", "ROW_GROUP_BYTES", "STAGING", "JobPaths", "check_job_name", "file_name"]
+__all__ = ["EXPORTS", "FILE_BYTES", "ROW_GROUP_BYTES", "STAGING", "JobPaths", "check_job_name", "file_name", "is_job_name"]
 
 EXPORTS = "_exports"
 STAGING = "_staging"
@@ -32,16 +32,25 @@ FILE_BYTES = 512 << 20
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
+def is_job_name(name: str) -> bool:
+    """Whether a job can have this name."""
+    return _JOB.fullmatch(name) is not None
+
+
 def check_job_name(job: str) -> str:
     """The name of a job, which is a part of paths. Raises ConfigurationError for one that is not fit for that."""
-    if not isinstance(job, str) or _JOB.fullmatch(job) is None:
+    if not isinstance(job, str) or not is_job_name(job):
         raise ConfigurationError(f"not the name of a job: {job!r}; letters, digits, '.', '_' and '-', 100 at most")
     return job
 
 
 def file_name(split_id: str, part: int, directory: str = "") -> str:
-    """The visible path of a file: a repeat of the split has the same ones."""
-    return f"{directory}{split_id}-{part:05d}.parquet"
+    """The visible path of a file: a repeat of the split has the same ones.
+
+    Readers pass over names that begin with ``_`` or ``.``, as topics may: these get an ``@``, which no topic has.
+    """
+    mark = "@" if split_id.startswith(("_", ".")) else ""
+    return f"{directory}{mark}{split_id}-{part:05d}.parquet"
 
 
 class JobPaths:

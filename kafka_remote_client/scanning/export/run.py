@@ -120,7 +120,12 @@ class Export:
             with self.open() as opened:
                 known = self._begun(opened, ledger, known, options, commit)
                 written, resumed = self._written(opened, ledger, known, progress or _ignored, write)
-            ledger.plan_commit(written)
+            if (finished := ledger.finished()) is not None:  # another process came first: its files count
+                ledger.clean()
+                return _result(known, finished, resumed)
+            written = ledger.plan_commit(written)
+        if self.writing.format.in_place and not commit.has(self.job):
+            ledger.check_in_place(written)
         commit(known, written)
         if self.writing.format.in_place:
             ledger.remove_other_attempts(written)

@@ -93,6 +93,13 @@ class ParquetWriting:
         """Raises ConfigurationError where folders need a column that is not read."""
         if {PartitionBy.DAY, PartitionBy.HOUR} & set(self.by) and "timestamp" not in columns:
             raise ConfigurationError("partition_by day or hour needs the column timestamp")
+        if self.drops_topic and set(columns) == {"topic"}:
+            raise ConfigurationError("partition_by topic needs a column beside topic: a file without columns has no records")
+
+    @property
+    def drops_topic(self) -> bool:
+        """Whether the topic is in the folder's name, or in the table's metadata, and not in the files."""
+        return PartitionBy.TOPIC in self.by and self.format is not TableFormat.ICEBERG
 
     @property
     def options(self) -> dict[str, object]:
@@ -159,8 +166,7 @@ class _Attempt:
     def write(self, group: RowGroup) -> int:
         """Appends a row group to the file of its folder; the number of its rows."""
         table = group.records
-        dropped = PartitionBy.TOPIC in self._writing.by and self._writing.format is not TableFormat.ICEBERG
-        if dropped and "topic" in table.column_names:
+        if self._writing.drops_topic and "topic" in table.column_names:
             table = table.drop_columns(["topic"])
         file = self._open.pop(group.slot, None) or self._begin(group.slot, table.schema)
         self._open[group.slot] = file  # the one that was used last is the last one

@@ -161,17 +161,22 @@ def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None
     """A folder: a path, or a URL that pyarrow knows (``file://``, ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``).
 
     With ``filesystem``, a path of it. Raises ConfigurationError for a URL that pyarrow does not know, and for one that holds a
-    password: credentials come from the environment.
+    password: credentials come from the environment. No error shows what may hold one.
     """
     text = os.fspath(where)
+    if isinstance(filesystem, pa.fs.SubTreeFileSystem):  # a folder, of which only the file system below says how it works
+        below = "/".join(part for part in (filesystem.base_path.rstrip("/"), text.strip("/")) if part)
+        return target_of(below, filesystem.base_fs)
     if filesystem is not None:
         return ExportTarget(filesystem, text.rstrip("/"))
-    if "://" not in text:
+    if "://" not in text and not text.startswith("file:/"):
         return ExportTarget(pa.fs.LocalFileSystem(), str(Path(text).absolute()))
-    if urlsplit(text).password is not None:
-        raise ConfigurationError("the target's URL holds a password; give credentials in the environment")
     try:
-        found, root = pa.fs.FileSystem.from_uri(text)
+        password = urlsplit(text).password
+        found, root = pa.fs.FileSystem.from_uri(text) if password is None else (None, "")
     except (ValueError, OSError, NotImplementedError) as error:
-        raise ConfigurationError(f"not a target for files: {text}: {error}") from None
+        shown = f"{text.partition(':')[0]}://…" if {"@", "?"} & set(text) else text
+        raise ConfigurationError(f"not a target for files: {shown}: {str(error).replace(text, shown)}") from None
+    if found is None:
+        raise ConfigurationError("the target's URL holds a password; give credentials in the environment")
     return ExportTarget(found, root.rstrip("/"))

@@ -122,3 +122,23 @@ def test_without_deltalake_the_extra_is_named(orders: TableScan, tmp_path: Path,
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingExtraError, match=r"needs deltalake: pip install 'kafka-remote-client\[delta\]'"):
         orders.to_delta(tmp_path)
+
+
+def test_files_that_were_vacuumed_before_the_commit_are_told(
+    orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaCommit, "_commit", cut)
+        with pytest.raises(KeyboardInterrupt):
+            orders.to_delta(tmp_path)
+    table = DeltaTable(tmp_path)
+    assert table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True) != []
+    with pytest.raises(ExportError, match=r"files of export job export were removed before its commit.*remove _staging/export"):
+        orders.to_delta(tmp_path)
+    assert rows(tmp_path) == []
+    shutil.rmtree(tmp_path / "_staging/export")
+    orders.to_delta(tmp_path)
+    assert len(rows(tmp_path)) == len(committed)

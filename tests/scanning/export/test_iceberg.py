@@ -23,7 +23,10 @@ from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.scanning.export import commits
 from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table
 from kafka_remote_client.scanning.export.job import ExportJob
+from kafka_remote_client.scanning.export.row_groups import PartitionBy
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.scanned import Row, rows_of
 
@@ -178,3 +181,67 @@ def test_without_pyiceberg_the_extra_is_named(small: TableScan, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     with pytest.raises(MissingExtraError, match=r"needs pyiceberg.catalog: pip install 'kafka-remote-client\[iceberg\]'"):
         small.to_iceberg("lake", NAME)
+
+
+@pytest.mark.parametrize("form", ["file://{}/a%20b", "file:{}/one", "{}/a b#c"])
+def test_files_are_where_the_catalogue_says(small: TableScan, committed: list[Row], tmp_path: Path, form: str) -> None:
+    found = SqlCatalog("odd", uri=f"sqlite:///{tmp_path}/odd.db", warehouse=form.format(tmp_path))
+    try:
+        small.to_iceberg(found, NAME)
+        assert rows(found) == committed
+    finally:
+        found.close()
+
+
+@pytest.mark.parametrize("by", ["topic", "day"])
+def test_partitions_are_known_without_statistics(
+    small: TableScan, committed: list[Row], catalog: Catalog, by: PartitionBy
+) -> None:
+    table = open_table(catalog, NAME, small.schema, (PartitionBy(by),))
+    with table.transaction() as change:
+        change.set_properties({"write.metadata.metrics.default": "none"})
+    small.to_iceberg(catalog, NAME, partition_by=by)
+    found = catalog.load_table(NAME).scan(row_filter="topic = 'txn' and timestamp > '1980-01-01T00:00:00+00:00'").to_arrow()
+    assert rows_of(found) == [row for row in committed if row["topic"] == "txn"]
+
+
+def test_what_a_catalogue_refuses_is_told_and_resumed(
+    small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    open_table(catalog, NAME, small.schema, ())
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "_do_commit", full)
+        with pytest.raises(ExportError, match=r"cannot commit to kafka\.orders: .*No space left on device"):
+            small.to_iceberg(catalog, NAME)
+        patch.setattr(SqlCatalog, "load_table", full)
+        with pytest.raises(ExportError, match=r"cannot open table kafka\.orders: .*No space left on device"):
+            small.to_iceberg(catalog, NAME)
+    small.to_iceberg(catalog, NAME)
+    assert rows(catalog) == committed
+
+
+def test_a_catalogue_or_a_name_that_is_none_is_refused(small: TableScan, catalog: Catalog) -> None:
+    with pytest.raises(ConfigurationError, match="configuration has no catalog nowhere"):
+        small.to_iceberg("nowhere", NAME)
+    with pytest.raises(ConfigurationError, match="not the name of a table: 'orders'"):
+        small.to_iceberg(catalog, "orders")
+
+
+def test_a_run_that_was_overtaken_removes_no_file_that_counts(
+    small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, results = OpenScan.record_batches, []
+
+    def record_batches(self: OpenScan, split: Split) -> Any:
+        if not results:
+            results.append(None)
+            results[0] = small.to_iceberg(catalog, NAME)
+        return real(self, split)
+
+    monkeypatch.setattr(OpenScan, "record_batches", record_batches)
+    late = attrs.evolve(small, threads=1).to_iceberg(catalog, NAME)
+    assert late.files == results[0].files
+    assert rows(catalog) == committed

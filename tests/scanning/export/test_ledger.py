@@ -81,3 +81,31 @@ def test_another_job_s_offsets_are_refused(target: ExportTarget, done: bool) -> 
     with pytest.raises(ConfigurationError, match="export job january has offsets 0 to 8 of orders-0 in this target already"):
         ExportLedger(target, "february").begin(job("february", 8, 12))
     ExportLedger(target, "february").begin(job("february", 9, 12))
+
+
+def test_what_is_no_job_is_no_obstacle(target: ExportTarget) -> None:
+    for folder in ("_exports", "_staging"):
+        target.write_json(f"{folder}/.DS_Store", 1)
+        target.write_json(f"{folder}/README.md", 1)
+    ExportLedger(target, "january").begin(job("january"))
+    assert ExportLedger(target, "january").known_job() == job("january")
+
+
+def test_files_in_place_that_were_removed_are_told(target: ExportTarget) -> None:
+    ledger = ExportLedger(target, "january")
+    paths = [ledger.paths.in_place(split.id, 0, "a") for split in SPLITS]
+    written = [WrittenSplit(split.id, (WrittenFile(path, path, 1, 1),)) for split, path in zip(SPLITS, paths, strict=True)]
+    for path in paths:
+        target.write_json(path, 1)
+    ledger.check_in_place(written)
+    target.delete_file(paths[1])
+    with pytest.raises(
+        ExportError, match=r"1 files of export job january were removed before its commit, .*-5-9-.*_staging/january"
+    ):
+        ledger.check_in_place(written)
+
+
+def test_the_first_plan_counts(target: ExportTarget) -> None:
+    one, other = ([WrittenSplit(SPLITS[0].id, (WrittenFile(name, name, 1, 1),))] for name in ("a", "b"))
+    assert ExportLedger(target, "january").plan_commit(one) == one
+    assert list(ExportLedger(target, "january").plan_commit(other)) == one

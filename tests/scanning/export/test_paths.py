@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
@@ -26,3 +31,9 @@ def test_what_is_staged_is_hidden_and_has_another_suffix() -> None:
 def test_a_job_whose_name_is_no_part_of_a_path_is_refused(job: str) -> None:
     with pytest.raises(ConfigurationError, match="not the name of a job"):
         JobPaths(job)
+
+
+@pytest.mark.parametrize("topic", ["_orders", ".orders"])
+def test_readers_find_topics_whose_names_begin_as_hidden_ones(tmp_path: Path, topic: str) -> None:
+    pq.write_table(pa.table({"offset": [5]}), tmp_path / file_name(f"{topic}-0-0-100", 0))
+    assert ds.dataset(tmp_path, format="parquet").to_table().to_pydict() == {"offset": [5]}

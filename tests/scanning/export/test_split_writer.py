@@ -153,3 +153,10 @@ def test_what_cannot_be_written_so_is_refused() -> None:
         ParquetWriting(partition_by="day").check(["offset"])
     ParquetWriting(partition_by="day").check(["timestamp"])
     ParquetWriting(partition_by="topic").check(["offset"])
+
+
+def test_files_without_a_column_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="needs a column beside topic"):
+        ParquetWriting(partition_by="topic").check(["topic"])
+    ParquetWriting(partition_by="topic", format=TableFormat.ICEBERG).check(["topic"])
+    ParquetWriting().check(["topic"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import LocalFileSystem
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.scanning.export.target import ExportTarget, target_of
@@ -122,3 +122,25 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         target_of(tmp_path).names("file")
     assert repr(target_of(tmp_path)) == f"ExportTarget(filesystem=local, root={str(tmp_path)!r})"
     assert isinstance(target_of(tmp_path).filesystem, pa.fs.LocalFileSystem)
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://AKIA:can/ary@bucket/a", "s3://b/a?secret_key=can/ary", "abfs://a@b?sig=can/ary", "s3://[can/ary@"]
+)
+def test_an_error_shows_no_part_of_a_url_that_may_be_secret(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="not a target for files: ") as raised:
+        target_of(url)
+    assert "can/ary" not in str(raised.value)
+
+
+def test_a_part_of_a_file_system_works_as_the_whole(tmp_path: Path) -> None:
+    inner = SubTreeFileSystem(str(tmp_path / "a"), LocalFileSystem())
+    for where, root in (("b/", "a/b"), ("", "a")):
+        found = target_of(where, SubTreeFileSystem("", inner) if where else inner)
+        assert (found.root, found.renames) == (str(tmp_path / root), True)
+        found.write_json("c.json", 5)
+        assert (tmp_path / root / "c.json").read_bytes() == b"5"
+
+
+def test_a_file_url_may_have_one_slash(tmp_path: Path) -> None:
+    assert target_of(f"file:{tmp_path}/table").root == str(tmp_path / "table")
