@@ -112,7 +112,7 @@ class Export:
             known.check_options(options)
             ledger.clean()
             return _result(known, finished, len(finished))
-        written = ledger.commit_plan() if known is not None else None
+        written: Sequence[WrittenSplit] | None = ledger.commit_plan() if known is not None else None
         if known is not None and written is not None:
             known.check_options(options)
             resumed = len(written)

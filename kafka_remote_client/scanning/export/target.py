@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pyarrow as pa
@@ -31,6 +31,8 @@ from kafka_remote_client.errors import ConfigurationError, ExportError
 __all__ = ["ExportTarget", "target_of"]
 
 _RENAMING = frozenset({"local", "hdfs"})
+_SECRETS = frozenset({"sig", "client_secret", "secret_key", "access_key"})
+"""Parameters of URLs that are credentials."""
 
 
 @attrs.frozen
@@ -161,7 +163,7 @@ def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None
     """A folder: a path, or a URL that pyarrow knows (``file://``, ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``).
 
     With ``filesystem``, a path of it. Raises ConfigurationError for a URL that pyarrow does not know, and for one that holds a
-    password: credentials come from the environment. No error shows what may hold one.
+    password or a key: credentials come from the environment. No error shows what may hold one.
     """
     text = os.fspath(where)
     if isinstance(filesystem, pa.fs.SubTreeFileSystem):  # a folder, of which only the file system below says how it works
@@ -172,11 +174,12 @@ def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None
     if "://" not in text and not text.startswith("file:/"):
         return ExportTarget(pa.fs.LocalFileSystem(), str(Path(text).absolute()))
     try:
-        password = urlsplit(text).password
-        found, root = pa.fs.FileSystem.from_uri(text) if password is None else (None, "")
+        split = urlsplit(text)
+        secret = split.password is not None or bool(_SECRETS.intersection(parse_qs(split.query, keep_blank_values=True)))
+        found, root = (None, "") if secret else pa.fs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:
         shown = f"{text.partition(':')[0]}://…" if {"@", "?"} & set(text) else text
         raise ConfigurationError(f"not a target for files: {shown}: {str(error).replace(text, shown)}") from None
     if found is None:
-        raise ConfigurationError("the target's URL holds a password; give credentials in the environment")
+        raise ConfigurationError("the target's URL holds a password or a key; give credentials in the environment")
     return ExportTarget(found, root.rstrip("/"))

@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     "url", ["s3://AKIA:can/ary@bucket/a", "s3://b/a?secret_key=can/ary", "abfs://a@b?sig=can/ary", "s3://[can/ary@"]
 )
 def test_an_error_shows_no_part_of_a_url_that_may_be_secret(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="not a target for files: ") as raised:
+    with pytest.raises(ConfigurationError, match="target") as raised:
         target_of(url)
     assert "can/ary" not in str(raised.value)
 
