@@ -94,7 +94,10 @@ class BrokerLocationSource(BoundsByLeaders):
         led: Mapping[Key, PartitionLeader],
         deadline: Deadline,
     ) -> Mapping[Key, LocationAnswer]:
-        """The answers of one leader."""
+        """The answers of one leader. The time of each Fetch begins with its turn on the connection.
+
+        The batches in front of it may take all of their time, so the wait for the turn has no end of its own.
+        """
         if not session.versions.announces_direct_fetch:
             return {key: NotRemote("not-announced", error=NotAnnouncedError(leader.host)) for key, leader in led.items()}
         answers: dict[Key, LocationAnswer] = {}
@@ -109,7 +112,9 @@ class BrokerLocationSource(BoundsByLeaders):
         for version, keys in by_version.items():
             for begin in range(0, len(keys), most):
                 some = {key: led[key] for key in keys[begin : begin + most]}
-                answers |= self._fetched(asked, session, some, version, deadline)
+                seconds = deadline.remaining()
+                with session.connection.turn():
+                    answers |= self._fetched(asked, session, some, version, Deadline(self._clock, seconds))
         return answers
 
     def _fetched(
@@ -120,22 +125,7 @@ class BrokerLocationSource(BoundsByLeaders):
         version: int,
         deadline: Deadline,
     ) -> Mapping[Key, LocationAnswer]:
-        """The answers to one Fetch, whose time begins with its turn on the connection. Raises LocationError.
-
-        The batches in front of it may take all of their time, so the wait for the turn has no end of its own.
-        """
-        seconds = deadline.remaining()
-        with session.connection.turn():
-            return self._exchanged(asked, session, led, version, Deadline(self._clock, seconds))
-
-    def _exchanged(
-        self,
-        asked: Mapping[Key, LocationQuestion],
-        session: PeerSession,
-        led: Mapping[Key, PartitionLeader],
-        version: int,
-        deadline: Deadline,
-    ) -> Mapping[Key, LocationAnswer]:
+        """The answers to one Fetch. Raises LocationError."""
         may_be_pending = session.versions.announces_many_partitions
         by_topic: dict[tuple[str, UUID], list[fetch.FetchPartition]] = defaultdict(list)
         root: TaggedFields = {}
