@@ -108,13 +108,13 @@ class Export:
         options = options_of(self.scan, self.address, self.writing.options)
         known = ledger.known_job()
         finished = ledger.finished()
-        if known is not None and finished is not None:
+        if known is not None:
             known.check_options(options)
+        if known is not None and finished is not None:
             ledger.clean()
             return _result(known, finished, len(finished))
         written: Sequence[WrittenSplit] | None = ledger.commit_plan() if known is not None else None
         if known is not None and written is not None:
-            known.check_options(options)
             resumed = len(written)
         else:
             with self.open() as opened:
@@ -137,7 +137,6 @@ class Export:
     ) -> ExportJob:
         topic_ids = {topic: uuid_to_text(topic_id) for topic, topic_id in opened.topic_ids().items()}
         if known is not None:
-            known.check_options(options)
             known.check_topics(topic_ids)
             return known
         if commit.has(self.job):
