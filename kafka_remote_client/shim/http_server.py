@@ -28,6 +28,8 @@ _MAX_LINE = 16 * 1024
 _MAX_HEADERS = 64
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(rb"[!-~]+")
+_SIGNED = re.compile("[?&=]")
+"""Before the first of these a target holds no signature, even if the question mark of its URL was damaged."""
 _JOIN_SECONDS = 10.0
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Why no connection can be accepted for now."""
@@ -43,7 +45,7 @@ class HttpRequest:
     """A request without a body. ``headers`` have lower-case names; repeated ones are joined by ``", "``."""
 
     method: str
-    target: str = attrs.field(repr=lambda target: repr(target.partition("?")[0]))
+    target: str = attrs.field(repr=lambda target: repr(_SIGNED.split(target, 1)[0]))
     headers: dict[str, str] = attrs.field(repr=False)
     keep_alive: bool = True
 

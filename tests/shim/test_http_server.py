@@ -293,3 +293,9 @@ def test_accepting_survives_a_lack_of_threads(
 
 def test_the_certificates_are_there() -> None:
     assert {path.suffix for path in Path(CERTIFICATES).iterdir()} == {".pem", ".sh"}
+
+
+@pytest.mark.parametrize("target", ["/a.log?expires=5&signature=canary", "/a.log7expires=5&signature=canary", "/a.log&canary"])
+def test_a_request_shows_no_signature(target: str) -> None:
+    """Also where the question mark of its URL was damaged on the way: the origin logs requests that it refuses."""
+    assert "canary" not in repr(HttpRequest("GET", target, {}))
