@@ -26,7 +26,7 @@ DATA = ROOT / ".cache" / "coverage"
 PYTEST = [str(BIN / "python"), "-X", "dev", "-m", "pytest"]
 
 sys.path.insert(0, str(ROOT))
-from tests.suites import SUITES, passed_in  # noqa: E402 - where it lies is known only now
+from tests.suites import SUITES, failures_in, passed_in  # noqa: E402 - where it lies is known only now
 from tests.support.processes import end_group, process_group  # noqa: E402 - as above
 
 ALL = [name for name, suite in SUITES.items() if not suite.campaign]
@@ -36,6 +36,8 @@ PARTS_CEILING = 10
 BUDGET = 84
 """Minutes of everything where CI=true: less than the 90 after which CI kills a run without a report. The rest bounds each step.
 A run takes about 45 on two cores."""
+MOST_FAILURES = 100
+"""Lines about failures below the report's table."""
 SELECTION_CEILING = 9
 FETCHED_BY = 9
 """Minutes after its start when a run of the selection stops waiting for parts."""
@@ -61,6 +63,7 @@ class Report:
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, float, float, str]] = []
+        self.failures: list[str] = []
         self.failed = False
         self._started = time.monotonic()
 
@@ -80,6 +83,7 @@ class Report:
                 complaint = f"exit status {status}"
             if complaint:
                 self.failed = True
+                self.failures += failures_in(text)
                 break
         self.rows.append((name, (time.monotonic() - started) / 60, ceiling, complaint or "ok"))
         return text
@@ -100,6 +104,7 @@ class Report:
         for name, minutes, ceiling, outcome in self.rows:
             print(f"{name:<16} {minutes:7.1f} {ceiling:8.0f}  {outcome}")
         print(f"in all suites: {passed} passed{', with failures' if self.failed else ''}")
+        print("\n".join(self.failures[:MOST_FAILURES]), flush=True)
 
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[str, int | None]:

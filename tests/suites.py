@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,10 +121,22 @@ _LONG_FIRST = (
 """Files that run long, by how long in their suite: one that a worker takes last leaves the others without work."""
 
 
+_IN_STACK = re.compile(r"Timeout \(|Thread |Current thread |  File |$")
+_MOST_OF_A_STACK = 60
+
+
 def passed_in(text: str) -> int:
     """Returns how many tests passed, by the last closing line in pytest's output."""
     found = re.findall(r"(\d+) passed", text)
     return int(found[-1]) if found else 0
+
+
+def failures_in(text: str) -> list[str]:
+    """Returns the lines of pytest's output that name a failed test, and the stack that a test had which did not end."""
+    lines = text.splitlines()
+    late = [at for at, line in enumerate(lines) if line.startswith("Timeout (")]
+    stacks = [line for at in late for line in itertools.takewhile(_IN_STACK.match, lines[at : at + _MOST_OF_A_STACK])]
+    return [line for line in lines if line.startswith(("FAILED ", "ERROR "))] + stacks
 
 
 def place_of(item: pytest.Item) -> int:

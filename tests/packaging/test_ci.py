@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -155,3 +156,38 @@ def test_suite_that_fails_in_its_time_keeps_its_status() -> None:
 
 def test_last_closing_line_of_pytest_counts() -> None:
     assert _suites("s['passed_in']('1 passed\\n== 1 failed, 12 passed, 2 warnings in 3s ==')") == "= 12"
+
+
+def test_report_names_failed_tests_and_the_stack_of_one_that_hangs() -> None:
+    stack = ["Timeout (0:05:30)!", "Thread 0x1 (most recent call first):", "  File a.py, line 1 in b"]
+    text = "\n".join(["x", *stack, "other", "FAILED t.py::test_c - Boom", ""])
+    assert _suites(f"s['failures_in']({text!r})") == f"= {['FAILED t.py::test_c - Boom', *stack]}"
+
+
+_STUCK = """
+import ctypes
+
+
+def test_stuck():
+    mutex = ctypes.create_string_buffer(256)
+    lock = ctypes.CDLL(None).pthread_mutex_lock
+    lock(mutex)
+    lock(mutex)  # does not return, and no signal interrupts it
+
+
+def test_fine():
+    pass
+"""
+
+
+def test_test_that_never_returns_to_python_ends_alone(tmp_path: Path) -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert options["timeout"] < options["faulthandler_timeout"]
+    ends = f"faulthandler_exit_on_timeout={options['faulthandler_exit_on_timeout']}"
+    file = tmp_path / "test_stuck.py"
+    file.write_text(_STUCK)
+    done = _pytest(file, ci="", more=["-n", "1", "-o", "timeout=1", "-o", "faulthandler_timeout=2", "-o", ends])
+    assert done.returncode == 1
+    assert "1 failed, 1 passed" in done.stdout
+    assert "test_stuck.py::test_stuck" in done.stdout
+    assert "in test_stuck" in done.stderr
