@@ -320,7 +320,7 @@ class DirectConsumer(Consumer):
                 self._commits.give_up(self._flows)
         finally:
             super().close()
-        self._deliveries.held.come_out()
+        self._deliveries.held.finish()
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None

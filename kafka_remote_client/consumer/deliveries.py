@@ -254,7 +254,7 @@ class Deliveries:
             return 0
         self.serves_callbacks = self.markers.unseen = True
         try:
-            arrived = self._inner.consume(room, seconds)
+            arrived = self._inner.consume(room, 0.0 if self.held.call_waiting() else seconds)
         finally:
             self.serves_callbacks = False
         count = len(arrived)

@@ -4,12 +4,18 @@ If a callback raises, confluent_kafka drops the records of the current call, and
 call is over; its close() may then never return. So no exception gets that far: callbacks that librdkafka calls are wrapped,
 and the consumer's own call raises the exception as soon as the inner one has ended.
 
-References: ``CallState_end`` in confluent_kafka.c, ``Consumer_consume`` in Consumer.c.
+An inner call ends only when no callback waits. Where callbacks take longer than the time between two events, that may be
+never. After an exception the other callbacks of the call therefore wait for the next call, as after ``rd_kafka_yield`` in
+confluent_kafka's poll(). Rebalance callbacks do not wait, because librdkafka waits for them.
+
+References: ``CallState_end`` and ``stats_cb`` in confluent_kafka.c, ``Consumer_consume`` in Consumer.c.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 __all__ = ["HeldExceptions"]
@@ -23,34 +29,60 @@ class HeldExceptions:
 
     def __init__(self) -> None:
         self._raised: BaseException | None = None
+        self._waiting: deque[Callable[[], object]] = deque()
 
     def wrap(self, settings: dict[str, Any]) -> None:
-        """Replaces a consumer's callbacks and logger by ones that raise nothing.
+        """Replaces a consumer's callbacks and logger by ones that raise nothing and wait after an exception.
 
         In place: the parts that ask for locations have the same settings, and are to see what changes in them.
         """
         for name in _CALLBACKS:
             if callable(settings.get(name)):
-                settings[name] = self.wrapped(settings[name])
+                settings[name] = self._waits_after_an_exception(settings[name])
         if hasattr(settings.get("logger"), "log"):
-            settings["logger"] = _Logger(self.wrapped(settings["logger"].log))
+            settings["logger"] = _Logger(self._waits_after_an_exception(settings["logger"].log))
 
     def wrapped(self, callback: Callable[..., object]) -> Callable[..., None]:
-        """Returns ``callback`` with held exceptions: the last of several, as in confluent_kafka."""
+        """Returns ``callback`` with held exceptions: the last of several, as in confluent_kafka. It never waits."""
 
         def called(*args: object, **kwargs: object) -> None:
-            try:
-                callback(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - an interrupt too; it comes out in a moment
-                self._raised = error
+            self._call(partial(callback, *args, **kwargs))
 
         return called
+
+    def call_waiting(self) -> bool:
+        """Calls the callbacks that wait, until one raises. Returns whether there is an exception to come out."""
+        while self._waiting and self._raised is None:
+            self._call(self._waiting.popleft())
+        return self._raised is not None
 
     def come_out(self) -> None:
         """Raises the held exception, once."""
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
+
+    def finish(self) -> None:
+        """Calls all callbacks that wait, because no call follows, and raises the last exception."""
+        while self._waiting:
+            self._call(self._waiting.popleft())
+        self.come_out()
+
+    def _waits_after_an_exception(self, callback: Callable[..., object]) -> Callable[..., None]:
+        def called(*args: object, **kwargs: object) -> None:
+            call = partial(callback, *args, **kwargs)
+            if self._raised is None and not self._waiting:
+                self._call(call)
+            else:
+                self._waiting.append(call)
+
+        return called
+
+    def _call(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - an interrupt too; it comes out in a moment
+            self._raised = error
 
 
 class _Logger:

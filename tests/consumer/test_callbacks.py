@@ -363,7 +363,7 @@ def test_next_callback_has_its_caller_after_an_assign_in_a_callback(cluster: Emb
             consumer.assign([TopicPartition(elsewhere, 0, 10)])
             assigned.append(len(told))
 
-    settings = direct_settings(cluster, statistics_interval_ms=1, auto_offset_reset="latest")
+    settings = direct_settings(cluster, statistics_interval_ms=20, auto_offset_reset="latest")
     consumer = Consumer({**settings, "stats_cb": on_statistics})
     if by_group:
         consumer.subscribe([elsewhere], on_assign=lambda who, parts: assigned.append(len(told)))

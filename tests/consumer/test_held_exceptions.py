@@ -82,6 +82,83 @@ def test_only_callbacks_and_the_logger_are_wrapped() -> None:
     assert nothing == {"logger": None, "stats_cb": "none"}
 
 
+def test_callbacks_after_an_exception_wait_for_the_next_call_in_order() -> None:
+    held = HeldExceptions()
+    told: list[object] = []
+
+    def stats_cb(statistics: str) -> None:
+        told.append(statistics)
+        if statistics in {"1", "3"}:
+            raise LookupError(statistics)
+
+    settings: dict[str, Any] = {"stats_cb": stats_cb, "error_cb": told.append}
+    held.wrap(settings)
+    for statistics in "123":
+        settings["stats_cb"](statistics)
+    settings["error_cb"]("error")
+    assert told == ["1"]
+    assert held.call_waiting()
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            held.come_out()
+        assert held.call_waiting() == (told == ["1", "2", "3"])
+    assert told == ["1", "2", "3", "error"]
+    held.come_out()
+
+
+def test_rebalance_callback_never_waits() -> None:
+    held = HeldExceptions()
+    told: list[object] = []
+    held.wrapped(fail)()
+    held.wrapped(told.append)("revoked")
+    assert told == ["revoked"]
+
+
+def test_no_callback_waits_any_more_after_close() -> None:
+    held = HeldExceptions()
+    told: list[object] = []
+
+    def error_cb(error: object) -> None:
+        told.append(error)
+        raise LookupError(error)
+
+    settings: dict[str, Any] = {"error_cb": error_cb}
+    held.wrap(settings)
+    for error in "123":
+        settings["error_cb"](error)
+    with pytest.raises(LookupError, match="3"):
+        held.finish()
+    assert told == ["1", "2", "3"]
+    held.finish()
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("call", ["poll", "consume"])
+def test_an_exception_ends_a_call_whose_callbacks_never_end(cluster: EmbeddedCluster, call: str) -> None:
+    """librdkafka has the next statistics before the callback has returned, so the inner call alone would not end."""
+    told: list[int] = []
+    raises_at, slow_until = 20, 400
+    raised = threading.Event()
+
+    def stats_cb(_: str) -> None:
+        told.append(len(told))
+        if not raised.is_set() and len(told) < slow_until:
+            threading.Event().wait(0.005)
+        if len(told) == raises_at:
+            raise LookupError("mine")
+
+    consumer = Consumer(direct_settings(cluster, statistics_interval_ms=1) | {"stats_cb": stats_cb})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    while not raised.is_set():
+        try:
+            _ = consumer.poll(0.1) if call == "poll" else consumer.consume(1, 0.1)
+        except LookupError:
+            raised.set()
+    assert len(told) == raises_at
+    consumer.close()
+    assert len(told) > raises_at
+
+
 @pytest.mark.embedded
 @pytest.mark.parametrize("call", ["poll", "consume"])
 def test_no_record_is_lost_by_what_callbacks_raise_and_close_ends(cluster: EmbeddedCluster, call: str) -> None:

@@ -53,7 +53,7 @@ class Reader:
 
     def __init__(self, cluster: EmbeddedCluster, kind: str, **limits: object) -> None:
         settings = (plain_settings if kind == "confluent" else direct_settings)(
-            cluster, enable_partition_eof=False, statistics_interval_ms=5, **limits
+            cluster, enable_partition_eof=False, statistics_interval_ms=10, **limits
         )
         settings["stats_cb"] = self._told
         if kind == "off":
