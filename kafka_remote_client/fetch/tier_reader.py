@@ -26,6 +26,7 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.breaker_store import guarded_store
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
@@ -173,9 +174,13 @@ def open_tier(
     ``encryption_keys``: files of private keys by key id. ``store_options``: the fetcher's settings without their prefix
     (``{"s3.region": "eu-west-1"}``). ``topic`` bounds listings to one name, ``topic_id`` picks one of several of a name.
 
+    Listings and look-ups have a circuit breaker of their own, with the ``fetch.remote.breaker.*`` values of ``config``.
+
     Raises ConfigurationError for a store or layout that does not exist, and MissingExtraError for what is not installed.
     """
     laid_out = layout_named(layout, LayoutOptions(key_prefix, encryption_keys or {}))
     store = load_store(store_url, store_options)
     check_store_options(store_options, store)
-    return TierReader(store, ListingLocationSource(store, laid_out, topic=topic, topic_id=topic_id), config)
+    used = config or RemoteFetchConfig(enabled=True)
+    looked_up = guarded_store(store, SystemClock(), failures=used.breaker_failures, reset_seconds=used.breaker_reset_ms / 1000)
+    return TierReader(store, ListingLocationSource(looked_up, laid_out, topic=topic, topic_id=topic_id), used)

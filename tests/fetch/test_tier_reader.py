@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
 import kafka_remote_client
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
@@ -145,6 +146,24 @@ def test_what_does_not_exist_is_refused() -> None:
         open_tier("file:///tier", layout="none-such")
     with pytest.raises(ConfigurationError):
         open_tier("none-such://tier")
+
+
+def test_failing_store_is_not_read_while_its_breaker_is_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = opened(store, config=RemoteFetchConfig(enabled=True, breaker_failures=3, breaker_reset_ms=600_000))
+    requested: list[object] = []
+
+    def fails(_: DirectoryStore, *what: object) -> None:
+        requested.append(what)
+        raise RemoteStorageUnavailableError("the store is down")
+
+    for name in ("get", "get_range", "size"):
+        monkeypatch.setattr(DirectoryStore, name, fails)
+    with tier:
+        (partition,) = tier.partitions("txn")
+        for _ in range(10):
+            with pytest.raises(RemoteStorageUnavailableError):
+                tier.segments(partition)
+    assert len(requested) == 3
 
 
 def test_closing_twice_is_one_closing(store: Path) -> None:
