@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -104,6 +105,7 @@ class ChunkedFetcher:
         self._inner.discard(remote_log_segment_metadata, wanted.start, wanted.end)
 
     def close(self) -> None:
+        self._buffers.restorers.shutdown(wait=False)
         self._inner.close()
 
 
@@ -161,8 +163,7 @@ class _ChunkedStream(PiecewiseStream):
 
     def _restore(self, stored: memoryview, target: memoryview, chunk: Chunk) -> None:
         try:
-            with self._buffers.restoring:
-                self._transform.restore(stored, target)
+            self._buffers.restorers.submit(self._transform.restore, stored, target).result()
         except CorruptChunkError as error:
             where = f"[{chunk.object_start}, {chunk.object_end})"
             raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
@@ -191,8 +192,8 @@ class _Buffers:
     def __init__(self) -> None:
         self._free: list[bytearray] = []
         self._lock = threading.Lock()
-        # More than the number of cores would need more memory without saving time.
-        self.restoring = threading.BoundedSemaphore(os.cpu_count() or 1)
+        # Few threads, because glibc keeps what the codec frees for each thread, and more than cores save no time.
+        self.restorers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="kafka-remote-restore")
 
     def take(self, size: int) -> bytearray:
         with self._lock:

@@ -32,6 +32,11 @@ class MemoryBudget:
     def give_back(self, size: int) -> None:
         self.held -= size
 
+    @property
+    def for_idle_buffers(self) -> int:
+        """Bytes of buffers that may wait for reuse: what is free, but from a quarter to half of the limit."""
+        return max(self.limit // 4, min(self.limit // 2, self.limit - self.held))
+
 
 @attrs.define(eq=False)
 class Lease:
@@ -57,11 +62,11 @@ class Lease:
 class BufferPool:
     """Recycles read buffers: a new page costs ten times as much as a write to an existing one.
 
-    At most ``keep`` bytes wait for reuse, but at least one buffer. ``largest``: the size that ranges grow to, give or
+    At most ``keep()`` bytes wait for reuse, but at least one buffer. ``largest``: the size that ranges grow to, give or
     take a batch.
     """
 
-    def __init__(self, keep: int, largest: int = 0) -> None:
+    def __init__(self, keep: Callable[[], int], largest: int = 0) -> None:
         self._keep = keep
         self._longest = _whole(largest + _GRAIN)
         self._free: list[WritableBuffer] = []
@@ -82,7 +87,8 @@ class BufferPool:
 
     def give_back(self, buffer: WritableBuffer) -> None:
         self._free.append(buffer)
-        while len(self._free) > 1 and sum(map(len, self._free)) > self._keep:
+        keep = self._keep()
+        while len(self._free) > 1 and sum(map(len, self._free)) > keep:
             self._free.pop(0)
 
 

@@ -38,7 +38,7 @@ def test_a_lease_is_released_by_its_last_user() -> None:
 
 
 def test_buffers_are_used_again_when_they_fit_well() -> None:
-    pool = BufferPool(keep=16_000_000)
+    pool = BufferPool(keep=lambda: 16_000_000)
     first = pool.take(1_000_000)
     assert len(first) >= 1_000_000
     pool.give_back(first)
@@ -47,7 +47,7 @@ def test_buffers_are_used_again_when_they_fit_well() -> None:
 
 
 def test_keeps_no_more_buffers_than_told() -> None:
-    pool = BufferPool(keep=1_500_000)
+    pool = BufferPool(keep=lambda: 1_500_000)
     first, second = pool.take(1_000_000), pool.take(1_000_000)
     pool.give_back(first)
     pool.give_back(second)
@@ -56,7 +56,7 @@ def test_keeps_no_more_buffers_than_told() -> None:
 
 
 def test_buffers_of_a_size_that_is_wanted_no_more_go() -> None:
-    pool = BufferPool(keep=16_000_000)
+    pool = BufferPool(keep=lambda: 16_000_000)
     small = pool.take(1_000_000)
     pool.give_back(small)
     assert len(pool.take(8_000_000)) >= 8_000_000
@@ -64,7 +64,7 @@ def test_buffers_of_a_size_that_is_wanted_no_more_go() -> None:
 
 
 def test_the_buffer_given_back_last_is_used_first() -> None:
-    pool = BufferPool(keep=16_000_000)
+    pool = BufferPool(keep=lambda: 16_000_000)
     first, second = pool.take(1_000_000), pool.take(1_000_000)
     pool.give_back(first)
     pool.give_back(second)
@@ -73,12 +73,21 @@ def test_the_buffer_given_back_last_is_used_first() -> None:
 
 
 def test_buffers_serve_ranges_that_have_grown_to_the_largest() -> None:
-    pool = BufferPool(keep=20_000_000, largest=8_000_000)
+    pool = BufferPool(keep=lambda: 20_000_000, largest=8_000_000)
     buffer = pool.take(4_000_000)
     pool.give_back(buffer)
     assert pool.take(8_000_000 + 16_384) is buffer
 
 
 def test_a_small_range_gets_no_buffer_of_the_largest() -> None:
-    pool = BufferPool(keep=20_000_000, largest=8_000_000)
+    pool = BufferPool(keep=lambda: 20_000_000, largest=8_000_000)
     assert len(pool.take(1_000_000)) < 2_000_000
+
+
+def test_idle_buffers_may_take_what_is_free_within_a_quarter_and_half_of_the_limit() -> None:
+    budget = MemoryBudget(1000)
+    found = []
+    for held in (0, 400, 600, 700, 900, 1100):
+        budget.held = held
+        found.append(budget.for_idle_buffers)
+    assert found == [500, 500, 400, 300, 250, 250]
