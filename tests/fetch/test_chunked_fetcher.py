@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+import threading
 import tracemalloc
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -22,9 +25,11 @@ from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.testing import RemoteStorageFetcherTests
 from kafka_remote_client.testing.fetcher_tests import read_all, segment_metadata
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
+from tests.support.waiting import wait_until
 
 DATA = b"".join(b"%05d" % n for n in range(100))
 ZSTD, AES, BOTH = ChunkEncoding(compressed=True), ChunkEncoding(encrypted=True), ChunkEncoding(compressed=True, encrypted=True)
@@ -318,3 +323,26 @@ def test_a_stream_closed_twice_gives_its_buffer_back_once():
     stream.close()
     stream.close()
     assert len(fetcher._buffers._free) == 1
+
+
+def test_chunks_are_restored_on_as_many_threads_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, table = in_chunks(DATA, 50, ZSTD)
+    restorers: set[threading.Thread] = set()
+    restore = ChunkTransform.restore
+
+    def recorded(transform: ChunkTransform, *what: memoryview) -> None:
+        restorers.add(threading.current_thread())
+        restore(transform, *what)
+
+    monkeypatch.setattr(ChunkTransform, "restore", recorded)
+    fetcher = ChunkedFetcher(RecordingFetcher({"a": stored}))
+
+    def read_once(_: int) -> bytes:
+        with closing(fetcher.fetch_log_segment(segment_metadata(location("a", table), len(DATA)), 0, len(DATA))) as stream:
+            return read_all(stream, 1_000)
+
+    with ThreadPoolExecutor(8) as readers:
+        assert set(readers.map(read_once, range(40))) == {DATA}
+    assert len(restorers) <= (os.cpu_count() or 1)
+    fetcher.close()
+    wait_until(lambda: not any(thread.is_alive() for thread in restorers), "the threads to end")
