@@ -34,8 +34,8 @@ class MemoryBudget:
 
     @property
     def for_idle_buffers(self) -> int:
-        """Bytes of buffers that may wait for reuse: what is free, but from a quarter to half of the limit."""
-        return max(self.limit // 4, min(self.limit // 2, self.limit - self.held))
+        """Bytes of buffers that may wait for reuse: what is free, but from an eighth to half of the limit."""
+        return max(self.limit // 8, min(self.limit // 2, self.limit - self.held))
 
 
 @attrs.define(eq=False)

@@ -57,10 +57,12 @@ def best_fixed(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=_MEGABYTES, help="MiB that each run delivers")
-    megabytes = parser.parse_args().megabytes
+    parser.add_argument("--latency-ms", type=int, nargs="+", default=list(_ROUND_TRIPS_MS), help="of each GET")
+    arguments = parser.parse_args()
+    megabytes = arguments.megabytes
     short = 0
     for trip, bandwidth, partitions, application in itertools.product(
-        _ROUND_TRIPS_MS, _CONNECTION_BANDWIDTHS, _PARTITIONS, _APPLICATIONS
+        arguments.latency_ms, _CONNECTION_BANDWIDTHS, _PARTITIONS, _APPLICATIONS
     ):
         store = distant(trip / 1000, bandwidth)
         ours = measured(store, partitions, application, megabytes)
