@@ -23,7 +23,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions supply-chain audit docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -105,6 +105,13 @@ pure-python: $(VENV)/.test ## the record decoder's tests once more without the c
 confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluent-kafka that is admitted, and on the newest
 	$(CAMPAIGN) confluent-versions --fixed -- --suite confluent-versions $(ARGS)
 
+supply-chain: $(VENV)/.supply ## bandit, and the licences and the list of the run-time dependencies (build/sbom.cdx.json)
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level high kafka_remote_client fetchers
+	$(BIN)/python -m tests.support.parts_list build/sbom.cdx.json
+
+audit: $(VENV)/.supply ## known vulnerabilities of all pinned versions; asks the vulnerability service of PyPI
+	$(BIN)/pip-audit --strict --progress-spinner off --no-deps --disable-pip --requirement .ci/constraints.txt
+
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py
 	$(PYTEST) tests/docs $(ARGS)
@@ -146,3 +153,8 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml $(KERNEL)
 $(VENV)/.test: $(VENV)/.made pyproject.toml $(KERNEL)
 	$(INSTALL) --editable '.[all]' --group test --group fuzz --group lint --group build
 	@touch $@ $(VENV)/.demo
+
+# Tools that only `make supply-chain` and `make audit` need.
+$(VENV)/.supply: $(VENV)/.test
+	$(PIP) install --constraint .ci/constraints.txt --group supply
+	@touch $@

@@ -22,6 +22,7 @@ from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
 
 __all__ = ["effective_settings", "serve", "with_shim_options"]
 
+_LOG = logging.getLogger(__name__)
 _HIDDEN = '"<hidden>"'
 _UNITS = {"s": "seconds", "bytes": "bytes"}
 
@@ -29,7 +30,8 @@ _UNITS = {"s": "seconds", "bytes": "bytes"}
 def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool]) -> Mapping[str, int]:
     """Runs a shim until ``reloads`` returns False, then drains it. Returns its counters. True reads the settings again.
 
-    Raises ConfigurationError for the first settings, and OSError. Later invalid settings are reported and change nothing.
+    Raises ConfigurationError for the first settings, and OSError. Later invalid settings change nothing, and one line of
+    the log says why.
     """
     config = read()
     with _logs(config), Shim(config) as shim, HealthLog(shim.health, shim.wait_ready):
@@ -39,7 +41,7 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
         if shim.management_url is not None:
             say(f"management pages are at {shim.management_url}")
         while reloads():
-            _reload(shim, read, say)
+            _reload(shim, read)
         say("stopping when requests in progress are answered")
         shim.drain()
         return shim.metrics()
@@ -54,13 +56,18 @@ def _logs(config: ShimConfig) -> Iterator[None]:
         logging.getLogger("kafka_remote_client").removeHandler(handler)
 
 
-def _reload(shim: Shim, read: Callable[[], ShimConfig], say: Callable[[str], None]) -> None:
+def _reload(shim: Shim, read: Callable[[], ShimConfig]) -> None:
     try:
         kept = shim.reload(read())
     except ConfigurationError as error:
-        say(f"settings not reloaded: {error}")
+        _LOG.warning("settings not reloaded: %s", error)
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything, its text may hold a secret, and the shim goes on
+        _LOG.warning("settings not reloaded: unexpected %s", type(error).__name__)
     else:
-        say(f"settings reloaded; these need a restart: {', '.join(kept)}" if kept else "settings reloaded")
+        if kept:
+            _LOG.info("settings reloaded; these need a restart: %s", ", ".join(kept))
+        else:
+            _LOG.info("settings reloaded")
 
 
 def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,13 +82,16 @@ def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def effective_settings(config: ShimConfig) -> Iterator[str]:
-    """Returns the settings as lines of a configuration file. Secrets are hidden; unset settings are left out."""
+    """Returns the settings as lines of a configuration file. Secrets are hidden; unset settings are left out.
+
+    Patterns come in the order in which they are tried.
+    """
     for name, setting in SHIM_SETTINGS.items():
         value = getattr(config, name)
         if setting.secret and value is not None:
             yield f"{name} = {_HIDDEN}"
         elif setting.type is dict:
-            for key, one in sorted(value.items()):
+            for key, one in value.items() if setting.by_pattern else sorted(value.items()):
                 yield f"{name}.{json.dumps(key)} = {_HIDDEN if is_secret(key) else json.dumps(one)}"
         elif value is not None:
             yield f"{name} = {json.dumps(value)}"

@@ -11,6 +11,14 @@ Names are those of ShimConfig. A setting of several keys is a table in the file,
 sources add up key by key. In its values secrets may also be ``@FILE`` or ``env:VARIABLE``. Lists are arrays in the file, and
 separated by commas elsewhere.
 
+Of settings by pattern (``topic_policies``, ``client_limits``) the first pattern that fits decides. The patterns of flags come
+first, then those of the environment, then those of the file, within each in the order in which it names them. Fields of a
+pattern that several sources name add up, and it stands where the first of these has it::
+
+    file       [topic_policies."*"]   url_ttl = 60
+    flags      --topic-policy orders.grant=never --topic-policy clicks.url_ttl=30
+    tried      orders, clicks, *
+
 Kubernetes sets variables such as KAFKA_REMOTE_SHIM_PORT for a service of that name. They are ignored; other unknown names are
 errors.
 """
@@ -44,11 +52,17 @@ def shim_config(*sources: Mapping[str, Any]) -> ShimConfig:
     merged: dict[str, Any] = {}
     for source in sources:
         for name, value in source.items():
-            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+            merged[name] = _added(name, merged.get(name, {}), value) if isinstance(value, Mapping) else value
     missing = [str(setting.flag) for name, setting in SHIM_SETTINGS.items() if setting.required and name not in merged]
     if missing:
         raise ConfigurationError(f"missing settings: {', '.join(missing)}")
     return ShimConfig(**merged)
+
+
+def _added(name: str, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of two sources with the values of the later one, whose patterns come first."""
+    both = {**earlier, **later}
+    return {**later, **both} if SHIM_SETTINGS[name].by_pattern else both
 
 
 def read_config_file(path: str) -> dict[str, Any]:

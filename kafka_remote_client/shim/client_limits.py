@@ -8,13 +8,17 @@ The broker identifies clients and the shim does not, so a client is here what it
 
 Each field is a bucket that fills at its rate and holds what one second brings. A grant is made while nothing is overdrawn, and
 takes its whole size. So one grant may overdraw, and the next waits until that is made up: over time the rate is exact.
+
+A reload keeps what is overdrawn, in bytes and grants, and it is made up at the new rate. A client that gets its first limit by
+a reload begins with what one second brings. A limit that a reload removes is forgotten.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -62,40 +66,67 @@ class _Bucket:
         return self.left
 
 
+_Buckets: TypeAlias = tuple[_Bucket | None, _Bucket | None]
+
+
 class ClientLimits:
-    """Judges and counts grants. Used in one event loop. Remembers the 10,000 clients that asked last."""
+    """Judges and counts grants. Remembers the 10,000 clients that asked last.
+
+    One event loop uses it. :meth:`reload` may be called from any thread, so a lock guards the buckets.
+    """
 
     def __init__(self, given: Mapping[str, Any] | None = None, clock: Clock | None = None) -> None:
         self._limits = client_limits(given or {})
         self._clock = clock or SystemClock()
-        self._clients: OrderedDict[str, tuple[_Bucket | None, _Bucket | None]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._clients: OrderedDict[str, _Buckets] = OrderedDict()
 
     def admits(self, client: str) -> bool:
         """Whether the client may be granted something now."""
-        now = self._clock.monotonic()
-        return all(bucket is None or bucket.fill(now) > 0 for bucket in self._of(client))
+        with self._lock:
+            now = self._clock.monotonic()
+            return all(bucket is None or bucket.fill(now) > 0 for bucket in self._of(client, now))
 
     def charge(self, client: str, nbytes: int) -> None:
         """Counts one grant and its size in bytes."""
-        for bucket, amount in zip(self._of(client), (nbytes, 1), strict=True):
-            if bucket is not None:
-                bucket.left -= amount
+        with self._lock:
+            for bucket, amount in zip(self._of(client, self._clock.monotonic()), (nbytes, 1), strict=True):
+                if bucket is not None:
+                    bucket.left -= amount
 
-    def _of(self, client: str) -> tuple[_Bucket | None, _Bucket | None]:
+    def reload(self, given: Mapping[str, Any]) -> None:
+        """Takes other limits and keeps what clients have overdrawn. Raises ConfigurationError, and changes nothing then."""
+        limits = client_limits(given)
+        with self._lock:
+            now = self._clock.monotonic()
+            known, self._clients = self._clients, OrderedDict()
+            self._limits = limits
+            for client, buckets in known.items():
+                limit = limits.of(client)
+                if limit != ClientLimit():
+                    self._clients[client] = _buckets(limit, now, buckets)
+
+    def _of(self, client: str, now: float) -> _Buckets:
         limit = self._limits.of(client)
         if limit == ClientLimit():
             return None, None
         if client not in self._clients:
-            now = self._clock.monotonic()
-            self._clients[client] = (_bucket(limit.bytes_per_second, now), _bucket(limit.grants_per_second, now))
+            self._clients[client] = _buckets(limit, now)
             if len(self._clients) > _MAX_CLIENTS:
                 self._clients.popitem(last=False)
         self._clients.move_to_end(client)
         return self._clients[client]
 
 
-def _bucket(rate: float | None, now: float) -> _Bucket | None:
-    return None if rate is None else _Bucket(rate, rate, now)
+def _buckets(limit: ClientLimit, now: float, known: _Buckets = (None, None)) -> _Buckets:
+    of_bytes, of_grants = known
+    return _bucket(limit.bytes_per_second, now, of_bytes), _bucket(limit.grants_per_second, now, of_grants)
+
+
+def _bucket(rate: float | None, now: float, known: _Bucket | None) -> _Bucket | None:
+    if rate is None:
+        return None
+    return _Bucket(rate, rate if known is None else min(rate, known.fill(now)), now)
 
 
 def _rate(value: Any, name: str) -> float:

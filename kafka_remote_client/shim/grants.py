@@ -195,9 +195,13 @@ class GrantingBroker:
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 
-    def reload(self, limits: GrantLimits, clients: ClientLimits) -> None:
-        """Takes what holds for grants from now on, from any thread. The deadline of look-ups stays."""
-        self._limits, self._clients = limits, clients
+    def reload(self, limits: GrantLimits, client_limits: Mapping[str, Any]) -> None:
+        """Takes what holds for grants from now on, from any thread. The deadline of look-ups stays, and overdrafts of clients.
+
+        Raises ConfigurationError, and changes nothing then.
+        """
+        self._clients.reload(client_limits)
+        self._limits = limits
 
     def collects(self, head: RequestHead, length: int) -> bool:
         return head.api_key == ApiKey.FETCH and head.api_version in DIALECT.fetch_versions and length <= _MAX_REQUEST_BYTES

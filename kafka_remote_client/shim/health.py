@@ -9,12 +9,18 @@
            | partition is in the store by the layout's name; nothing tiered is fine |
 
 A fault of the tier stops grants. It never makes ``readyz`` fail, because the brokers still serve everything.
+
+A check that raises has failed: plugins may raise anything. What is told then names the exception and where it was raised, and
+not its text, which may hold a signed URL.
 """
 
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from kafka_remote_client.clock import Clock
 
@@ -48,13 +54,25 @@ class Kept:
 
 
 class Health:
-    """The three checks by the name of their page. ``listening`` is asked each time, the others are kept."""
+    """The three checks by the name of their page, none of which raises.
+
+    ``listening`` is asked each time, the others are kept.
+    """
 
     def __init__(self, *, alive: Check, listening: Check, brokers: Check, tier: Check, clock: Clock) -> None:
-        self._listening = listening
-        self._brokers = Kept(brokers, clock, READY_SECONDS)
+        self._listening = partial(_found, listening)
+        self._brokers = Kept(partial(_found, brokers), clock, READY_SECONDS)
         self.pages: dict[str, Check] = {
-            "/livez": alive,
+            "/livez": partial(_found, alive),
             "/readyz": lambda: self._listening() or self._brokers(),
-            "/tierz": Kept(tier, clock, TIER_SECONDS),
+            "/tierz": Kept(partial(_found, tier), clock, TIER_SECONDS),
         }
+
+
+def _found(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its text may hold a URL
+        kind, raised = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+    file, line, function = Path(raised.filename).name, raised.lineno, raised.name
+    return f"the check failed with an unexpected {kind} in {file}, line {line}, function {function}"

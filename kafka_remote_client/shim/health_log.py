@@ -7,7 +7,7 @@
     tierz  | INFO the tier can be read: locations are granted | WARNING locations are not granted, or not of all partitions: …
 
 It looks as often as the pages keep what they found. What the tier is at first is judged after the metadata topic was read to
-its end, or after ten seconds.
+its end, or after ten seconds. A check that raises is unhealthy as long as it does.
 """
 
 from __future__ import annotations
@@ -66,13 +66,8 @@ class HealthLog:
             waited += _SETTLE_SECONDS
 
     def _look(self, page: str, healthy: str, unhealthy: str) -> None:
-        try:
-            found = self._health.pages[page]()
-        except Exception:
-            if self._stopped.is_set():
-                return  # what it looked at was closed
-            raise
-        if found == self._told.get(page, _UNKNOWN) or self._stopped.is_set():
+        found = self._health.pages[page]()
+        if found == self._told.get(page, _UNKNOWN) or self._stopped.is_set():  # when stopped, what it looked at was closed
             return
         self._told[page] = found
         if found is None:

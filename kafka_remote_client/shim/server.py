@@ -21,7 +21,7 @@ from kafka_remote_client.shim.health import Health
 from kafka_remote_client.shim.management import Management
 from kafka_remote_client.shim.proxy import Proxy
 from kafka_remote_client.shim.settings import RELOADED, SHIM_SETTINGS
-from kafka_remote_client.shim.tier import ShimTier
+from kafka_remote_client.shim.tier import ShimTier, granting_signer
 
 __all__ = ["Shim"]
 
@@ -48,6 +48,7 @@ class Shim:
         self._clock = clock or SystemClock()
         self._tier: ShimTier | None = None
         self._strategy = strategy
+        self._grants = strategy is None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._proxy: Proxy | None = None
         self._stopping: asyncio.Event | None = None
@@ -66,7 +67,7 @@ class Shim:
 
     def start(self) -> Self:
         """Binds, starts following the tier, and returns when clients can connect. Raises ConfigurationError."""
-        if self._strategy is None and self._config.store is not None:
+        if self._grants and self._config.store is not None:
             self._tier = ShimTier(self._config, self._counters, self._clock)
         try:
             if self._tier is not None:
@@ -84,18 +85,22 @@ class Shim:
     def reload(self, config: ShimConfig) -> list[str]:
         """Applies new certificates, limits, deadlines and the signing key, for new connections.
 
-        Topic policies and client limits hold for all connections.
+        Topic policies and client limits hold for all connections. What clients have overdrawn stays.
 
-        Returns the names of settings that differ and need a restart. Raises ConfigurationError, and changes nothing then,
-        and RuntimeError before :meth:`start`.
+        Returns the names of settings that differ and need a restart. Raises ConfigurationError where a start would, for values,
+        TLS and grants, with all of ``config`` and with the part of it that is applied; it changes nothing then. It contacts no
+        broker and no store. Raises RuntimeError before :meth:`start`.
         """
         if self._proxy is None or self._loop is None:
             raise RuntimeError("the shim is not started")
         known = self._config
-        differ = [name for name in SHIM_SETTINGS if getattr(known, name) != getattr(config, name)]
+        differ = [name for name in SHIM_SETTINGS if _differs(name, known, config)]
         taken = attrs.evolve(known, **{name: getattr(config, name) for name in differ if name in RELOADED})
         if (known.ssl_certificate is None) != (taken.ssl_certificate is None):
             raise ConfigurationError("listeners cannot begin or end to speak TLS without a restart")
+        self._proxy.reloaded(config)
+        if self._grants:
+            granting_signer(config)
         around = self._proxy.reloaded(taken)
         if self._tier is not None:
             self._tier.reload(taken)
@@ -218,3 +223,11 @@ class Shim:
                 await proxy.drain()
         finally:
             await proxy.stop()
+
+
+def _differs(name: str, one: ShimConfig, other: ShimConfig) -> bool:
+    """Whether a setting has another value. The order of patterns counts, as the first one that fits decides."""
+    values = (getattr(one, name), getattr(other, name))
+    if SHIM_SETTINGS[name].by_pattern:
+        values = (list(values[0].items()), list(values[1].items()))
+    return bool(values[0] != values[1])

@@ -38,7 +38,7 @@ from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.tls import origin_context
 from kafka_remote_client.shim.topic_policies import topic_policies
 
-__all__ = ["ShimTier", "origin_metrics"]
+__all__ = ["ShimTier", "granting_signer", "origin_metrics"]
 
 _SECRET_BYTES = 32
 _SERVED_SCHEMES = ("file",)
@@ -55,7 +55,7 @@ class ShimTier:
             raise ConfigurationError("a shim that grants locations needs a store")
         self._config = config
         self._clock = clock
-        self._signer = _signer(config.store, config)
+        self._signer = granting_signer(config)
         self._objects = load_store(config.store, config.store_options)
         self._guarded = guarded_store(self._objects, clock, hang_seconds=config.lookup_timeout)
         readers = (self._objects,) if self._signer is None else (self._objects, self._signer)
@@ -154,13 +154,14 @@ class ShimTier:
 
         Raises ConfigurationError, and changes nothing then.
         """
+        granting_signer(config)
         context = origin_context(config)
         limits, known = self._limits(config), self._limits(self._config)
+        self.strategy.reload(limits, config.client_limits)
         if self._origin is not None:
             self._origin.use(context)
             if config.signing_key is not None:
                 self._origin.rotate(config.signing_key, max(known.longest_url_ttl, limits.longest_url_ttl))
-        self.strategy.reload(limits, ClientLimits(config.client_limits, self._clock))
         self._config = config
 
     def _limits(self, config: ShimConfig) -> GrantLimits:
@@ -186,15 +187,22 @@ class ShimTier:
         self._objects.close()
 
 
-def _signer(store: str, config: ShimConfig) -> ObjectSigner | None:
-    """What signs URLs of the store; None where the shim serves its objects."""
-    scheme = urlsplit(store).scheme
+def granting_signer(config: ShimConfig) -> ObjectSigner | None:
+    """What signs URLs of the store; None where the shim serves its objects, and where there is no store.
+
+    The check of grants that a start and a reload share. Raises ConfigurationError for a store that no plugin signs URLs for,
+    for an object origin that other machines reach, and for URLs of whole objects that no setting and no topic policy permits.
+    """
+    if config.store is None:
+        return None
+    scheme = urlsplit(config.store).scheme
     if scheme in _SERVED_SCHEMES:
+        _check_origin(config)
         return None
     if scheme not in signer_schemes():
         schemes = ", ".join(sorted({*_SERVED_SCHEMES, *signer_schemes()}))
         raise ConfigurationError(f"URLs can be signed for these stores only: {schemes}")
-    signer = load_signer(store, config.store_options)
+    signer = load_signer(config.store, config.store_options)
     policies = topic_policies(config.topic_policies).values
     if not (signer.binds_ranges or config.whole_object_urls or any(one.grant == "whole-object" for one in policies)):
         raise ConfigurationError(
@@ -203,13 +211,17 @@ def _signer(store: str, config: ShimConfig) -> ObjectSigner | None:
     return signer
 
 
-def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> ObjectOrigin:
-    host, port = parse_address(config.origin_listen)
+def _check_origin(config: ShimConfig) -> None:
+    host, _ = parse_address(config.origin_listen)
     if not config.test_origin and not _is_loopback(host):
         raise ConfigurationError(
             f"the object origin of a file: store listens on loopback addresses only, not on {host}; use a store that serves "
             "clients itself, or --test-origin for tests"
         )
+
+
+def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> ObjectOrigin:
+    host, port = parse_address(config.origin_listen)
     secret = config.signing_key or secrets.token_bytes(_SECRET_BYTES)
     try:
         return ObjectOrigin(

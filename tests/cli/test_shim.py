@@ -1,3 +1,4 @@
+import io
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from confluent_kafka import Producer
 
 from kafka_remote_client.cli.app import app
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.cli.shim import effective_settings
+from kafka_remote_client.cli.shim import effective_settings, serve
 from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.settings import SHIM_SETTINGS
@@ -68,6 +69,37 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
     assert "connections" in last
 
 
+def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> list[str]:
+    """The lines of a shim that reads ``then`` at its one reload, about settings."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    known: list[ShimConfig | Exception] = [then, ShimConfig("127.0.0.1:1")]
+
+    def read() -> ShimConfig:
+        found = known.pop()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    tells = iter((True, False))
+    counters = serve(read, lambda _line: None, lambda: next(tells))
+    assert counters["connections_open"] == 0, "it served until it was told to stop"
+    return [line for line in stream.getvalue().splitlines() if "settings" in line]
+
+
+def test_a_refused_reload_is_one_line_that_names_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = ShimConfig("127.0.0.1:1", broker_settings={"sasl.username": "me"})
+    (line,) = reloaded(monkeypatch, refused)
+    assert line.split(" ", 1)[1].startswith(
+        "WARNING kafka_remote_client.cli.shim settings not reloaded: sasl.username is not a supported broker setting"
+    )
+
+
+def test_a_reload_that_fails_in_a_plugin_does_not_end_the_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = reloaded(monkeypatch, RuntimeError("canary"))
+    assert line.endswith("settings not reloaded: unexpected RuntimeError")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -121,6 +153,13 @@ def test_effective_settings_hide_secrets_and_can_be_read_again(tmp_path: Path) -
     (tmp_path / "shim.toml").write_text("\n".join(lines))
     again = read_config_file(str(tmp_path / "shim.toml"))
     assert (again["node_ids"], again["metadata_consumer"]["sasl.username"]) == ((1, 2), "me")
+
+
+def test_effective_settings_show_patterns_in_the_order_of_trial(tmp_path: Path) -> None:
+    policies = {"z.grant": "never", "a.url_ttl": 60, "*.grant": "range"}
+    lines = list(effective_settings(ShimConfig("broker:9092", topic_policies=policies)))
+    (tmp_path / "shim.toml").write_text("\n".join(lines))
+    assert list(read_config_file(str(tmp_path / "shim.toml"))["topic_policies"].items()) == list(policies.items())
 
 
 def test_check_refuses_what_a_start_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.client_limits import client_limits
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.settings import SHIM_SETTINGS
+from kafka_remote_client.shim.topic_policies import TopicPolicy, topic_policies
 
 KEY = "k" * 16
 NEEDED = {"bootstrap_servers": "broker:9092", "listen": "127.0.0.1:9192", "store": "file:///tier"}
@@ -147,3 +149,32 @@ def test_patterns_of_names_may_contain_what_separates_elsewhere(tmp_path: Path) 
     with pytest.raises(ConfigurationError, match="--topic-policy takes KEY=VALUE"):
         read_flags({"topic_policies": ["orders"]})
     assert given.client_limits == {key: "5"}
+
+
+def test_patterns_of_flags_come_before_those_of_environment_and_file(tmp_path: Path) -> None:
+    file = toml(
+        tmp_path, '[topic_policies."audit-*"]\ngrant = "never"\n[topic_policies."*"]\nurl_ttl = 60\nmax_grant_bytes = 65536'
+    )
+    environment = read_environment({"KAFKA_REMOTE_SHIM_TOPIC_POLICIES": "b.grant=never\na.grant=never"})
+    flags = read_flags({"topic_policies": ["z.url_ttl=10", "a.url_ttl=20"]})
+    given = shim_config(NEEDED, file, environment, flags).topic_policies
+    assert list(given) == [
+        "z.url_ttl",
+        "a.url_ttl",
+        "b.grant",
+        "a.grant",
+        "audit-*.grant",
+        "*.url_ttl",
+        "*.max_grant_bytes",
+    ]
+    policies = topic_policies(given)
+    assert policies.of("a") == TopicPolicy("never", 20.0), "fields of one pattern add up, where its first source stands"
+
+
+def test_a_flag_decides_although_a_pattern_of_the_file_fits_too(tmp_path: Path) -> None:
+    file = toml(tmp_path, '[topic_policies."*"]\nurl_ttl = 60\n[client_limits."*"]\ngrants_per_second = 5')
+    flags = read_flags({"topic_policies": ["orders.grant=never"], "client_limits": ["*.grants_per_second=1"]})
+    config = shim_config(NEEDED, file, flags)
+    policies = topic_policies(config.topic_policies)
+    assert (policies.of("orders"), policies.of("clicks")) == (TopicPolicy("never"), TopicPolicy(url_ttl=60))
+    assert client_limits(config.client_limits).of("me@192.0.2.1").grants_per_second == 1

@@ -62,6 +62,11 @@ _ROWS = (
         "no byte is used before its tag is verified; no output shows the key",
     ),
     ("S21", "a shim that lies", "records arrive late at worst; never wrong records, a request to another host, or a crash"),
+    (
+        "S22",
+        "an unknown run-time dependency or licence",
+        "each is pinned to one version and has a permitted licence; `make supply-chain` lists them",
+    ),
 )
 
 PROMISES: dict[str, Promise] = {row[0]: Promise(*row) for row in _ROWS}

@@ -55,6 +55,18 @@ def test_policies_and_limits_change_while_the_shim_runs(
     assert granted.span.size <= 64 << 10
 
 
+def test_a_client_that_has_overdrawn_stays_limited_after_a_reload(
+    transactional_topic: TransactionalTopic, config: ShimConfig, shim: Shim
+) -> None:
+    topic, start = transactional_topic.topic, transactional_topic.offsets.log_start
+    limits = {"tests@127.0.0.1.bytes_per_second": 1}
+    assert shim.reload(attrs.evolve(config, client_limits=limits)) == []
+    assert isinstance(asked(shim.bootstrap_servers, topic, start), SegmentLocation), "one grant overdraws it"
+    assert shim.reload(attrs.evolve(config, client_limits=limits, topic_policies={"other.grant": "never"})) == []
+    assert isinstance(asked(shim.bootstrap_servers, topic, start), NotRemote)
+    assert shim.metrics()["locations_refused.client-limit"] == 1
+
+
 def test_what_is_granted_adds_up_to_what_the_store_served(
     transactional_topic: TransactionalTopic, shim: Shim, caplog: pytest.LogCaptureFixture
 ) -> None:

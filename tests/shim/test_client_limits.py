@@ -83,6 +83,75 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(limits._clients) == ["a", "c"]
 
 
+def test_an_overdraft_outlives_a_reload() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.bytes_per_second": 1000}, clock)
+    limits.charge("a", 6000)
+    clock.now += 2
+    limits.reload({"b.grants_per_second": 1, "*.bytes_per_second": 1000})
+    clock.now += 2.9
+    assert not limits.admits("a")
+    clock.now += 0.2
+    assert limits.admits("a")
+
+
+def test_a_reload_changes_the_rate_from_then_on() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.bytes_per_second": 1000}, clock)
+    limits.charge("a", 6000)
+    clock.now += 2
+    limits.reload({"*.bytes_per_second": 10})
+    clock.now += 299
+    assert not limits.admits("a")
+    clock.now += 2
+    assert limits.admits("a")
+    limits.reload({"*.bytes_per_second": 1})
+    limits.charge("a", 5)
+    clock.now += 3.9
+    assert not limits.admits("a"), "what is left is not more than the new rate brings in a second"
+    clock.now += 0.2
+    assert limits.admits("a")
+
+
+def test_a_reload_adds_limits_and_lifts_them() -> None:
+    clock = ManualClock()
+    limits = ClientLimits({"*.bytes_per_second": 1000}, clock)
+    limits.charge("a", 6000)
+    limits.reload({"a.grants_per_second": 1})
+    assert limits.admits("a"), "bytes are not limited any more"
+    limits.charge("a", 6000)
+    assert not limits.admits("a"), "grants are"
+    limits.reload({"a.grants_per_second": 1, "a.bytes_per_second": 1})
+    assert not limits.admits("a")
+    limits.reload({})
+    assert limits.admits("a")
+    assert not limits._clients
+
+
+def test_a_wrong_reload_changes_nothing() -> None:
+    limits = ClientLimits({"*.grants_per_second": 1}, ManualClock())
+    limits.charge("a", 0)
+    with pytest.raises(ConfigurationError, match="between 0"):
+        limits.reload({"*.grants_per_second": -1})
+    assert not limits.admits("a")
+    assert limits.admits("b")
+
+
+def test_a_reload_and_the_event_loop_exclude_each_other() -> None:
+    class Watching(ManualClock):
+        def monotonic(self) -> float:
+            held.append(limits._lock.locked())
+            return super().monotonic()
+
+    held: list[bool] = []
+    limits = ClientLimits({"*.grants_per_second": 5}, Watching())
+    assert limits.admits("a")
+    limits.charge("b", 0)
+    limits.reload({"*.grants_per_second": 1})
+    assert len(held) >= 3
+    assert all(held)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -19,7 +19,6 @@ from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.metadata import MetadataTopic
-from kafka_remote_client.shim.client_limits import ClientLimits
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.grant_limits import GrantLimits
@@ -372,7 +371,7 @@ def test_a_grant_has_the_brokers_last_stable_offset(granter: Granter, level: Iso
 
 def control(granter: Granter, workers: ThreadPoolExecutor, policies: dict[str, object], clients: dict[str, object]) -> None:
     limits = GrantLimits(3000, 5000, 30.0, topics=topic_policies(policies))
-    granter.broker.reload(limits, ClientLimits(clients))
+    granter.broker.reload(limits, clients)
 
 
 def test_a_topic_that_is_never_granted_is_the_brokers(granter: Granter, workers: ThreadPoolExecutor) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafka_remote_client.shim.health import Check, Health, Kept
 from tests.support.locations import ManualClock
 
@@ -44,3 +46,20 @@ def test_tier_and_brokers_have_pages_of_their_own() -> None:
     }
     checks["listening"].found = "the shim is stopping"
     assert health.pages["/readyz"]() == "the shim is stopping"
+
+
+@pytest.mark.parametrize(
+    ("broken", "page"), [("alive", "/livez"), ("listening", "/readyz"), ("brokers", "/readyz"), ("tier", "/tierz")]
+)
+def test_a_check_that_raises_has_found_that(broken: str, page: str) -> None:
+    def raises() -> str | None:
+        raise LookupError("https://store.example/?signature=canary")
+
+    checks: dict[str, Check] = {name: Told() for name in ("alive", "listening", "brokers", "tier")}
+    checks[broken] = raises
+    pages = Health(**checks, clock=ManualClock()).pages
+    found = str(pages[page]())
+    assert found.startswith("the check failed with an unexpected LookupError in test_health.py, line ")
+    assert found.endswith(", function raises")
+    assert "canary" not in found
+    assert [pages[one]() for one in pages if one != page] == [None, None]

@@ -90,10 +90,23 @@ def test_ends_while_a_check_runs_and_its_failure_is_then_nobodys(caplog: pytest.
     assert not caplog.records
 
 
-def test_a_check_that_raises_otherwise_is_not_hidden() -> None:
-    def broken() -> str | None:
-        raise RuntimeError("a mistake")
+def test_a_check_that_raises_is_told_once_and_looked_at_again(caplog: pytest.LogCaptureFixture) -> None:
+    tier = Told()
 
-    health = Health(alive=Told(), listening=Told(), brokers=broken, tier=Told(), clock=ManualClock())
-    with pytest.raises(RuntimeError, match="a mistake"):
-        HealthLog(health, lambda _seconds: True).run()
+    def broken_at_first() -> str | None:
+        if clock.now < 1150:
+            raise RuntimeError("canary")
+        return tier()
+
+    unused: list[tuple[str | None, str | None]] = [(None, None)] * 6
+    clock = Script(Told(), tier, unused)
+    health = Health(alive=Told(), listening=Told(), brokers=Told(), tier=broken_at_first, clock=clock)
+    with caplog.at_level(logging.INFO, LOGGER):
+        HealthLog(health, lambda _seconds: True, clock).run()
+    told = [record.getMessage() for record in caplog.records if record.name == LOGGER]
+    assert len(told) == 3
+    assert told[0] == "ready: a broker answers"
+    assert "unexpected RuntimeError in test_health_log.py" in told[1]
+    assert told[2] == "the tier can be read: locations are granted"
+    assert tier.asked > 1
+    assert "canary" not in caplog.text

@@ -6,13 +6,19 @@ import logging
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from kafka_remote_fetchers.directory_store import DirectoryStore
 
+import kafka_remote_client.shim.tier as tier_module
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.plugin import SignedUrl
+from kafka_remote_client.shim.broker import PassThrough
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_connection import echo, heartbeat
@@ -187,3 +193,73 @@ def test_reload_takes_caps_for_new_connections_and_names_the_rest() -> None:
             client.send(heartbeat(2))
             assert client.read()
             assert shim.metrics()["connections_refused.max_connections"] == 1
+
+
+def test_reload_takes_another_order_of_the_same_policies(tmp_path: Path) -> None:
+    wide, narrow = {"*.url_ttl": 60.0}, {"audit.grant": "never"}
+    config = ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), topic_policies=wide | narrow, metadata_consumer=QUIET)
+    with Shim(config) as shim:
+        assert shim._tier is not None
+        assert shim._tier.strategy._limits.topics.of("audit").grant is None
+        assert shim.reload(attrs.evolve(config, topic_policies=narrow | wide)) == []
+        assert shim._tier.strategy._limits.topics.of("audit").grant == "never"
+
+
+class WholeObjects:
+    """A signer that cannot bind a range."""
+
+    binds_ranges = False
+
+    def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
+        return SignedUrl(f"https://store.example/{object_key}")
+
+
+PERMITTED = {"orders.grant": "whole-object"}
+
+
+@pytest.mark.parametrize(
+    ("at_first", "then", "said"),
+    [
+        ({"topic_policies": PERMITTED}, {"topic_policies": {"orders.grant": "range"}}, "--whole-object-urls or a topic policy"),
+        ({"whole_object_urls": True}, {"whole_object_urls": False}, "--whole-object-urls or a topic policy"),
+        ({"whole_object_urls": True}, {"store": "disk://library"}, "URLs can be signed for these stores only"),
+        ({"whole_object_urls": True}, {"store": "file:///", "origin_listen": "0.0.0.0:0"}, "loopback addresses only"),
+        ({"whole_object_urls": True}, {"broker_settings": {"sasl.username": "me"}}, "not a supported broker setting"),
+    ],
+)
+def test_reload_refuses_what_a_start_refuses_and_keeps_what_there_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_first: dict[str, Any], then: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(tier_module, "signer_schemes", lambda: ["tape"])
+    monkeypatch.setattr(tier_module, "load_signer", lambda *_told: WholeObjects())
+    monkeypatch.setattr(tier_module, "load_store", lambda *_told: DirectoryStore(tmp_path))
+    config = ShimConfig("127.0.0.1:1", store="tape://library", metadata_consumer=QUIET, **at_first)
+    wrong = attrs.evolve(config, **then, max_connections=1)
+    with pytest.raises(ConfigurationError, match=said) as at_start:
+        Shim(wrong).start()
+    with Shim(config) as shim:
+        assert shim._tier is not None
+        limits = shim._tier.strategy._limits
+        with pytest.raises(ConfigurationError, match=said) as at_reload:
+            shim.reload(wrong)
+        assert str(at_reload.value) == str(at_start.value)
+        assert shim._tier.strategy._limits is limits
+        assert shim._config == config
+
+
+def test_reload_refuses_policies_that_only_the_next_start_permits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tier_module, "signer_schemes", lambda: ["tape"])
+    monkeypatch.setattr(tier_module, "load_signer", lambda *_told: WholeObjects())
+    monkeypatch.setattr(tier_module, "load_store", lambda *_told: DirectoryStore(tmp_path))
+    config = ShimConfig("127.0.0.1:1", store="tape://library", metadata_consumer=QUIET, topic_policies=PERMITTED)
+    with Shim(config) as shim:
+        assert shim._tier is not None
+        with pytest.raises(ConfigurationError, match="--whole-object-urls"):
+            shim.reload(attrs.evolve(config, topic_policies={}, whole_object_urls=True))
+        assert shim._tier.strategy._limits.topics.of("orders").grant == "whole-object"
+
+
+def test_reload_judges_no_store_where_the_strategy_is_given() -> None:
+    config = ShimConfig("127.0.0.1:1", store="tape://library")
+    with Shim(config, strategy=PassThrough()) as shim:
+        assert shim.reload(attrs.evolve(config, max_connections=1)) == []

@@ -168,6 +168,18 @@ def test_reload_takes_topic_policies_and_client_limits(tmp_path: Path) -> None:
         tier.close()
 
 
+def test_reload_keeps_what_clients_have_overdrawn(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), client_limits={"*.bytes_per_second": 1})
+    tier.start()
+    try:
+        tier.strategy._clients.charge("me@192.0.2.1", 1 << 40)
+        tier.reload(attrs.evolve(tier._config, client_limits={"*.bytes_per_second": 2}))
+        assert not tier.strategy._clients.admits("me@192.0.2.1")
+        assert tier.strategy._clients.admits("you@192.0.2.1")
+    finally:
+        tier.close()
+
+
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0", "localhost:0"])
 def test_the_origin_listens_on_loopback(tmp_path: Path, listen: str) -> None:
     made(store=tmp_path.as_uri(), origin_listen=listen).close()
