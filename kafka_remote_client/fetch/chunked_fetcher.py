@@ -17,6 +17,7 @@ References: docs/design.md; docs/aiven.md.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -155,7 +156,8 @@ class _ChunkedStream(PiecewiseStream):
             with stored, target[:size] as place:
                 self._restore(stored, place, chunk)
             return size
-        restored = memoryview(bytearray(size))
+        # Pages of its own, which are released completely: glibc would keep the memory for each thread.
+        restored = memoryview(mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
         with stored:
             self._restore(stored, restored, chunk)
         self._rest = restored[begin - chunk.original_start : end - chunk.original_start]
