@@ -51,7 +51,7 @@ def test_topics_become_files_and_the_end_is_told(capsys: pytest.CaptureFixture[s
     again, _ = exported(capsys, *arguments)
     assert again == (
         f"job export: 500 records in {len(files)} files, {told['bytes']} bytes\n"
-        'starting offsets of what follows: {"logappend":{"0":500}}\n'
+        'starting offsets of the next read: {"logappend":{"0":500}}\n'
     )
 
 

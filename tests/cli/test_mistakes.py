@@ -74,7 +74,7 @@ MISTAKES: Mapping[str, Row] = {
         "Use the name that is shown.",
     ),
     "an option has no value": Row(
-        "ls --store s3://tier --store-option allow.http", "--store-option takes KEY=VALUE", "Write KEY=VALUE."
+        "ls --store s3://tier --store-option allow.http", "--store-option must have the form KEY=VALUE", "Write KEY=VALUE."
     ),
     "a switch is neither true nor false": Row(
         "ls --store s3://tier --store-option allow.http=yes", "allow.http must be true or false", "Write true or false."
@@ -145,7 +145,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "the interval is empty": Row(
         "dump orders --store {tier} --start 5 --end 3",
-        "the interval is empty: --start 5 is not below --end 3",
+        "the interval is empty: --start 5 must be below --end 3",
         "Correct the bounds.",
     ),
     "the interval is beyond the tier": Row(

@@ -77,7 +77,7 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
         (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "takes no key prefix"),
         (["--listen", "127.0.0.1:0", "--layout", "aiven", "--encryption-key", "key1=/none"], "cannot be read"),
         (["--listen", "192.0.2.1:1"], "cannot listen"),
-        (["--listen", "127.0.0.1:0", "--broker-setting", "ssl.ca.location"], "--broker-setting takes KEY=VALUE"),
+        (["--listen", "127.0.0.1:0", "--broker-setting", "ssl.ca.location"], "--broker-setting must have the form KEY=VALUE"),
         (["--listen", "127.0.0.1:0", "--broker-setting", "sasl.username=me"], "is not a supported broker setting"),
         (["--listen", "127.0.0.1:0", "--ssl-key-password-file", "/none"], "/none cannot be read: No such file"),
         (["--listen", "127.0.0.1:0", "--ssl-certificate", "/none"], "the listener's certificate cannot be used"),
