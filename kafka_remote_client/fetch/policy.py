@@ -68,7 +68,7 @@ class Budget(Enum):
     THROTTLED = "10 times, and the host's retry budget"
     SETTING = "`fetch.remote.retries` times, and the host's retry budget"
     ONCE = "once, and the host's retry budget"
-    ONCE_BETWEEN = "once between two good ranges"
+    ONCE_BETWEEN = "once until the next good range"
 
 
 @attrs.frozen

@@ -189,7 +189,7 @@ def test_what_is_sound_before_a_damaged_chunk_is_delivered(encoding):
     buffer = bytearray(500)
     assert stream.readinto(buffer) == 100
     assert buffer[:100] == DATA[:100]
-    with pytest.raises(InvalidStorageResponseError, match="the chunk in bytes"):
+    with pytest.raises(InvalidStorageResponseError, match="cannot restore the chunk in bytes"):
         stream.readinto(memoryview(buffer)[100:])
     stream.close()
 

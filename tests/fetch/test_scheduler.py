@@ -317,7 +317,7 @@ def test_a_shut_store_sends_reads_to_the_broker() -> None:
         assert told(made) == [(End, second)]
         end = the_end(second)
         assert end.reason == "breaker-open"
-        assert str(end.error) == "the store store failed repeatedly and gets no requests for a while: dead"
+        assert str(end.error) == "the store store failed repeatedly, so requests to it are suspended: dead"
 
 
 def test_a_slow_store_is_left_once_what_is_under_way_has_come(monkeypatch: pytest.MonkeyPatch) -> None:

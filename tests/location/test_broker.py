@@ -340,7 +340,7 @@ def test_nobody_there_is_an_error_and_is_not_tried_again_at_once() -> None:
     setup = Setup(FakeBroker(), peer)
     with pytest.raises(PeerUnreachableError, match="cannot connect to") as first:
         setup.locate()
-    with pytest.raises(PeerUnreachableError, match=r"cannot connect to .* \(failed a moment ago; the next attempt waits\)"):
+    with pytest.raises(PeerUnreachableError, match=r"cannot connect to .* \(failed recently; the next attempt waits\)"):
         setup.locate()
     assert first.value.host == f"{peer.host}:{peer.port}"
     setup.source.close()

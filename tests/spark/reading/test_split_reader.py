@@ -342,7 +342,7 @@ def test_a_tiered_offset_that_is_not_granted_is_a_fallback(
         assert worker.read(attrs.evolve(SPLIT, tiered_end=tiered_end)) == [5, 6, 7, 8, 9]
         assert len(caplog.records) == fallbacks
     assert caplog.records[0].levelno == logging.WARNING
-    assert "the shim grants no location of t-3 at offset 7, although it is tiered" in caplog.text
+    assert "the shim grants no location of t-3 at offset 7, although that offset is tiered" in caplog.text
     error = NoSegmentsError("found no segments of topic t; the store has no objects there")
     absent = [ReadEnd("nothing-tiered", 7, error=error)]
     for tiered_end, fallbacks in ((7, 1), (8, 2)):
