@@ -147,7 +147,11 @@ _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
 @pytest.mark.parametrize(
     ("layout", "status", "message"),
     [
-        (_WITH_PREFIX, 1, "data-key: a segment is encrypted with key 'key1'; known private keys: none"),
+        (
+            _WITH_PREFIX,
+            1,
+            "data-key: a segment is encrypted for key 'key1', whose private key is not configured; known keys: none",
+        ),
         ((*_WITH_PREFIX, "--encryption-key", "key1=PUBLIC"), 2, "'key1' is not an unencrypted RSA private key"),
         ((*_WITH_PREFIX, "--encryption-key", "key1=PRIVATE", "--encryption-key", "key1=PRIVATE"), 2, "key1 is given twice"),
         ((*_WITH_PREFIX, "--encryption-key", "key1=/no/such/file"), 2, "'key1' cannot be read"),
@@ -158,7 +162,7 @@ _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
             "found no segments of txn; the store has Aiven manifests below some-prefix/",
         ),
         (("--layout", "aiven"), 2, "found no segments of txn; the store has Aiven manifests below some-prefix/"),
-        ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "takes no key prefix and no encryption keys"),
+        ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "supports no key prefix and no encryption keys; remove them"),
     ],
 )
 def test_what_is_missing_to_read_a_tier_is_told(

@@ -55,7 +55,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "a key prefix is given to a layout without": Row(
         "ls --store {tier} --key-prefix prod/",
-        "the layout local-tiered-storage takes no key prefix and no encryption keys",
+        "the layout local-tiered-storage supports no key prefix and no encryption keys; remove them",
         "Remove the prefix, or use --layout aiven.",
     ),
     "an encryption key has no id": Row(

@@ -74,7 +74,7 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
         (["--listen", "nowhere"], "not host:port"),
         (["--listen", "127.0.0.1:0", "--url-ttl", "100000"], "url_ttl must be a number between 1 and 900"),
         (["--listen", "127.0.0.1:0", "--layout", "other"], "unknown layout"),
-        (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "takes no key prefix"),
+        (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "supports no key prefix"),
         (["--listen", "127.0.0.1:0", "--layout", "aiven", "--encryption-key", "key1=/none"], "cannot be read"),
         (["--listen", "192.0.2.1:1"], "cannot listen"),
         (["--listen", "127.0.0.1:0", "--broker-setting", "ssl.ca.location"], "--broker-setting must have the form KEY=VALUE"),

@@ -350,7 +350,7 @@ def test_a_follower_that_does_not_recover_ends_with_its_first_failure(start, cap
     consumer.taken.acquire()
     consumer.taken.acquire()
     assert (follower.distrusted(), follower.rereads) == ([HOME], 0)
-    assert "no location of it is granted" in caplog.text
+    assert "no location of this partition is granted" in caplog.text
     consumer.script.put(FATAL)
     follower._thread.join(SECONDS)
     assert not follower.ready(TIP)
