@@ -40,7 +40,7 @@ def test_a_target_is_a_path_or_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_url_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="not a target for files: nowhere://a"):
+    with pytest.raises(ConfigurationError, match="cannot write files to the target nowhere://a"):
         target_of("nowhere://a")
 
 
