@@ -69,7 +69,7 @@ class MetadataTopic(RememberingStore):
         try:
             self._follower.start()
         except KafkaException as error:
-            raise ConfigurationError(f"the broker's settings: {error.args[0].str()}") from None
+            raise ConfigurationError(f"invalid broker settings: {error.args[0].str()}") from None
         if not self._follower.wait_settled(seconds):
             raise LocationError(f"{self._topic} could not be read within {seconds:g} seconds")
 

@@ -54,7 +54,7 @@ def test_an_abort_that_is_in_the_index_is_right() -> None:
 def test_an_abort_that_is_not_in_the_index_is_told() -> None:
     ((kind, message),) = check(ABORTED)
     assert kind is INDEX
-    assert message == "the transaction of producer 7 from offset 100 on, aborted at 102, is not in it"
+    assert message == "the transaction of producer 7 from offset 100 on, aborted at 102, is not in the index"
 
 
 def test_a_marker_without_records_needs_no_entry() -> None:
