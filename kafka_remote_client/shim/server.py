@@ -95,7 +95,7 @@ class Shim:
         differ = [name for name in SHIM_SETTINGS if getattr(known, name) != getattr(config, name)]
         taken = attrs.evolve(known, **{name: getattr(config, name) for name in differ if name in RELOADED})
         if (known.ssl_certificate is None) != (taken.ssl_certificate is None):
-            raise ConfigurationError("listeners cannot begin or end to speak TLS without a restart")
+            raise ConfigurationError("ssl_certificate cannot be set or removed without a restart")
         around = self._proxy.reloaded(taken)
         if self._tier is not None:
             self._tier.reload(taken)

@@ -83,7 +83,7 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
         (["--listen", "127.0.0.1:0", "--ssl-certificate", "/none"], "the listener's certificate cannot be used"),
         (["--listen", "127.0.0.1:0", "--config", "/none"], "/none cannot be read"),
         (["--node-ids", "1"], "missing settings: --listen"),
-        (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate"),
+        (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate: set ssl_certificate"),
     ],
 )
 def test_wrong_use_is_told_with_status_2(

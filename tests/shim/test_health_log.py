@@ -44,7 +44,7 @@ def lines(caplog: pytest.LogCaptureFixture, *findings: tuple[str | None, str | N
 def test_a_shim_whose_broker_is_gone_is_not_announced_as_ready(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog, ("no broker answers", "no metadata"), ("no broker answers", "no metadata")) == [
         "WARNING not ready: no broker answers",
-        "WARNING locations are not granted, or not of all partitions: no metadata",
+        "WARNING locations of some or all partitions are not granted: no metadata",
     ]
 
 
@@ -54,7 +54,7 @@ def test_each_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
         "WARNING not ready: gone",
         "INFO the tier can be read: locations are granted",
         "INFO ready: a broker answers",
-        "WARNING locations are not granted, or not of all partitions: store down",
+        "WARNING locations of some or all partitions are not granted: store down",
         "INFO the tier can be read: locations are granted",
     ]
 

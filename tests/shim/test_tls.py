@@ -278,9 +278,9 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"ssl_key": "key.pem"}, "TLS needs a certificate"),
-        ({"ssl_client_ca": "ca.pem"}, "TLS needs a certificate"),
-        ({"origin_https": True}, "TLS needs a certificate"),
+        ({"ssl_key": "key.pem"}, "TLS needs a certificate: set ssl_certificate"),
+        ({"ssl_client_ca": "ca.pem"}, "TLS needs a certificate: set ssl_certificate"),
+        ({"origin_https": True}, "TLS needs a certificate: set ssl_certificate"),
         ({"ssl_certificate": "/nowhere.pem"}, "the listener's certificate cannot be used: No such file"),
         ({"broker_settings": {"sasl.password": "canary"}}, r"sasl\.password is not a supported broker setting"),
         ({"broker_settings": {"security.protocol": "canary"}}, "unknown security.protocol"),
