@@ -84,7 +84,7 @@ def test_names_are_readable() -> None:
     assert str(segment().remote_log_segment_id).startswith("orders-0 (")
 
 
-def test_what_nobody_said_is_unknown() -> None:
+def test_defaults_are_unknown() -> None:
     offsets = PartitionOffsets()
     assert set(attrs.astuple(offsets)) == {UNKNOWN_OFFSET} == {-1}
     assert UNKNOWN_EPOCH == -1

@@ -72,7 +72,7 @@ def test_records_come_in_order_and_the_rest_is_given_back_in_order(handed_out: D
     assert store.stored[-1] is two
 
 
-def test_the_last_record_is_stored_though_nobody_calls(handed_out: DeliveryQueue, store: Store) -> None:
+def test_the_last_record_is_stored_without_a_further_call(handed_out: DeliveryQueue, store: Store) -> None:
     given = messages(3)
     begin(handed_out, given)
     wait_until(lambda: store.stored == [given[0]], "the first to be stored")
@@ -92,14 +92,14 @@ def test_each_record_is_stored_once(handed_out: DeliveryQueue, store: Store) -> 
 @pytest.mark.parametrize(
     "error", [KafkaException(KafkaError(KafkaError._STATE)), RuntimeError("Consumer closed")], ids=["refused", "closed"]
 )
-def test_a_refused_offset_is_nobodys_error(handed_out: DeliveryQueue, store: Store, error: Exception) -> None:
+def test_a_refused_offset_raises_nothing(handed_out: DeliveryQueue, store: Store, error: Exception) -> None:
     store.refuses = error
     begin(handed_out, messages(2))
     handed_out.settle()
     assert len(store.stored) == 1
 
 
-def test_says_that_the_inner_consumer_is_due_and_begins_anew(handed_out: DeliveryQueue) -> None:
+def test_inner_consumer_becomes_due_again_after_each_settle(handed_out: DeliveryQueue) -> None:
     begin(handed_out, messages(2))
     wait_until(lambda: handed_out.due, "the inner consumer to be due")
     begin(handed_out, handed_out.settle()[1])

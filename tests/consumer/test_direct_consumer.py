@@ -410,7 +410,7 @@ def test_our_own_pause_does_not_outlive_the_assignment(consumer: Consumer, expec
 # -- assignment ------------------------------------------------------------------------------------------------------------
 
 
-def test_assigning_anew_forgets_the_old_place(consumer: Consumer, expected: list[Row]) -> None:
+def test_a_new_assignment_discards_the_old_position(consumer: Consumer, expected: list[Row]) -> None:
     consumer.assign([at(0)])
     assert consumer.poll(PATIENCE_SECONDS) is not None
     consumer.assign([at(100), at(5, 1)])

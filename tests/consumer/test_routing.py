@@ -530,7 +530,7 @@ def test_the_beginning_without_bounds_is_looked_up_by_librdkafka(rig: Rig) -> No
     assert rig.calls == [("resume", OFFSET_BEGINNING), ("seek", OFFSET_BEGINNING)]
 
 
-def test_bounds_that_nobody_told_a_moment_ago_are_not_waited_for(rig: Rig) -> None:
+def test_routing_does_not_wait_for_bounds_that_just_failed(rig: Rig) -> None:
     rig.engine.answers["t", 0] = LocationError("nobody answers")
     flow = rig.adopted(20)
     target = PartitionFlow("t", 0, 30)

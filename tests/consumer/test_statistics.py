@@ -102,7 +102,7 @@ def test_a_direct_read_at_the_end_has_no_lag() -> None:
     assert (entry["consumer_lag_stored"], entry["consumer_lag"]) == (0, 0)
 
 
-def test_what_nobody_knows_of_a_direct_read_is_not_told() -> None:
+def test_statistics_omit_unknown_values_of_a_direct_read() -> None:
     entry = completed(Route.REMOTE, IsolationLevel.READ_COMMITTED, PartitionOffsets(), stored_offset=30)
     assert [entry[name] for name in PLACES] == [-1001, -1001, -1001, 30, -1, -1, 30]
 

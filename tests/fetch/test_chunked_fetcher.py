@@ -228,7 +228,7 @@ def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.fault("S20")
-def test_an_error_that_somebody_keeps_does_not_hold_the_next_chunk_back(encoding):
+def test_a_kept_error_does_not_block_the_memory_of_the_next_chunk(encoding):
     """The error's traceback refers to the memory of the damaged chunk. The next stream gets that memory and needs more."""
     small, small_table = in_chunks(DATA, 100, encoding)
     large, large_table = in_chunks(random.Random(4).randbytes(5_000), 5_000, encoding)

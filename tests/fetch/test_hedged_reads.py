@@ -128,7 +128,7 @@ def test_after_a_failure_the_request_that_is_left_is_late() -> None:
 
 
 @pytest.mark.parametrize("hedge_wins", [True, False])
-def test_each_record_comes_once_whoever_is_first(hedge_wins: bool) -> None:
+def test_each_record_comes_once_whichever_request_wins(hedge_wins: bool) -> None:
     with stepping() as made:
         read, first = late(made)
         hedge = fetching(made)

@@ -45,7 +45,7 @@ def test_a_failure_is_an_answer_too() -> None:
     watch.close(5.0)
 
 
-def test_a_closed_watch_asks_nobody() -> None:
+def test_a_closed_watch_sends_no_requests() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     watch.close(5.0)
     before = threading.active_count()
@@ -53,7 +53,7 @@ def test_a_closed_watch_asks_nobody() -> None:
     assert threading.active_count() == before
 
 
-def test_without_a_thread_nobody_answers_and_the_next_question_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_thread_start_the_next_question_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     with monkeypatch.context() as refused:
         refused.setattr("kafka_remote_client.fetch.offsets_watch.start_thread", lambda *_: None)

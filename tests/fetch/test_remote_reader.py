@@ -349,7 +349,7 @@ def test_readers_that_wait_for_their_next_block_keep_no_memory_from_others() -> 
         assert set(counts.values()) == {TIERED_END}
 
 
-def test_who_waits_is_told_when_there_is_something_again() -> None:
+def test_a_waiting_reader_is_notified_of_new_items() -> None:
     told: list[bool] = []
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, on_ready=lambda: told.append(made.engine.wait(0)))

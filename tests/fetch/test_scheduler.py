@@ -338,7 +338,7 @@ def test_a_slow_store_is_left_once_what_is_under_way_has_come(monkeypatch: pytes
         assert [options["in_flight"] for options in measured] == [2, 1], "each counts itself"
 
 
-def test_a_range_that_tells_nobody_s_pace_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_without_a_broker_alternative_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     with stepping() as made:
         preference = made.scheduler.admission.preference
         monkeypatch.setattr(preference, "landed", lambda *_, **__: pytest.fail("measured"))

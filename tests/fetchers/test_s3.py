@@ -265,7 +265,7 @@ def test_answers_have_their_kinds(misbehaving: Misbehaving, answer: Answer, kind
     assert type(misbehaving.fails()) is kind
 
 
-def test_refused_credentials_are_tried_anew_once(misbehaving: Misbehaving) -> None:
+def test_refused_credentials_are_renewed_once(misbehaving: Misbehaving) -> None:
     misbehaving.origin.script(error(403, "InvalidAccessKeyId"))
     assert read_all(misbehaving.fetcher.fetch_log_segment(by_key("a.log"), 0, 10)) == DATA[:10]
     misbehaving.origin.otherwise = error(403, "InvalidAccessKeyId")

@@ -124,7 +124,7 @@ def test_gcs(stored: Callable[..., Stored], gcs_server: GcsServer, account: Path
     stored("gs", gcs_server, **{"gcs.service.account.file": str(account)}).read(isolation, fetcher)
 
 
-def test_urls_of_the_store_expire_and_are_asked_for_anew(stored: Callable[..., Stored], s3_environment: S3Server) -> None:
+def test_expired_urls_of_the_store_are_requested_again(stored: Callable[..., Stored], s3_environment: S3Server) -> None:
     """A life of a second: whatever of it is over when a range is read, every record comes from the store."""
     stored("s3", s3_environment).read(
         "read_committed", "presigned", url_ttl=1.0, range_bytes=64 << 10, max_grant_bytes=64 << 10

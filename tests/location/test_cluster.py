@@ -208,7 +208,7 @@ def test_an_error_of_one_topic_is_that_topics_alone(clock: ManualClock) -> None:
     assert len(brokers.asked) == 1
 
 
-def test_topics_already_known_are_answered_while_nobody_answers(clock: ManualClock) -> None:
+def test_known_topics_are_answered_while_brokers_are_down(clock: ManualClock) -> None:
     def down(_: Address) -> MetadataResponse:
         raise LocationError("down")
 

@@ -181,7 +181,7 @@ def test_transactions_whose_marker_is_local_are_asked_of_the_leader(setup: Setup
         ({"last_stable_offset": 100}, "not-tiered"),
     ],
 )
-def test_the_leaders_word_comes_first(setup: Setup, changes: dict[str, Any], reason: str) -> None:
+def test_the_leaders_answer_precedes_the_tier(setup: Setup, changes: dict[str, Any], reason: str) -> None:
     setup.broker.whole = attrs.evolve(setup.broker.whole, **changes)
     assert setup.locate() == NotRemote(reason, TOLD)
     assert setup.tier.asked == []

@@ -70,7 +70,7 @@ SURFACE: Mapping[str, tuple[str, ...]] = {
     "store_offsets": (_STORING, _AUTOMATIC),
     "subscribe": (_GROUP, _NONE, "parity/test_groups:an_unknown_topic_is_told_once_and_others_are_read"),
     "unassign": (_COME_AND_GO,),
-    "unsubscribe": ("parity/test_groups:who_subscribes_anew_goes_on_where_the_group_stands",),
+    "unsubscribe": ("parity/test_groups:a_new_subscription_continues_at_the_groups_commit",),
 }
 """By the class's own names (A1)."""
 

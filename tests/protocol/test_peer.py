@@ -63,7 +63,7 @@ def test_a_session_is_kept_and_says_what_the_peer_speaks(clock: ManualClock) -> 
     assert scripted.accepted == 1
 
 
-def test_a_closed_connection_is_made_anew(clock: ManualClock) -> None:
+def test_a_closed_connection_is_replaced(clock: ManualClock) -> None:
     with ScriptedPeer(script(SHIM), script(PLAIN)) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         first, _ = peer.session(ample())

@@ -17,7 +17,7 @@ def loaded() -> tuple[str, int]:
     return "loaded", 1
 
 
-def test_reads_are_allowed_where_nobody_says_otherwise() -> None:
+def test_reads_are_allowed_by_default() -> None:
     about_to_read()
     with kept_only():
         assert is_kept_only()

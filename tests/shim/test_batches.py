@@ -274,7 +274,7 @@ def test_a_later_request_is_bounded_by_its_own_probe() -> None:
     assert [question.end_offset for question in tier.calls] == [1000, 900]
 
 
-def test_a_look_up_past_its_deadline_is_refused_to_all_who_ask() -> None:
+def test_a_look_up_past_its_deadline_is_refused_to_all_clients() -> None:
     tier = HeldTier(0)
 
     async def body(made: Batches) -> None:
@@ -396,7 +396,7 @@ def test_the_end_of_the_read_is_part_of_the_question(end_offset: int | None, wan
 
 
 @pytest.mark.parametrize(("batched", "told"), [(True, [110, 140]), (False, [None] * 2)])
-def test_offsets_of_ranges_are_told_to_those_who_know_them(batched: bool, told: object) -> None:
+def test_range_offsets_are_sent_only_to_clients_that_know_them(batched: bool, told: object) -> None:
     tier = HeldTier()
     tier.answer = resolved(range_offsets=(110, 140))
 

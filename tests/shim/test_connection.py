@@ -420,7 +420,7 @@ async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnec
     return connection, transport
 
 
-def test_who_does_not_take_the_last_words_is_cut_off() -> None:
+def test_a_client_that_does_not_read_the_end_is_cut_off() -> None:
     async def body() -> None:
         clock, owner = ManualClock(), Doorkeeper()
         connection, transport = await connected(clock, owner)
@@ -439,7 +439,7 @@ def test_who_does_not_take_the_last_words_is_cut_off() -> None:
     asyncio.run(body())
 
 
-def test_who_is_not_let_in_is_cut_off_at_once() -> None:
+def test_a_refused_connection_is_cut_off_at_once() -> None:
     async def body() -> None:
         _, transport = await connected(ManualClock(), Doorkeeper(lets_in=False))
         assert transport.events[-1] == "abort"

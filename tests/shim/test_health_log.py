@@ -69,7 +69,7 @@ def test_the_tier_is_judged_after_its_metadata_was_read_or_ten_seconds(caplog: p
     assert "the tier can be read" in caplog.text
 
 
-def test_ends_while_a_check_runs_and_its_failure_is_then_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+def test_health_log_ends_during_a_check_and_ignores_its_failure(caplog: pytest.LogCaptureFixture) -> None:
     entered, stopped = threading.Event(), threading.Event()
 
     def slow() -> str | None:

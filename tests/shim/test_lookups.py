@@ -159,7 +159,7 @@ def test_what_still_waits_for_a_thread_is_not_begun_past_its_deadline(held: Held
     run(body, held, pool=lambda: ThreadPoolExecutor(1))
 
 
-def test_who_goes_away_leaves_the_look_up_to_others(held: Held) -> None:
+def test_a_cancelled_caller_leaves_the_look_up_running(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         lookups = made(SECONDS)
         leaves, stays = (asyncio.create_task(lookups.answer("a", QUESTION)) for _ in range(2))
@@ -173,7 +173,7 @@ def test_who_goes_away_leaves_the_look_up_to_others(held: Held) -> None:
     run(body, held)
 
 
-def test_an_error_that_nobody_waits_for_is_dropped(held: Held) -> None:
+def test_an_error_without_a_waiting_caller_is_dropped(held: Held) -> None:
     held.error = ValueError("too late")
     complaints: list[object] = []
 

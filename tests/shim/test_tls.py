@@ -192,7 +192,7 @@ def test_what_is_no_request_ends_a_tls_connection_too(
         all_gone(shim)
 
 
-def test_who_has_to_show_a_certificate_is_let_in_only_with_one(
+def test_a_required_client_certificate_admits_only_its_holders(
     broker: ScriptedBroker, files: dict[str, str], tls: dict[str, Any], authority: Authority, trusting: ssl.SSLContext
 ) -> None:
     mine = authority.issue()
@@ -241,7 +241,7 @@ def test_brokers_are_spoken_to_over_tls_where_that_is_configured(
                 assert client.read().endswith(body)
 
 
-def test_a_broker_that_is_not_who_it_says_is_never_told_anything(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_with_a_wrong_certificate_receives_no_bytes(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedPeer(tls_echo, certificate=CERTIFICATE) as peer, caplog.at_level(logging.WARNING):
         config = ShimConfig(f"localhost:{peer.port}", broker_settings={"security.protocol": "ssl"})
         with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:

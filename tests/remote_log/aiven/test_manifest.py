@@ -269,7 +269,7 @@ def test_a_manifest_that_does_not_say_how_is_refused(path, value):
         ("remoteLogSegmentId.topicIdPartition.topicPartition.partition", -1),
     ],
 )
-def test_what_it_tells_of_the_segment_matters_only_to_those_who_ask(path, value):
+def test_segment_fields_are_checked_only_when_requested(path, value):
     manifest = parse(changed(f"remoteLogSegmentMetadata.{path}", value))
     with pytest.raises(RemoteLogMetadataError):
         manifest.segment_metadata()

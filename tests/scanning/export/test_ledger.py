@@ -27,7 +27,7 @@ def target(tmp_path: Path) -> ExportTarget:
     return target_of(tmp_path)
 
 
-def test_a_job_that_nobody_began_is_not_known(target: ExportTarget) -> None:
+def test_a_job_that_was_not_started_is_unknown(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     assert (ledger.known_job(), ledger.commit_plan(), ledger.finished(), ledger.records(SPLITS)) == (None, None, None, {})
 

@@ -39,7 +39,7 @@ def test_a_target_is_a_path_or_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert target_of("bucket/table/", LocalFileSystem()).root == "bucket/table"
 
 
-def test_a_url_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_url_scheme_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="cannot write files to the target nowhere://a"):
         target_of("nowhere://a")
 

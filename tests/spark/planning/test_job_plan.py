@@ -26,7 +26,7 @@ def planned(*ranges: OffsetRange, told: Assumptions = TOLD, prices: Prices | Non
     return estimate_job(ranges, splits, assumptions=told, prices=prices)
 
 
-def test_what_nobody_told_is_assumed_of_one_core_and_kafkas_segments() -> None:
+def test_default_assumptions_are_one_core_and_kafkas_segments() -> None:
     assert attrs.asdict(Assumptions()) == {
         "cores": 1,
         "latency_ms": 20.0,

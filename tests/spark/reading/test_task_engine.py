@@ -76,7 +76,7 @@ def test_the_last_idle_ones_are_kept(making: Making) -> None:
     assert [made.closed for made in making.made] == [1, 1] + [0] * KEPT
 
 
-def test_an_old_engine_is_closed_when_nobody_has_it(making: Making) -> None:
+def test_an_old_engine_is_closed_when_it_is_not_lent(making: Making) -> None:
     with making.engines.lend(options()) as first:
         making.clock.now += MAX_AGE_SECONDS + 1
         with making.engines.lend(options()) as second:
