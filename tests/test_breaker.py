@@ -34,7 +34,7 @@ def test_a_success_clears_the_count() -> None:
     assert health.state is BreakerState.CLOSED
 
 
-def test_a_store_that_asks_to_be_left_alone_is_until_then() -> None:
+def test_a_store_gets_no_requests_during_its_pause() -> None:
     health = StoreHealth(failures=3, reset_seconds=10.0)
     health.left_alone(5.0)
     assert not health.allows(4.9)

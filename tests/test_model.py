@@ -97,7 +97,7 @@ def test_defaults_are_unknown() -> None:
     assert refused == NotRemote("not-granted", error=DirectFetchError("other text"))
 
 
-def test_a_grant_tells_newer_offsets_unless_it_lacks_one() -> None:
+def test_a_grant_updates_offsets_that_it_has() -> None:
     known = PartitionOffsets(1, 2, 3, 4, 5)
     told = location(log_start_offset=7, high_watermark=300, last_stable_offset=250)
     assert known.told_by(told) == PartitionOffsets(7, 2, 3, 300, 250)

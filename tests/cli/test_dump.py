@@ -298,7 +298,7 @@ def test_an_end_beyond_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> N
         (["epochs", "txn", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"], "--topic-id needs exactly one topic"),
     ],
 )
-def test_wrong_use_is_told_with_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     status, records, remarks = dump(capsys, golden_local(), *arguments)
     assert (status, records) == (2, [])
     assert message in remarks

@@ -55,7 +55,7 @@ def test_topics_become_files_and_the_end_is_told(capsys: pytest.CaptureFixture[s
     )
 
 
-def test_wrong_use_is_told_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["logappend", "--target", str(tmp_path / "table")]
     exported(capsys, *arguments, "--column", "key")
     _, err = exported(capsys, *arguments, status=2)

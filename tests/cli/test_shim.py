@@ -86,7 +86,7 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
         (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate: set ssl_certificate"),
     ],
 )
-def test_wrong_use_is_told_with_status_2(
+def test_invalid_arguments_exit_with_status_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as stopped:

@@ -128,9 +128,7 @@ def test_records_gathered_before_a_pause_in_a_callback_come_after_resume(
     assert take(consumer, 5) == expected[before : before + 5]
 
 
-def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
-    consumer: SeamedConsumer, expected: list[Row]
-) -> None:
+def test_a_slow_application_still_polls_the_inner_consumer(consumer: SeamedConsumer, expected: list[Row]) -> None:
     served: list[int] = []
     rows = take(consumer, 3, by_poll)
     for number in range(3):

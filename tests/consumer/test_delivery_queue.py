@@ -211,7 +211,7 @@ def test_a_partition_is_unfollowed_until_more_is_asked_for(handed_out: DeliveryQ
 
 
 @pytest.mark.parametrize("of_one_partition", [True, False])
-def test_a_partition_whose_end_was_told_is_not_unfollowed(
+def test_a_delivered_end_leaves_no_partition_unfollowed(
     handed_out: DeliveryQueue, store: Store, of_one_partition: bool
 ) -> None:
     one, two = messages(2)

@@ -477,7 +477,7 @@ def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: Embedd
 
 
 @pytest.mark.parametrize("leave", [lambda one: one.unassign(), lambda one: one.seek(at(0))], ids=["unassign", "seek"])
-def test_an_end_that_was_gathered_is_not_told_any_more(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
+def test_a_gathered_end_is_not_delivered_after_a_change(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
     consumer.assign([at(COUNT)])
     inner: Any = consumer
     inner._deliveries.gathered.append(Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF)))

@@ -512,9 +512,7 @@ def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig)
 
 
 @pytest.mark.parametrize(("peer", "told"), [("shim:9192", "shim:9192 timed out"), (None, "the location source timed out")])
-def test_warning_names_the_peer_that_tells_no_bounds(
-    rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, told: str
-) -> None:
+def test_warning_names_the_peer_without_bounds(rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, told: str) -> None:
     rig.routing._config = attrs.evolve(rig.routing._config, bootstrap_servers=peer)
     rig.engine.answers["t", 0] = None
     rig.adopted(20)

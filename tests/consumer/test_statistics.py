@@ -51,7 +51,7 @@ def test_settings_without_a_callback_stay_as_they_are(settings: dict[str, object
 
 
 @pytest.mark.embedded
-def test_an_application_is_told_both_at_once_and_a_plain_consumer_its_own(tmp_path: Path) -> None:
+def test_statistics_of_both_tiers_arrive_together(tmp_path: Path) -> None:
     told: dict[str, list[dict[str, Any]]] = {"plain": [], "direct": []}
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, "orders")

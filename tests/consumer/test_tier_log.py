@@ -215,7 +215,7 @@ class _Delivered:
 
 @_UNHURRIED
 @given(st.lists(_STEPS, max_size=SPANS // 2))
-def test_tells_what_a_table_of_all_records_tells(steps: list[tuple[str, object]]) -> None:
+def test_agrees_with_a_table_of_all_records(steps: list[tuple[str, object]]) -> None:
     delivered = _Delivered()
     for step in steps:
         delivered.do(step)

@@ -112,7 +112,7 @@ def test_each_record_is_told_from_where_it_came_when_it_comes_and_later(
 
 
 @EACH_CALL
-def test_of_what_was_not_delivered_nothing_is_told(consumer: Consumer, one: Take) -> None:
+def test_undelivered_records_have_no_tier(consumer: Consumer, one: Take) -> None:
     consumer.assign([at(20)])
     rows = take(consumer, 30, one)
     assert len(rows) == 30
@@ -145,7 +145,7 @@ def test_the_latest_delivery_counts_across_seeks_and_assignments(consumer: Consu
 
 
 @EACH_CALL
-def test_where_the_broker_decides_where_to_begin_the_first_record_tells(tmp_path: Path, one: Take) -> None:
+def test_the_first_record_shows_where_the_broker_began(tmp_path: Path, one: Take) -> None:
     with small_cluster(tmp_path) as cluster, Consumer(direct_settings(cluster)) as consumer:
         fill_topic(cluster, TOPIC, 100)
         consumer.assign([at(0)])
@@ -199,7 +199,7 @@ def test_without_direct_fetch_each_record_is_the_brokers(cluster: EmbeddedCluste
         assert consumer.tier(Message(topic=TOPIC, error=confluent_kafka.KafkaError(-191))) is None
 
 
-def test_a_deserializing_consumer_tells_as_well(cluster: EmbeddedCluster) -> None:
+def test_a_deserializing_consumer_has_tiers_too(cluster: EmbeddedCluster) -> None:
     with DeserializingConsumer(direct_settings(cluster)) as consumer:
         consumer.assign([at(0)])
         message = consumer.poll(PATIENCE_SECONDS)
@@ -212,7 +212,7 @@ def test_a_deserializing_consumer_tells_as_well(cluster: EmbeddedCluster) -> Non
 
 
 @pytest.mark.parametrize("deserializing", [False, True])
-def test_coroutines_are_told_too(cluster: EmbeddedCluster, deserializing: bool) -> None:
+def test_asyncio_consumers_have_tiers_too(cluster: EmbeddedCluster, deserializing: bool) -> None:
     async def scenario() -> list[Tier | None]:
         settings = direct_settings(cluster)
         made = await AsyncDeserializingConsumer(settings) if deserializing else AIOConsumer(settings)  # type: ignore[misc] # upstream's constructor is awaited

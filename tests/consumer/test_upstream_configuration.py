@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said_by_librdkafka(value: object) -> None:
 @given(configurations())
 @example({"default.topic.config": None})
 @hypothesis_settings(deadline=None, max_examples=25)
-def test_on_too_what_is_wrong_is_said_by_librdkafka(config: dict[str, Any]) -> None:
+def test_librdkafka_reports_errors_with_direct_fetch_on_too(config: dict[str, Any]) -> None:
     wrong = {**config, NEVER: 1}
     assert said({**wrong, **ON}, Consumer) == said(wrong)
 

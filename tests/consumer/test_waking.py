@@ -118,7 +118,7 @@ def test_looks_at_the_store_often_and_never_sleeps_in_librdkafka(
 
 @BOTH_CALLS
 @pytest.mark.parametrize("where", ["local", "paused", "turned-off", "nowhere"])
-def test_where_nothing_is_read_directly_it_sleeps_in_librdkafka_alone(
+def test_without_direct_reads_it_waits_only_in_librdkafka(
     consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take, where: str
 ) -> None:
     if where == "local":

@@ -17,7 +17,7 @@ def text_of(registry: CollectorRegistry) -> str:
     return generate_latest(registry).decode()
 
 
-def test_consumers_are_told_apart_and_causes_are_labels() -> None:
+def test_consumers_are_distinguished_and_causes_are_labels() -> None:
     registry, collector = CollectorRegistry(), FetchCollector()
     registry.register(collector)
     first, second = MeteredClient(), MeteredClient()

@@ -452,7 +452,7 @@ def _reached(consumer: RecordedConsumer, offset: int) -> bool:
 
 
 @pytest.mark.fault("F74")
-def test_a_store_that_is_dead_for_many_consumers_is_left_alone_by_each(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+def test_each_of_many_consumers_stops_requests_to_a_dead_store(cluster: EmbeddedCluster, oracle: Oracle) -> None:
     consumers = 8
     cluster.faults.store_down()
     settings = {

@@ -169,7 +169,7 @@ def test_an_encrypted_location_needs_its_key(data_key):
 
 
 @pytest.mark.fault("S20")
-def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
+def test_a_wrong_key_is_an_invalid_answer_that_shows_no_key():
     stored, table = in_chunks(DATA, 100, BOTH)
     wrong = b"wrong key of exactly 32 bytes!!!"
     with pytest.raises(InvalidStorageResponseError, match="fails authentication") as caught:

@@ -242,7 +242,7 @@ def test_a_range_that_is_as_large_as_the_whole_bound_does_not_fit(cache: DiskCac
     assert not cache.fits(64 * MIB)
 
 
-def test_counts_what_it_is_told_and_its_bytes(cache: DiskCache, tmp_path: Path) -> None:
+def test_counts_hits_misses_and_bytes(cache: DiskCache, tmp_path: Path) -> None:
     cache.count(hit=True)
     cache.count(hit=True)
     cache.count(hit=False)

@@ -110,7 +110,7 @@ def test_only_a_broker_that_is_more_than_twice_as_fast_is_preferred(tried: Parti
     assert tried.by_broker(pace, 2.0) is returns
 
 
-def test_an_offset_that_went_back_speaks_for_no_pace(tried: Partitions) -> None:
+def test_an_offset_that_went_back_measures_no_pace(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     tried.preference.left(KEY, 100, tried.now)

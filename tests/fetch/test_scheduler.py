@@ -107,7 +107,7 @@ def test_ranges_are_decoded_in_position_order() -> None:
             made.decode(command)
 
 
-def test_an_owner_is_told_once_until_it_has_taken_all() -> None:
+def test_an_owner_is_notified_once_until_it_has_taken_all() -> None:
     with stepping(ONE_AT_A_TIME) as made:
         read = located(made, end_offset=400)
         assert (made.scheduler.has_ready, told(made)) == (False, [])
@@ -119,7 +119,7 @@ def test_an_owner_is_told_once_until_it_has_taken_all() -> None:
         assert (made.scheduler.has_ready, told(made)) == (False, [])
 
 
-def test_an_end_without_records_is_told_as_such() -> None:
+def test_an_end_without_records_is_delivered_as_an_end() -> None:
     with stepping() as made:
         read = made.opened()
         command = made.next()

@@ -114,7 +114,7 @@ def test_credentials_that_cannot_sign_are_refused(monkeypatch: pytest.MonkeyPatc
         GcsSigner("gs://bucket")
 
 
-def test_a_signature_that_cannot_be_had_is_an_access_error(account: str) -> None:
+def test_a_failed_signature_is_an_access_error(account: str) -> None:
     signer = GcsSigner("gs://bucket", {"gcs.service.account.file": account})
     assert repr(signer) == "GcsSigner('bucket')"
 

@@ -255,7 +255,7 @@ def test_offsets_are_the_leaders(setup: Setup) -> None:
     assert setup.source.offsets_of([("t", 1)], deadline) == {("t", 1): PartitionOffsets(10, 60, 80, 90)}
 
 
-def test_owns_what_it_is_made_of(setup: Setup) -> None:
+def test_closes_its_parts(setup: Setup) -> None:
     assert setup.source.cache_statistics() == STATISTICS
     setup.source.close()
     assert (setup.tier.closed, setup.store.closed) == (1, True)

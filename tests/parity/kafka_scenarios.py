@@ -42,7 +42,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testFetchNonContinuousRecords": ("records/test_aborted:compacted_topic",),
     "testHeaders": ("records/test_record:key_value_and_headers_null_empty_and_full", _EVERYTHING),
     "testQuotaMetrics": ("location/test_broker:throttling_broker_is_left_alone_and_its_leaders_are_believed",),
-    "testFetcherMetrics": ("consumer/test_statistics:an_application_is_told_both_at_once_and_a_plain_consumer_its_own",),
+    "testFetcherMetrics": ("consumer/test_statistics:statistics_of_both_tiers_arrive_together",),
     "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing_more",),
     "testConsumingViaIncrementalFetchRequests": (_SEVERAL,),
     "testFetcherConcurrency": (

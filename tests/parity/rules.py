@@ -29,7 +29,7 @@ _MESSAGES = "parity/test_calls:messages_are_confluent_kafkas_own"
 _CONFIGURED = "parity/test_calls:configurations_that_are_none"
 _AS_TEXT = "parity/test_calls:settings_as_text_and_as_values_mean_the_same"
 _LATE = "faults/test_application_faults:late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer"
-_METRICS = "consumer/test_statistics:an_application_is_told_both_at_once_and_a_plain_consumer_its_own"
+_METRICS = "consumer/test_statistics:statistics_of_both_tiers_arrive_together"
 
 SURFACE: Mapping[str, tuple[str, ...]] = {
     "__init__": (

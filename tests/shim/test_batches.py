@@ -233,7 +233,7 @@ def test_asking_again_for_what_is_pending_gets_all_that_does_not_hang() -> None:
     assert made.counters["locations_granted"] == 4
 
 
-def test_a_decision_that_takes_longer_than_each_wait_is_told_at_last() -> None:
+def test_a_decision_longer_than_each_wait_is_delivered_at_last() -> None:
     """Here the broker takes longer than a client waits to answer the question behind the look-up."""
     tier = HeldTier()
 

@@ -447,7 +447,7 @@ def test_a_refused_connection_is_cut_off_at_once() -> None:
     asyncio.run(body())
 
 
-def test_a_broker_that_answers_too_late_is_hung_up_on() -> None:
+def test_a_broker_that_connects_too_late_is_disconnected() -> None:
     async def body() -> None:
         connection, _ = await connected(ManualClock(), Doorkeeper())
         connection.close()

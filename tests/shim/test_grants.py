@@ -216,7 +216,7 @@ def test_what_the_tier_says_can_rule_a_location_out(granter: Granter, answer: An
     assert granter.refused(tagged_fetch()) == why
 
 
-def test_a_look_up_that_takes_too_long_is_the_brokers(granter: Granter) -> None:
+def test_a_look_up_that_takes_too_long_goes_to_the_broker(granter: Granter) -> None:
     released = threading.Event()
 
     def hang(question: LocationQuestion) -> NotRemote:

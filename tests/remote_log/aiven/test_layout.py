@@ -216,7 +216,7 @@ def test_a_listing_needs_no_key_and_tells_what_the_metadata_would():
 
 
 @pytest.mark.parametrize("topic", ["orders", "a-b", "a.b_c", "-", "a-MWJ6FHTfRYy67jzwZdeqSQ", "orders-0"])
-def test_topics_are_told_apart_whatever_their_names_hold(topic):
+def test_topics_of_any_name_are_distinguished(topic):
     laid = Laid(PLAIN)
     objects = dict(laid.store.objects)
     tip = TopicIdPartition(TIP.topic_id, topic, 3)

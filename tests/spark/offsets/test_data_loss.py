@@ -36,7 +36,7 @@ def test_fails_where_the_log_ends_too_soon() -> None:
         DataLoss().bounded(TP, 5, 10, 0, 8)
 
 
-def test_goes_on_with_what_there_is_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_continues_with_the_remaining_records_and_warns(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert DataLoss(fail=False).bounded(TP, 5, 20, 8, 12) == (8, 12)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]

@@ -186,7 +186,7 @@ def test_messages_are_the_same_records_as_a_consumer_gives_them(from_broker: lis
     assert from_broker == [(8, 10)]
 
 
-def test_it_is_counted_what_came_from_where_and_why(from_broker: list[tuple[int, int]]) -> None:
+def test_records_and_causes_are_counted_by_tier(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([block(5, 6), ReadEnd("local", 8)])
     failing: Any = FakeEngine([block(5), RemoteStorageTimeoutError("nothing came")])
     engine.metrics.range_done(1000, 0.1)  # of a task before
