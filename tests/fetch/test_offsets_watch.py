@@ -27,6 +27,8 @@ def test_answers_come_in_the_background_and_once() -> None:
     assert not watch.offsets_of([ORDERS])
     assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: BOUNDS}
     assert not watch.offsets_of([ORDERS])
+    assert wait_until(lambda: watch.answer(ORDERS), "the answer to one question") == BOUNDS
+    assert watch.answer(ORDERS) is None
     watch.close(5.0)
 
 
