@@ -71,7 +71,7 @@ def read_all(options: SourceOptions) -> int:
 
 @pytest.fixture
 def compare(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """What is told of a job with the settings that it gets, which has read everything; ``shown`` is the same as text."""
+    """Returns the comparison of a finished job with its plan, by settings; ``shown`` is the same as text."""
 
     def compared(**settings: str) -> dict[str, Any]:
         counters = str(tmp_path / "counters")

@@ -142,7 +142,7 @@ def test_a_slow_application_still_polls_the_inner_consumer(consumer: SeamedConsu
 def test_poll_never_sleeps_in_the_inner_consumer_during_a_direct_read(
     cluster: EmbeddedCluster, expected: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it sleeps in is told of remote data at once: 10 ms are the most that anything else has to wait for it."""
+    """Remote data ends the sleep at once; everything else waits at most 10 ms for it."""
     consumer = SeamedConsumer(direct_settings(cluster))
     cluster.faults.slow_store(600)
     try:

@@ -182,7 +182,7 @@ def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluste
 def test_partition_taken_again_begins_as_with_confluent_kafka(
     cluster: EmbeddedCluster, group: str, taken: int, commits: bool, start: int
 ) -> None:
-    """With auto commit librdkafka commits what is stored as it gives the partition up, and then asks for what is committed."""
+    """With auto commit librdkafka commits stored offsets when it revokes a partition, and then requests the committed ones."""
     begun = []
     for number, (make, settings) in enumerate(((confluent_kafka.Consumer, plain_settings), (Consumer, direct_settings))):
         made = make(settings(cluster, group_id=f"{group}-{number}", enable_auto_commit=commits))

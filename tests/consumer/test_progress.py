@@ -1,4 +1,4 @@
-"""What an application is told of partitions that are read directly, and when."""
+"""The progress that an application gets of directly read partitions, and when."""
 
 from __future__ import annotations
 

@@ -718,7 +718,7 @@ def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: 
 
 
 def test_bounds_of_local_partitions_are_asked_once_an_interval(rig: Rig) -> None:
-    """With one call for all of them, because there may be thousands."""
+    """One call asks for all of them, because there may be thousands."""
     for number in range(100):
         rig.take_up(PartitionFlow("t", number, 120))
     rig.positions_asked.clear()

@@ -41,7 +41,7 @@ def _is_known(name: str) -> bool:
 
 
 def said(config: dict[str, Any], kind: type[confluent_kafka.Consumer] = confluent_kafka.Consumer) -> str:
-    """What ``kind`` refuses a configuration with. There is a name in it that nobody knows, so it does."""
+    """Returns the error of ``kind`` for a configuration. The configuration has an unknown name, so there is one."""
     # confluent_kafka asks whatever stands at default.topic.config for its keys.
     with pytest.raises((KafkaException, AttributeError, TypeError, ValueError)) as refused:
         kind({**GROUP, **config})

@@ -75,7 +75,7 @@ BOTH_CALLS = pytest.mark.parametrize("one", [by_poll, by_consume])
 def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take
 ) -> None:
-    """Between two looks lie 10 ms at most; here it is an hour, so only what is told of the data can end the call."""
+    """Usually 10 ms pass between two looks. Here an hour passes, so only the notification of data can end the call."""
     monkeypatch.setattr(deliveries, "_WAKE_SECONDS", 3_600.0)
     monkeypatch.setattr(deliveries, "_INNER_SECONDS", 3_600.0)
     engine = consumer._engine

@@ -44,7 +44,7 @@ def account(tmp_path: Path, key: rsa.RSAPrivateKey) -> str:
 
 
 def holds(key: rsa.RSAPrivateKey, url: str, headers: dict[str, str]) -> bool:
-    """Whether the signature is the account's over this request: Google's "canonical request", built anew."""
+    """Whether the signature is the account's over this request: Google's "canonical request", built again here."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     signature = bytes.fromhex(query.pop("X-Goog-Signature"))

@@ -44,8 +44,8 @@ REAUTHENTICATE_MS = 3_000
 
 
 def properties(port: int, tls_port: int) -> dict[str, str]:
-    """Of a broker with two more listeners: one speaks every mechanism and wants to hear it again every three seconds, the other
-    speaks SCRAM over TLS.
+    """Properties of a broker with two more listeners: one has every mechanism and requires authentication again every three
+    seconds, the other has SCRAM over TLS.
     """
     listener, tls_listener = "listener.name.sasl", "listener.name.saslssl"
     listeners = "PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port}"
@@ -137,7 +137,7 @@ def sasl(name: str, **more: object) -> dict[str, object]:
 
 @pytest.fixture
 def authorization_server() -> Iterator[TokenServer]:
-    """Gives the tokens that the broker takes, to whoever says the secret."""
+    """Issues the tokens that the broker accepts to clients that send the secret."""
     server = TokenServer()
     token, _ = unsigned_token(USER)
     expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()

@@ -1,4 +1,4 @@
-"""The shim in front of a real Kafka broker with tiered storage: nobody notices it, and who asks gets locations."""
+"""The shim in front of a real Kafka broker with tiered storage: transparent to clients, with locations on request."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lone_shim(restartable_broker: KafkaBroker) -> Iterator[Shim]:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that nobody uses."""
+    """An unused topic name."""
     return f"shim-{uuid4().hex}"
 
 

@@ -113,7 +113,7 @@ class Queries:
 
 
 def grow(broker: KafkaBroker, topic: str) -> None:
-    """To ten partitions."""
+    """Adds partitions up to ten."""
     for future in broker.admin.create_partitions([NewPartitions(topic, 10)]).values():
         future.result(_PATIENCE)
 

@@ -1,7 +1,7 @@
 """Static members (``group.instance.id``) on a real broker, while bytes of the tier are on their way to them.
 
-Who leaves keeps its place in the group: another process with its name goes on where it committed, and nobody else is disturbed.
-Who shares a name with another is fenced off. Both as with confluent's own consumer.
+A member that leaves keeps its place in the group: another process with its name continues at its commit, and no other member
+is disturbed. A member that shares its name with another is fenced off. Both hold for confluent's own consumer too.
 """
 
 from __future__ import annotations

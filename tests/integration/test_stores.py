@@ -108,7 +108,7 @@ def test_azure(stored: Callable[..., Stored], azure_environment: AzureServer, is
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a service account that nobody knows."""
+    """The file of an unknown service account."""
     key = rsa.generate_private_key(65537, 2048)
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     fields = {"type": "service_account", "client_email": "shim@tests.example", "token_uri": "https://token.example/"}

@@ -184,7 +184,7 @@ def topics(*names: str, **errors: int) -> MetadataResponse:
 
 
 def codes(found: Mapping[Key, PartitionLeader | LocationError]) -> dict[str, object]:
-    """By topic the leader's address, or the error's code."""
+    """Returns the leader's address or the error's code by topic."""
     return {
         topic: leader.address if isinstance(leader, PartitionLeader) else getattr(leader, "code", str(leader))
         for (topic, _), leader in found.items()

@@ -1,4 +1,4 @@
-"""A generator of probes is driven by whoever can ask."""
+"""Any code that can send questions drives a generator of probes."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def manifest(tmp_path: Path) -> dict[str, Any]:
 
 
 def ports_of(config: ShimConfig) -> set[int]:
-    """Where clients connect."""
+    """Returns the ports that clients connect to."""
     assert config.node_port_base is not None
     return {parse_address(config.listen)[1], *(config.node_port_base + node_id for node_id in config.node_ids)}
 

@@ -1,4 +1,4 @@
-"""Where nothing may be read, what is kept is given and all else is told apart from what fails."""
+"""Without reads, cached values are returned; a missing value is distinguished from a failure."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Batches:
         return fetch.decode_response(body, version)
 
     async def told(self, request: fetch.FetchRequest, version: int = 13) -> dict[int, str | fetch.PartitionData]:
-        """By partition: granted, pending, or the data of an ordinary answer."""
+        """Returns by partition: granted, pending, or the data of an ordinary answer."""
         response = await self.response(request, version)
         assert not response.error_code
         return {one.partition_index: kind(one) for topic in response.responses for one in topic.partitions}
@@ -95,7 +95,7 @@ def kind(told: fetch.PartitionData) -> str | fetch.PartitionData:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is decided first waits for all others."""
+    """The first decision waits for all others."""
     monkeypatch.setattr(grants, "_GATHER_SECONDS", SECONDS)
 
 

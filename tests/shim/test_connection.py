@@ -391,7 +391,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class Doorkeeper:
-    """Lets everybody in, or nobody."""
+    """Accepts all connections, or none."""
 
     def __init__(self, *, lets_in: bool = True) -> None:
         self.lets_in = lets_in

@@ -201,7 +201,7 @@ def test_other_work_has_a_deadline_too(held: Held) -> None:
 
 
 class Kept(Held):
-    """As Held, but what it answers of KEPT needs no read."""
+    """Like Held, but its answers about KEPT need no read."""
 
     def __call__(self, question: LocationQuestion) -> int:
         if question == KEPT:

@@ -196,7 +196,7 @@ def test_a_client_that_stops_reading_is_disconnected() -> None:
 
 @pytest.mark.parametrize("turns", range(8))
 def test_a_client_accepted_during_the_stop_is_disconnected(turns: int) -> None:
-    """asyncio takes a few turns from a connection to the protocol that is told of it."""
+    """asyncio takes a few turns between a connection and the call of its protocol."""
 
     async def stopped_meanwhile() -> socket.socket:
         proxy = Proxy(ShimConfig("127.0.0.1:1"), PassThrough(), Counters(), SystemClock())

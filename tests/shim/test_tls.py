@@ -1,4 +1,4 @@
-"""TLS on both sides of a shim: who is let in, who is told apart, and that bytes pass as they do without it."""
+"""TLS on both sides of a shim: which clients it admits and distinguishes, and that bytes pass as without TLS."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def world(directory: Path) -> Iterator[World]:
 
 
 def hide_packages(monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
-    """As if the extra were not installed, where that is the mistake."""
+    """Hides the packages of the extra if the mistake is that it is not installed."""
     if mistake == "a package is missing":
         for name in [name for name in sys.modules if name.startswith("obstore.") or name in _WITH_OBSTORE]:
             monkeypatch.delitem(sys.modules, name)

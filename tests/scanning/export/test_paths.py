@@ -1,4 +1,4 @@
-"""Where files of an export lie: names follow from the split, and staged ones are hidden."""
+"""Paths of an export's files: names follow from the split, and staged files are hidden."""
 
 from __future__ import annotations
 

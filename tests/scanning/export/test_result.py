@@ -1,4 +1,4 @@
-"""Where an export ends, for whoever goes on from there."""
+"""The end of an export, for consumers that continue there."""
 
 from __future__ import annotations
 

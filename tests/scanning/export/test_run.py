@@ -26,7 +26,7 @@ Visible = Callable[[Path], list[Row]]
 
 
 class CutOff(BaseException):
-    """As a process that is killed: no handler of the product's expects it."""
+    """Ends the run like a killed process: no handler of the product expects it."""
 
 
 def cut_at(number: int, counted: list[str]) -> Callable[[str, str], None]:

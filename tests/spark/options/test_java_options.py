@@ -15,7 +15,7 @@ SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 
 
 def settings(**options: str) -> dict[str, str]:
-    """Of options with ``_`` for ``.``, beside the bootstrap servers."""
+    """Returns the settings of options with ``_`` for ``.``, beside the bootstrap servers."""
     given = {f"kafka.{key.replace('_', '.')}": value for key, value in options.items()}
     return dict(translate(SERVERS | given).settings)
 

@@ -10,7 +10,7 @@ from kafka_remote_client.spark.options.tls import translate_tls
 
 
 def translated(**options: str) -> tuple[dict[str, str], TrustStore | None]:
-    """Of options without ``ssl.`` and with ``_`` for ``.``."""
+    """Translates options without ``ssl.`` and with ``_`` for ``.``."""
     rest = {f"ssl.{name.replace('_', '.')}": value for name, value in options.items()}
     settings: dict[str, str] = {}
     store = translate_tls(rest, settings)

@@ -75,7 +75,7 @@ def test_a_segment_in_many_splits_is_one_segment() -> None:
 
 
 def asked_plan(*asked: AskedRequests, tiered_end: int = 500) -> JobPlan:
-    """Of five splits, each a segment of 1,000 bytes and an estimated three GETs."""
+    """Returns a plan of five splits, each a segment of 1,000 bytes and an estimated three GETs."""
     ranges = [OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=tiered_end)]
     return estimate_job(ranges, plan_splits(ranges, split_bytes=1000), asked=asked, assumptions=TOLD)
 
