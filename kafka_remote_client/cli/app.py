@@ -68,7 +68,7 @@ EncryptionKeys = Annotated[
     ),
 ]
 Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="[TOPIC]...")]
-Output = Annotated[OutputFormat, typer.Option("--output", help="text, or json: one object per line.")]
+Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
 OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
 _LONGEST = 1e9
@@ -98,7 +98,7 @@ def _dump(
     allow_offset_gaps: Annotated[
         bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
     ] = False,
-    output: Annotated[OutputFormat, typer.Option("--output", help="json: one object per line.")] = OutputFormat.JSON,
+    output: Annotated[OutputFormat, typer.Option("--output", help="Format: json (one object per line).")] = OutputFormat.JSON,
     old_topic: OldTopic = None,
 ) -> None:
     """Prints the records of topics from the tier, without a broker."""
@@ -132,14 +132,14 @@ def _export(
         str,
         typer.Option(
             "--target",
-            help="Folder, or URL of one: s3://BUCKET/PREFIX, gs://…, abfs://…; the name of an Iceberg table.",
+            help="Folder or its URL (s3://BUCKET/PREFIX, gs://…, abfs://…), or the name of an Iceberg table.",
             metavar="URL|NAMESPACE.TABLE",
         ),
     ],
     form: Annotated[ExportFormat, typer.Option("--format", help="Format of the table.")] = ExportFormat.PARQUET,
     catalog: Annotated[
         str | None,
-        typer.Option("--catalog", help="Catalog of the Iceberg table, of pyiceberg's configuration.", metavar="NAME"),
+        typer.Option("--catalog", help="Catalog of the Iceberg table in pyiceberg's configuration.", metavar="NAME"),
     ] = None,
     store_option: StoreOptions = None,
     layout: Layout = DEFAULT_LAYOUT,
@@ -165,7 +165,7 @@ def _export(
         ),
     ] = None,
     compression: Annotated[
-        str, typer.Option("--compression", help="zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
+        str, typer.Option("--compression", help="Compression codec: zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
     ] = "zstd",
     threads: Annotated[
         int | None,
@@ -179,7 +179,7 @@ def _export(
         list[str] | None,
         typer.Option("--consumer", help="librdkafka setting for --commit-group; repeatable.", metavar=SETTING_FORMS),
     ] = None,
-    output: Annotated[OutputFormat, typer.Option("--output", help="text, or json: one object.")] = OutputFormat.TEXT,
+    output: Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object).")] = OutputFormat.TEXT,
 ) -> None:
     """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once, without a broker."""
     settings = parse_settings(consumer or [], "--consumer")

@@ -71,7 +71,7 @@ class MetadataTopic(RememberingStore):
         except KafkaException as error:
             raise ConfigurationError(f"invalid broker settings: {error.args[0].str()}") from None
         if not self._follower.wait_settled(seconds):
-            raise LocationError(f"{self._topic} could not be read within {seconds:g} seconds")
+            raise LocationError(f"timed out after {seconds:g} s reading {self._topic}; raise --metadata-timeout")
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
         return self._follower.ready(topic_id_partition)
