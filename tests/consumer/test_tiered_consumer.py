@@ -359,7 +359,7 @@ def test_another_thread_may_turn_it_off_while_poll_waits(tmp_path: Path) -> None
 def test_a_consumer_that_was_built_without_cannot_turn_it_on(cluster: EmbeddedCluster) -> None:
     with Consumer(plain_settings(cluster)) as consumer:
         consumer.set_remote_fetch(False)
-        with pytest.raises(ConfigurationError, match="when this consumer was built"):
+        with pytest.raises(ConfigurationError, match="when this consumer was created"):
             consumer.set_remote_fetch(True)
 
 
