@@ -124,7 +124,7 @@ def test_an_error_without_text_shows_its_cause() -> None:
         (OFFSET_INVALID, "at the offset that auto.offset.reset selects"),
     ],
 )
-def test_the_place_where_the_broker_goes_on_is_said_in_words(lines: Lines, offset: int, place: str) -> None:
+def test_the_place_where_the_broker_continues_is_said_in_words(lines: Lines, offset: int, place: str) -> None:
     lines.log.write(Fallback("timeout", LocationError("shim:9192 did not answer"), "orders", 0, offset))
     said = f"direct fetch disabled for orders-0: shim:9192 did not answer; the broker continues {place} (timeout)"
     assert lines.at(logging.WARNING) == [said]

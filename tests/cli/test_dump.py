@@ -165,7 +165,7 @@ _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
         ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "supports no key prefix and no encryption keys; remove them"),
     ],
 )
-def test_what_is_missing_to_read_a_tier_is_told(
+def test_what_is_missing_to_read_a_tier_is_reported(
     capsys: pytest.CaptureFixture[str], layout: tuple[str, ...], status: int, message: str
 ) -> None:
     keys = golden_aiven("aiven-zstd-aes") / "keys"
@@ -257,7 +257,7 @@ def test_partitions_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(numbers) == {0, 1}
 
 
-def test_a_start_below_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_start_below_the_tier_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     status, records, remarks = dump(capsys, golden_local(), "delrec", "--start", "0")
     assert status == 0
     assert f"the tier begins at offset {records[0]['offset']}" in remarks
@@ -280,7 +280,7 @@ def test_an_interval_without_offsets_has_status_2(
     assert said in remarks
 
 
-def test_an_end_beyond_the_tier_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_end_beyond_the_tier_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     status, records, remarks = dump(capsys, golden_local(), "delrec", "--end", "1000000")
     assert status == 0
     assert f"delrec-0: the tier ends before offset {records[-1]['offset'] + 1}" in remarks

@@ -115,7 +115,7 @@ def test_the_thread_ends_when_nothing_is_handed_out_and_comes_back(handed_out: D
     wait_until(lambda: store.stored[-1] is last, "the thread to be back")
 
 
-def test_thread_goes_on_when_a_slice_begins_just_before_its_rest(handed_out: DeliveryQueue) -> None:
+def test_thread_continues_when_a_slice_begins_just_before_its_rest(handed_out: DeliveryQueue) -> None:
     begin(handed_out, messages(1))
     handed_out.due = False
     assert not handed_out.rest()

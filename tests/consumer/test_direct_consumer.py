@@ -310,7 +310,7 @@ def test_seek_while_records_fly_delivers_nothing_of_before(consumer: Consumer, e
 
 
 @pytest.mark.parametrize("target", ["tier", "local"])
-def test_seek_while_paused_stays_paused_and_goes_on_there(
+def test_seek_while_paused_stays_paused_and_continues_there(
     consumer: Consumer, expected: list[Row], local_start: int, target: str
 ) -> None:
     offset = 30 if target == "tier" else local_start + 2

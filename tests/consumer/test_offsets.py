@@ -151,7 +151,7 @@ def test_a_value_that_librdkafka_refuses_is_refused_by_it(cluster: EmbeddedClust
 
 
 @pytest.mark.parametrize("place", ["tier", "local"])
-def test_goes_on_at_the_committed_offset(cluster: EmbeddedCluster, group: str, expected: list[Row], place: str) -> None:
+def test_continues_at_the_committed_offset(cluster: EmbeddedCluster, group: str, expected: list[Row], place: str) -> None:
     offset = 25 if place == "tier" else tiers(cluster, TOPIC).earliest_local + 1
     with Consumer(direct_settings(cluster, group_id=group)) as consumer:
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)

@@ -273,7 +273,7 @@ def test_a_partition_whose_bounds_are_unknown_begins_with_the_broker(rig: Rig) -
     assert rig.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
 
 
-def test_the_broker_goes_on_at_the_exact_next_offset_with_its_epoch(rig: Rig) -> None:
+def test_the_broker_continues_at_the_exact_next_offset_with_its_epoch(rig: Rig) -> None:
     rig.engine.items = [block(20), ReadEnd("local", 100, 7, offsets=BOUNDS)]
     flow = rig.adopted(20)
     messages = rig.routing.take(2)

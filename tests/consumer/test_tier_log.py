@@ -49,7 +49,7 @@ def test_the_latest_delivery_counts() -> None:
     assert told(log, range(7), -1001) == [REMOTE] * 2 + [BROKER] * 2 + [REMOTE] * 2 + [None]
 
 
-def test_a_run_that_goes_on_after_it_was_sealed_is_told_once() -> None:
+def test_a_run_that_continues_after_it_was_sealed_is_reported_once() -> None:
     log = TierLog()
     log.begin(REMOTE, 0)
     log.begin(BROKER, 3)

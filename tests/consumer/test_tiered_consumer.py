@@ -234,7 +234,7 @@ def test_asyncio_consumers_have_tiers_too(cluster: EmbeddedCluster, deserializin
 
 
 @EACH_CALL
-def test_broker_goes_on_at_the_exact_next_record_after_the_switch_off(
+def test_broker_continues_at_the_exact_next_record_after_the_switch_off(
     consumer: Consumer, expected: list[Row], one: Take
 ) -> None:
     consumer.assign([at(0)])
@@ -363,7 +363,7 @@ def test_a_consumer_that_was_built_without_cannot_turn_it_on(cluster: EmbeddedCl
             consumer.set_remote_fetch(True)
 
 
-def test_restart_without_direct_fetch_goes_on_at_the_groups_commit(cluster: EmbeddedCluster, expected: list[Row]) -> None:
+def test_restart_without_direct_fetch_continues_at_the_groups_commit(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     group = {"group_id": "downgraded", "fetch_remote_topics": f"^{TOPIC}$"}
     with Consumer(direct_settings(cluster, **group)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0)])

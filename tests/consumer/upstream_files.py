@@ -25,7 +25,7 @@ _CLOSES = _GATE + "test_a_call_with_an_end_returns_what_it_has_and_close_commits
 _CALLBACK = "parity/test_groups.py::test_what_a_callback_may_do"
 _RAISES = "parity/test_groups.py::test_what_a_callback_raises_comes_out_of_the_call_that_served_it"
 _COMMITS = "parity/test_commits.py::test_commits_that_are_not_waited_for_call_back"
-_SIGNAL = "consumer/test_interrupts.py::test_call_after_an_interrupted_wait_for_the_store_goes_on"
+_SIGNAL = "consumer/test_interrupts.py::test_call_after_an_interrupted_wait_for_the_store_continues"
 _SHORT = _HERE + "test_calls_that_wait_for_a_while_or_not_at_all_give_nothing"
 _CONTEXT = _HERE + "test_a_context_closes_its_consumer_also_when_something_is_raised"
 _BY_HAND = _HERE + "test_a_context_may_be_entered_and_left_by_hand_and_when_it_is_closed"
@@ -163,7 +163,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     },
     "integration/consumer/test_cooperative_rebalance_1.py": {
         "test_cooperative_rebalance_1": (
-            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_goes_on_at_its_commit"
+            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_continues_at_its_commit"
         )
     },
     "integration/consumer/test_cooperative_rebalance_2.py": {

@@ -390,7 +390,7 @@ def test_an_overdue_range_is_given_up_and_its_late_bytes_count_for_nothing(comes
         assert made.recycled == [], "the buffer of a fetch that hung is not used again"
 
 
-def test_without_workers_the_broker_goes_on() -> None:
+def test_without_workers_the_broker_continues() -> None:
     with stepping() as made:
         read = made.opened()
         made.scheduler.refused(read, "no-thread")
@@ -403,7 +403,7 @@ def breaks(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["next_command", "with_fresh_url", "issued"])
-def test_a_defect_in_a_request_names_its_read_and_others_go_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_defect_in_a_request_names_its_read_and_others_continue(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with stepping() as made:
         broken, other = both_located(made)
         with monkeypatch.context() as patched:

@@ -79,7 +79,7 @@ def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
 
 @pytest.mark.fault("F66")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_f66_returning_static_member_goes_on_from_its_commit(
+def test_f66_returning_static_member_continues_from_its_commit(
     kafka_broker: KafkaBroker, topic: str, shim: Shim, strategy: str
 ) -> None:
     group, history = f"group-{uuid4()}", History()

@@ -67,7 +67,7 @@ def test_a_slow_look_up_is_pending_and_delays_no_other(answers: Answers) -> None
     assert isinstance(fast, NotRemote)
 
 
-def test_a_look_up_that_goes_on_is_joined(answers: Answers) -> None:
+def test_a_look_up_that_continues_is_joined(answers: Answers) -> None:
     assert answers.locate(SLOW) == answers.locate(SLOW) == [LocationPending()]
     answers.go.set()
     answers.ended()

@@ -170,7 +170,7 @@ def test_storing_is_refused_while_it_is_automatic(broker_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("place", ["tier", "local", "end", "gone"])
-def test_goes_on_where_the_group_stands(broker_stage: Stage, place: str) -> None:
+def test_continues_where_the_group_stands(broker_stage: Stage, place: str) -> None:
     def scenario(run: Run) -> None:
         topic = "transactional" if place == "gone" else "mixed"
         facts = run.topics[topic]

@@ -79,7 +79,7 @@ def test_skipped_batches_are_checked_and_chained_too() -> None:
         completed.feed(run(4))
 
 
-def test_chain_goes_on_across_feeds() -> None:
+def test_chain_continues_across_feeds() -> None:
     completed = fetch()
     completed.feed(run(0))
     with pytest.raises(CorruptRecordError, match="does not follow"):

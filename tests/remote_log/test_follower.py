@@ -512,7 +512,7 @@ def test_reads_golden_events_from_a_broker(cluster, follow):
         assert store.cache(tip).list_all_remote_log_segments() == expected
 
 
-def test_goes_on_with_events_that_come_later(cluster, follow):
+def test_continues_with_events_that_come_later(cluster, follow):
     arrived = threading.Event()
 
     class Store(RemoteLogMetadataStore):

@@ -48,7 +48,7 @@ def test_a_shim_whose_broker_is_gone_is_not_announced_as_ready(caplog: pytest.Lo
     ]
 
 
-def test_each_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_change_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     told = lines(caplog, ("gone", None), (None, None), (None, "store down"), (None, "store down"), (None, None))
     assert told == [
         "WARNING not ready: gone",

@@ -86,7 +86,7 @@ def run(
     asyncio.run(all_of_it())
 
 
-def test_time_of_each_look_up_is_told_once(held: Held) -> None:
+def test_time_of_each_look_up_is_reported_once(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         lookups = made(SECONDS)
         held.go_on.set()

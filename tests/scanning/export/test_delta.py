@@ -124,7 +124,7 @@ def test_without_deltalake_the_extra_is_named(orders: TableScan, tmp_path: Path,
         orders.to_delta(tmp_path)
 
 
-def test_files_that_were_vacuumed_before_the_commit_are_told(
+def test_files_that_were_vacuumed_before_the_commit_are_reported(
     orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:

@@ -80,7 +80,7 @@ def test_no_data_file_is_opened_by_a_commit(small: TableScan, catalog: Catalog, 
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_run_goes_on_behind_the_last_commit(
+def test_a_run_continues_behind_the_last_commit(
     small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     monkeypatch.setattr(commits, "pieces", small_pieces)

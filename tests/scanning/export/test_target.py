@@ -116,7 +116,7 @@ def test_a_local_file_is_on_the_disk_when_it_counts(tmp_path: Path) -> None:
     assert target.read_json("c.json") == 5
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ExportError, match="cannot read file in"):
         target_of(tmp_path).names("file")

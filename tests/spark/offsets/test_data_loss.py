@@ -50,7 +50,7 @@ def test_what_is_left_is_what_both_hold(start: int, end: int, log_start: int, si
     assert list(range(first, last)) == [n for n in range(start, end) if log_start <= n < log_end]
 
 
-def test_goes_on_at_the_log_s_start_when_the_broker_has_lost_an_offset() -> None:
+def test_continues_at_the_log_s_start_when_the_broker_has_lost_an_offset() -> None:
     assert DataLoss(fail=False).resumed(TP, 5, 20, 9) == 9
     with pytest.raises(DataLossError, match="the offsets 5 to 8 were deleted"):
         DataLoss().resumed(TP, 5, 20, 9)

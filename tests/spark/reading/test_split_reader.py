@@ -124,7 +124,7 @@ def test_the_isolation_level_is_the_option_s(from_broker: list[tuple[int, int]])
     assert engine.asked[0][-1] is IsolationLevel.READ_COMMITTED
 
 
-def test_the_broker_goes_on_at_the_exact_next_offset(
+def test_the_broker_continues_at_the_exact_next_offset(
     from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert offsets(FakeEngine([block(5, 6), ReadEnd("local", 8)])) == [5, 6, 8, 9]
