@@ -125,7 +125,7 @@ SAID: dict[str, Said] = {
     ),
     "set_remote_fetch": Said(
         Standing.OURS,
-        "consumer/test_tiered_consumer.py::test_broker_goes_on_at_the_exact_next_record_after_the_switch_off",
+        "consumer/test_tiered_consumer.py::test_broker_continues_at_the_exact_next_record_after_the_switch_off",
         "direct fetch off and on again at run time",
     ),
 }

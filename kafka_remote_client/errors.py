@@ -204,7 +204,7 @@ class ForkedConsumerError(DirectFetchError, RuntimeError):
     cause = "forked"
 
     def __init__(self) -> None:
-        super().__init__("a consumer of the parent process does not work in a forked child: make one there")
+        super().__init__("a consumer of the parent process does not work in a forked child; create one in the child")
 
 
 class RemoteStorageError(DirectFetchError):
@@ -347,7 +347,7 @@ class LocationNotGrantedError(LocationError):
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(
-            f"the shim grants no location of {topic}-{partition} at offset {offset}, although it is tiered; "
+            f"the shim grants no location of {topic}-{partition} at offset {offset}, although that offset is tiered; "
             "see the shim's counters locations_refused for the reason"
         )
         self.with_context(topic=topic, partition=partition, offset=offset)

@@ -30,7 +30,7 @@ _LOGICAL = {
     -1: "at the end",
     -2: "at the beginning",
     -1000: "at the committed offset",
-    -1001: "where auto.offset.reset says",
+    -1001: "at the offset that auto.offset.reset selects",
 }
 """Logical offsets (librdkafka's RD_KAFKA_OFFSET_…), in words."""
 

@@ -42,9 +42,9 @@ CACHES: dict[str, str] = {
 METRICS: dict[str, str] = {
     "remote-fetch-request-total": "Ranges requested from the store (GETs), including retries and hedges.",
     "remote-fetch-retries-total": "Ranges requested again after a failure.",
-    "remote-fetch-hedges-total": "Second requests for ranges that were late.",
-    "remote-fetch-hedges-won-total": "Second requests that brought their range first.",
-    "remote-fetch-hedges-bytes-total": "Bytes received twice because of hedges. They are over-read bytes as well.",
+    "remote-fetch-hedges-total": "Hedges: second requests for ranges that are late.",
+    "remote-fetch-hedges-won-total": "Hedges that received their range before the first request did.",
+    "remote-fetch-hedges-bytes-total": "Bytes received twice because of hedges. Over-read bytes include them.",
     "remote-fetch-request-rate": "Ranges requested from the store per second.",
     "remote-fetch-bytes-total": "Bytes received from the store.",
     "remote-fetch-bytes-rate": "Bytes received from the store per second.",
@@ -57,12 +57,12 @@ METRICS: dict[str, str] = {
     "remote-fetch-records-total": "Records delivered from the store.",
     "remote-fetch-record-bytes-total": "Bytes of keys, values and headers decoded from the store.",
     "remote-fetch-over-read-bytes-total": (
-        "Bytes received that no delivered record block was decoded from: batches before the start offset "
+        "Bytes received that are in no delivered record block: batches before the start offset "
         "(index entries are coarse) or after the end offset; ranges and blocks that were read ahead and dropped by a seek, "
-        "revocation or close; failed attempts, and bytes that a retry or a hedge receives again."
+        "revocation or close; failed attempts; bytes that a retry or a hedge receives again."
     ),
     "remote-fetch-segment-total": "Segments opened. A segment that is opened again counts again.",
-    "remote-fetch-segment-bytes-total": "Sizes of the opened segments, as Kafka wrote them, whatever part was read.",
+    "remote-fetch-segment-bytes-total": "Total size of the opened segments as Kafka wrote them, including unread parts.",
     "remote-fetch-location-request-total": "Location requests.",
     "remote-fetch-location-refresh-total": "Location requests that renew URLs past half of their lifetime.",
     "remote-fetch-location-throttle-time-total": "Milliseconds of throttling that brokers requested in location responses.",

@@ -204,7 +204,7 @@ def _load_entry(entry: EntryPoint) -> Any:
     except Exception as error:
         raise ConfigurationError(f"the plugin {entry.name} ({entry.value}) failed to load: {type(error).__name__}") from error
     if entry.module == missing or entry.module.startswith(f"{missing}."):
-        raise ConfigurationError(f"the plugin {entry.name} is registered and its module {entry.module} is not installed")
+        raise ConfigurationError(f"the plugin {entry.name} is registered, but its module {entry.module} is not installed")
     raise MissingExtraError(f"the plugin {entry.name} needs {missing}: pip install {_requirement(entry, missing)}")
 
 

@@ -163,7 +163,7 @@ SETTINGS: tuple[Setting, ...] = (
         int,
         5000,
         "ms",
-        "Time for one whole range, from the request to its last byte: connecting is included, and so is fetching credentials. "
+        "Time for one whole range, from the request to its last byte, including connecting and fetching credentials. "
         "Higher tolerates slow stores; lower falls back to the broker sooner.",
         1,
         600_000,

@@ -190,7 +190,7 @@ def _run_directory() -> Path:
 
 @pytest.fixture(scope="session")
 def running_broker() -> KafkaBroker:
-    """The run's broker, started by whoever needs it first. For fixtures of wider scope than a test; tests take kafka_broker."""
+    """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests take kafka_broker."""
     run = _run_directory()
     broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()), leftover=run)
     missing = run / "broker-missing"
@@ -208,7 +208,7 @@ def running_broker() -> KafkaBroker:
 
 @pytest.fixture
 def kafka_broker(running_broker: KafkaBroker) -> Iterator[KafkaBroker]:
-    """The run's broker, which nobody restarts while this test runs."""
+    """The run's broker. No other test restarts it while this test runs."""
     with file_lock(_run_directory() / "restart.lock", shared=True):
         yield running_broker
 

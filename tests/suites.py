@@ -140,7 +140,7 @@ def failures_in(text: str) -> list[str]:
 
 
 def place_of(item: pytest.Item) -> int:
-    """Where its file comes in a run, which is in random order beside that."""
+    """The position of its file in a run; other order is random."""
     name = item.path.relative_to(_TESTS).as_posix() if item.path.is_relative_to(_TESTS) else ""
     return _LONG_FIRST.index(name) if name in _LONG_FIRST else len(_LONG_FIRST)
 

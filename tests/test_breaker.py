@@ -34,7 +34,7 @@ def test_a_success_clears_the_count() -> None:
     assert health.state is BreakerState.CLOSED
 
 
-def test_a_store_that_asks_to_be_left_alone_is_until_then() -> None:
+def test_a_store_gets_no_requests_during_its_pause() -> None:
     health = StoreHealth(failures=3, reset_seconds=10.0)
     health.left_alone(5.0)
     assert not health.allows(4.9)
@@ -45,7 +45,7 @@ def test_a_store_that_asks_to_be_left_alone_is_until_then() -> None:
     assert health.allows(5.2)
 
 
-def test_who_asks_for_less_than_the_breaker_gives_already_changes_nothing() -> None:
+def test_a_pause_shorter_than_the_breakers_changes_nothing() -> None:
     health = opened()
     health.left_alone(5.0)
     assert not health.allows(9.9)

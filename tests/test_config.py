@@ -131,6 +131,6 @@ def test_the_fetchers_keys_are_the_stores_options_without_their_prefix() -> None
         ("remote.store.url", "remote.storage.store.url"),
     ],
 )
-def test_a_key_that_nobody_can_mean_is_refused_with_the_closest_one(name: str, meant: str) -> None:
+def test_an_unknown_key_is_refused_with_the_closest_one(name: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"{re.escape(name)}; did you mean {re.escape(meant)}\?"):
         split_config({name: "x"})

@@ -28,7 +28,7 @@ def test_each_kind_says_what_to_do_and_what_to_count(kind: type[DirectFetchError
     assert kind.__name__ in (errors.__doc__ or "")
 
 
-def test_causes_are_told_apart() -> None:
+def test_causes_are_distinct() -> None:
     causes = [kind.cause for kind in KINDS]
     assert len(causes) == len(set(causes))
 

@@ -121,10 +121,10 @@ def test_an_error_without_text_shows_its_cause() -> None:
         (OFFSET_BEGINNING, "at the beginning"),
         (OFFSET_END, "at the end"),
         (OFFSET_STORED, "at the committed offset"),
-        (OFFSET_INVALID, "where auto.offset.reset says"),
+        (OFFSET_INVALID, "at the offset that auto.offset.reset selects"),
     ],
 )
-def test_the_place_where_the_broker_goes_on_is_said_in_words(lines: Lines, offset: int, place: str) -> None:
+def test_the_place_where_the_broker_continues_is_said_in_words(lines: Lines, offset: int, place: str) -> None:
     lines.log.write(Fallback("timeout", LocationError("shim:9192 did not answer"), "orders", 0, offset))
     said = f"direct fetch disabled for orders-0: shim:9192 did not answer; the broker continues {place} (timeout)"
     assert lines.at(logging.WARNING) == [said]
@@ -133,7 +133,7 @@ def test_the_place_where_the_broker_goes_on_is_said_in_words(lines: Lines, offse
 def test_refused_location_of_a_tiered_offset_is_a_warning(lines: Lines) -> None:
     lines.log.write(ReadEnd("not-granted", 30).fallback("orders", 0))
     said = (
-        "direct fetch disabled for orders-0: the shim grants no location of orders-0 at offset 30, although it is tiered; see "
-        "the shim's counters locations_refused for the reason; the broker continues at offset 30 (not-granted)"
+        "direct fetch disabled for orders-0: the shim grants no location of orders-0 at offset 30, although that offset is "
+        "tiered; see the shim's counters locations_refused for the reason; the broker continues at offset 30 (not-granted)"
     )
     assert lines.at(logging.WARNING) == [said]

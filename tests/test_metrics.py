@@ -52,7 +52,7 @@ def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> Non
     assert snapshot["remote-fetch-buffer-bytes"] == 42
 
 
-def test_counts_what_is_told_added_set_and_watched(clock: ManualClock) -> None:
+def test_counts_reported_added_set_and_watched_values(clock: ManualClock) -> None:
     metrics = FetchMetrics(clock)
     for _ in range(2):
         metrics.over_read(7)

@@ -84,7 +84,7 @@ def test_names_are_readable() -> None:
     assert str(segment().remote_log_segment_id).startswith("orders-0 (")
 
 
-def test_what_nobody_said_is_unknown() -> None:
+def test_defaults_are_unknown() -> None:
     offsets = PartitionOffsets()
     assert set(attrs.astuple(offsets)) == {UNKNOWN_OFFSET} == {-1}
     assert UNKNOWN_EPOCH == -1
@@ -97,7 +97,7 @@ def test_what_nobody_said_is_unknown() -> None:
     assert refused == NotRemote("not-granted", error=DirectFetchError("other text"))
 
 
-def test_a_grant_tells_newer_offsets_unless_it_lacks_one() -> None:
+def test_a_grant_updates_offsets_that_it_has() -> None:
     known = PartitionOffsets(1, 2, 3, 4, 5)
     told = location(log_start_offset=7, high_watermark=300, last_stable_offset=250)
     assert known.told_by(told) == PartitionOffsets(7, 2, 3, 300, 250)

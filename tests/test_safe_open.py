@@ -112,7 +112,7 @@ def test_a_root_that_is_gone_is_unavailable_not_empty(tmp_path: Path) -> None:
         (0, RemoteStorageUnavailableError, RemoteStorageUnavailableError),
     ],
 )
-def test_the_systems_word_decides_the_error(
+def test_the_systems_error_code_decides_the_error(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: int, of_root: type[DirectFetchError], of_object: type[DirectFetchError]
 ) -> None:
     really_open = os.open

@@ -120,7 +120,7 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
     if status == HTTPStatus.REQUEST_TIMEOUT or status >= 500 or document.code in _UNAVAILABLE_CODES:
         return RemoteStorageUnavailableError(told)
     if status < 400:
-        return InvalidStorageResponseError(f"{told} to a range request")
+        return InvalidStorageResponseError(f"{told}, which is not an answer to a range request")
     return RemoteStorageError(told + region)
 
 

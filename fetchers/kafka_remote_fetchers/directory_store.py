@@ -122,10 +122,10 @@ def _check_directory(directory: str) -> None:
     try:
         check_object_key(directory)
     except ValueError as error:
-        raise ForbiddenLocationError(f"not a prefix below the store's root: {error}") from None
+        raise ForbiddenLocationError(f"the prefix must be below the store's root: {error}") from None
 
 
 def _translated(error: OSError, key: str) -> DirectFetchError:
     if error.errno in _DENIED:
-        return RemoteStorageAccessError(f"not allowed to read {key!r}")
+        return RemoteStorageAccessError(f"no permission to read {key!r}")
     return RemoteStorageUnavailableError(f"cannot read {key!r}: {error.strerror}")

@@ -68,7 +68,7 @@ EncryptionKeys = Annotated[
     ),
 ]
 Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="[TOPIC]...")]
-Output = Annotated[OutputFormat, typer.Option("--output", help="text, or json: one object per line.")]
+Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
 OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
 _LONGEST = 1e9
@@ -98,18 +98,18 @@ def _dump(
     allow_offset_gaps: Annotated[
         bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
     ] = False,
-    output: Annotated[OutputFormat, typer.Option("--output", help="json: one object per line.")] = OutputFormat.JSON,
+    output: Annotated[OutputFormat, typer.Option("--output", help="Format: json (one object per line).")] = OutputFormat.JSON,
     old_topic: OldTopic = None,
 ) -> None:
     """Prints the records of topics from the tier, without a broker."""
     if output is not OutputFormat.JSON:
-        raise typer.BadParameter("records are printed as json", param_hint="--output")
+        raise typer.BadParameter("only --output json is supported", param_hint="--output")
     level = IsolationLevel[isolation_level.name]
     named = topics_of(topics, old_topic, remark)
     if not named:
-        raise typer.BadParameter("name a topic", param_hint="TOPIC...")
+        raise typer.BadParameter("name at least one topic", param_hint="TOPIC...")
     if topic_id is not None and len(named) > 1:
-        raise typer.BadParameter("one id belongs to one topic", param_hint="--topic-id")
+        raise typer.BadParameter("--topic-id needs exactly one topic", param_hint="--topic-id")
     options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
     store_options = parse_settings(store_option or [], "--store-option")
     identity = parse_topic_id(topic_id)
@@ -132,14 +132,14 @@ def _export(
         str,
         typer.Option(
             "--target",
-            help="Folder, or URL of one: s3://BUCKET/PREFIX, gs://…, abfs://…; the name of an Iceberg table.",
+            help="Folder or its URL (s3://BUCKET/PREFIX, gs://…, abfs://…), or the name of an Iceberg table.",
             metavar="URL|NAMESPACE.TABLE",
         ),
     ],
     form: Annotated[ExportFormat, typer.Option("--format", help="Format of the table.")] = ExportFormat.PARQUET,
     catalog: Annotated[
         str | None,
-        typer.Option("--catalog", help="Catalog of the Iceberg table, of pyiceberg's configuration.", metavar="NAME"),
+        typer.Option("--catalog", help="Catalog of the Iceberg table in pyiceberg's configuration.", metavar="NAME"),
     ] = None,
     store_option: StoreOptions = None,
     layout: Layout = DEFAULT_LAYOUT,
@@ -149,24 +149,27 @@ def _export(
     partition: Annotated[list[int] | None, typer.Option("--partition", min=0, help="Partition to export; repeatable.")] = None,
     start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
     end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
-    since: Annotated[str | None, typer.Option("--since", help="First time, in ISO 8601.", metavar="TIME")] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Start time, inclusive, in ISO 8601.", metavar="TIME")] = None,
     until: Annotated[str | None, typer.Option("--until", help="End time, exclusive, in ISO 8601.", metavar="TIME")] = None,
     column: Annotated[
         list[str] | None, typer.Option("--column", help="Column to export; repeatable. Default: all.", metavar="NAME")
     ] = None,
     isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
     job: Annotated[
-        str, typer.Option("--job", help="Name of the job. A job that was killed goes on; one that is done does nothing.")
+        str, typer.Option("--job", help="Name of the job. A killed job continues; a finished job writes nothing.")
     ] = "export",
     partition_by: Annotated[
         list[str] | None,
-        typer.Option("--partition-by", help="Folders by topic, day or hour; repeatable.", metavar="topic|day|hour"),
+        typer.Option(
+            "--partition-by", help="Write one folder for each topic, day or hour; repeatable.", metavar="topic|day|hour"
+        ),
     ] = None,
     compression: Annotated[
-        str, typer.Option("--compression", help="zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
+        str, typer.Option("--compression", help="Compression codec: zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
     ] = "zstd",
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Splits to write in parallel; default: the cores, at most 8.")
+        int | None,
+        typer.Option("--threads", min=1, help="Number of splits to write in parallel; default: the cores, at most 8."),
     ] = None,
     commit_group: Annotated[
         str | None,
@@ -176,7 +179,7 @@ def _export(
         list[str] | None,
         typer.Option("--consumer", help="librdkafka setting for --commit-group; repeatable.", metavar=SETTING_FORMS),
     ] = None,
-    output: Annotated[OutputFormat, typer.Option("--output", help="text, or json: one object.")] = OutputFormat.TEXT,
+    output: Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object).")] = OutputFormat.TEXT,
 ) -> None:
     """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once, without a broker."""
     settings = parse_settings(consumer or [], "--consumer")
@@ -256,7 +259,8 @@ def _plan(
         str | None, typer.Option("--options-file", help="File with a JSON object of options, for secrets.", metavar="FILE")
     ] = None,
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="Tasks that run at the same time; default: the cores of this machine.")
+        int | None,
+        typer.Option("--cores", min=1, help="Number of tasks that run in parallel; default: the cores of this machine."),
     ] = None,
     latency_ms: Annotated[
         float, typer.Option("--latency-ms", min=0, max=_LONGEST, help="Latency of one GET in milliseconds.")
@@ -309,7 +313,8 @@ def _shim(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Check the settings and whatever they name, print them, and exit: 0 sound, 1 not, 2 wrong."
+            "--check",
+            help="Print the settings, check that brokers and store can be reached, and exit: 0 yes, 1 no, 2 invalid settings.",
         ),
     ] = False,
     **given: object,
@@ -341,7 +346,7 @@ def _shim(
 @app.command("demo")
 def _demo(
     records: Annotated[int, typer.Option("--records", min=100, help="Number of records to write and read.")] = 200_000,
-    fault: Annotated[Fault | None, typer.Option("--fault", help="Fault of the store in the middle of the read.")] = None,
+    fault: Annotated[Fault | None, typer.Option("--fault", help="Fault to inject into the store during the read.")] = None,
 ) -> None:
     """Runs the whole system on this machine. Needs no broker, Java or Docker."""
     clock = SystemClock()
@@ -395,7 +400,7 @@ def _verify(
     ] = False,
     grace: Annotated[
         float,
-        typer.Option("--grace", min=0, max=_LONGEST, help="Seconds that a copy or deletion may take before it is a finding."),
+        typer.Option("--grace", min=0, max=_LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
     ] = 900.0,
     output: Output = OutputFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,

@@ -84,11 +84,13 @@ class DemoResult:
             differing = sorted(
                 number for number in written.keys() | self.read.keys() if written.get(number) != self.read.get(number)
             )
-            found.append(f"what was read differs from what was written in partitions {', '.join(map(str, differing))}")
+            found.append(f"the records read differ from the records written in partitions {', '.join(map(str, differing))}")
         if not self.tiers["remote"].records:
             found.append("no record was read from the store")
         if self.fault is not None and not sum(self.fallbacks.values()):
-            found.append(f"the fault {self.fault} caused no fallback: all data was fetched before it; increase --records")
+            found.append(
+                f"the fault {self.fault} caused no fallback: all data was fetched before the fault; increase --records"
+            )
         return tuple(found)
 
     @property

@@ -61,7 +61,7 @@ def show_demo(result: DemoResult) -> None:
     for name, totals in result.tiers.items():
         tiers.add_row(name, f"{totals.records}", f"{totals.bytes:.0f}", f"{totals.megabytes_per_second:.1f}")
     console.print(tiers)
-    counts = Table("what", "count", title="what it took")
+    counts = Table("what", "count", title="requests and fallbacks")
     counts.add_row("GETs", str(result.metrics["remote-fetch-request-total"]))
     counts.add_row("location requests", str(result.metrics["remote-fetch-location-request-total"]))
     counts.add_row("hand-overs to the broker", str(result.metrics["remote-fetch-handovers-total"]))

@@ -52,7 +52,7 @@ def dump(
     an error is never skipped silently.
     """
     if request.start is not None and request.end is not None and request.start >= request.end:
-        raise ConfigurationError(f"the interval is empty: --start {request.start} is not below --end {request.end}")
+        raise ConfigurationError(f"the interval is empty: --start {request.start} must be below --end {request.end}")
     partitions = [tip for tip in source.partitions(request.topic) if request.partition in {None, tip.partition}]
     if not partitions:
         what = request.topic if request.partition is None else f"{request.topic}-{request.partition}"
@@ -101,13 +101,13 @@ def _dump_partition(
 def _conclude(tip: TopicIdPartition, end: ReadEnd, stop: int, say: Callable[[str], None]) -> None:
     if end.reason == "undecided":
         say(
-            f"{tip.topic}-{tip.partition}: stops before offset {end.next_offset}, where the first transaction begins that is"
-            " not decided in the tier"
+            f"{tip.topic}-{tip.partition}: stops before offset {end.next_offset}: a transaction begins there that"
+            " has no commit or abort marker in the tier"
         )
     elif end.next_offset < stop:
         reason = f": {end.error}" if isinstance(end.error, DirectFetchError) else ""
         raise LocationError(
-            f"{tip.topic}-{tip.partition} cannot be read on from offset {end.next_offset} ({end.reason}{reason})"
+            f"{tip.topic}-{tip.partition} cannot be read further than offset {end.next_offset} ({end.reason}{reason})"
         )
 
 

@@ -103,7 +103,7 @@ def _show(result: ExportResult, command: ExportCommand) -> None:
         return
     sys.stdout.write(
         f"job {result.job}: {result.rows} records in {len(result.files)} files, {result.size_in_bytes} bytes\n"
-        f"starting offsets of what follows: {result.starting_offsets()}\n"
+        f"starting offsets of the next read: {result.starting_offsets()}\n"
     )
     if command.group is not None:
         sys.stdout.write(f"committed for group {command.group}\n")

@@ -85,7 +85,7 @@ def _secret(name: str, value: str, option: str) -> str:
 def _pair(text: str, where: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise ConfigurationError(f"{where} takes KEY=VALUE")
+        raise ConfigurationError(f"{where} must have the form KEY=VALUE")
     return name.strip(), value
 
 

@@ -14,7 +14,7 @@ def topics_of(topics: Sequence[str] | None, option: str | None, say: Callable[[s
     given = tuple(topics or ())
     if option is None:
         return given
-    say("WARNING: --topic is deprecated and will go with the next release; name topics as arguments: TOPIC...")
+    say("WARNING: --topic is deprecated and will be removed in the next release; name topics as arguments: TOPIC...")
     return given + tuple(filter(None, map(str.strip, option.split(","))))
 
 
@@ -22,5 +22,5 @@ def output_of(output: OutputFormat, *, as_json: bool, say: Callable[[str], None]
     """The format; ``as_json`` is the former ``--json``."""
     if not as_json:
         return output
-    say("WARNING: --json is deprecated and will go with the next release; use --output json")
+    say("WARNING: --json is deprecated and will be removed in the next release; use --output json")
     return OutputFormat.JSON

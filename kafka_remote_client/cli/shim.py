@@ -42,7 +42,7 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
             say(f"management pages are at {shim.management_url}")
         while reloads():
             _reload(shim, read)
-        say("stopping when requests in progress are answered")
+        say("stopping after requests in progress are answered")
         shim.drain()
         return shim.metrics()
 

@@ -162,5 +162,5 @@ def _pair(line: str, where: str, *, by_pattern: bool) -> tuple[str, str]:
     """Patterns may contain ``=``, as the subject of a certificate does; values of their fields never do."""
     key, separator, value = line.rpartition("=") if by_pattern else line.partition("=")
     if not separator or not key:
-        raise ConfigurationError(f"{where} takes KEY=VALUE")
+        raise ConfigurationError(f"{where} must have the form KEY=VALUE")
     return key.strip(), value

@@ -91,7 +91,7 @@ def _stock_settings(conf: dict[str, Any]) -> dict[str, Any]:
     if remote.enabled:
         _log.warning(
             "direct fetch is off: confluent_kafka.aio cannot build a consumer with direct fetch, or "
-            "KAFKA_REMOTE_CLIENT_AIO=0 forbids it"
+            "KAFKA_REMOTE_CLIENT_AIO=0 disables it"
         )
     return stock
 

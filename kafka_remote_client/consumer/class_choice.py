@@ -77,6 +77,6 @@ def allowed(remote: RemoteFetchConfig) -> bool:
     if remote.enabled and not works:
         _log.warning(
             "direct fetch is off: the class of a consumer cannot be chosen in its constructor, or "
-            "KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0 forbids it"
+            "KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0 disables it"
         )
     return works

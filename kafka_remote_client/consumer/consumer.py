@@ -137,7 +137,7 @@ class Consumer(confluent_kafka.Consumer):
         direct fetch was off, or could not work, when the consumer was built.
         """
         if enabled:
-            raise ConfigurationError("direct fetch was off, or could not work, when this consumer was built")
+            raise ConfigurationError("direct fetch cannot be enabled: it was off or unavailable when this consumer was created")
 
 
 class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consumer):
@@ -148,7 +148,7 @@ class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consu
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
         """Not supported: raises NotImplementedError."""
-        raise NotImplementedError("a DeserializingConsumer gives no Arrow; use Consumer.consume_arrow")
+        raise NotImplementedError("DeserializingConsumer has no consume_arrow; use Consumer.consume_arrow")
 
 
 class DirectConsumer(Consumer):

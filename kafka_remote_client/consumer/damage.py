@@ -44,7 +44,7 @@ def is_damage(error: KafkaError) -> bool:
 def told(topic: str, partition: int, damage: Damage, error: KafkaError) -> Message:
     """Returns the application's error instead of ``error``, with the same code."""
     text = (
-        f"{topic} [{partition}] is damaged at offset {damage.offset} in both tiers, and halted there: "
-        f"the store's segment {damage.segment} does not hold what Kafka wrote, and of the broker's copy: {error.str()}"
+        f"{topic} [{partition}] is damaged at offset {damage.offset} in both tiers; seek past it to continue: "
+        f"the store's segment {damage.segment} is corrupt, and the broker's copy fails with: {error.str()}"
     )
     return Message(topic=topic, partition=partition, offset=damage.offset, error=KafkaError(error.code(), text))

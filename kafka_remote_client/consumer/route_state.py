@@ -101,4 +101,4 @@ def next_route(route: Route, event: RouteEvent) -> Route:
     try:
         return ROUTES[route, event]
     except KeyError:
-        raise IllegalRouteError(f"{event.name} in {route.name}") from None
+        raise IllegalRouteError(f"the event {event.name} is illegal in the route {route.name}") from None

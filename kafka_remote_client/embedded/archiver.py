@@ -126,7 +126,7 @@ class Archiver:
         for topic in fetch.decode_response(body, _FETCH_VERSION).responses:
             for data in topic.partitions:
                 if data.error_code:
-                    raise LocationError(f"error {data.error_code} for {topic.topic}-{data.partition_index}")
+                    raise LocationError(f"the broker returned error {data.error_code} for {topic.topic}-{data.partition_index}")
                 if data.records:
                     progress = True
                     rolled += self._append(by_name[topic.topic, data.partition_index], memoryview(data.records))

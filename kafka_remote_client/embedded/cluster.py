@@ -108,7 +108,7 @@ class EmbeddedCluster:
         clock: Clock | None = None,
     ) -> None:
         if not 1 <= partitions <= _MOCK_PARTITIONS:
-            raise ConfigurationError(f"the mock broker's topics have {_MOCK_PARTITIONS} partitions")
+            raise ConfigurationError(f"partitions must be 1 to {_MOCK_PARTITIONS}, as many as the mock broker's topics have")
         if not 1 <= segment_bytes <= _MAX_SEGMENT_BYTES:
             # What is gathered for a segment is in no tier yet, so the mock must still have it when the segment is full.
             raise ConfigurationError(f"segment_bytes must be at most {_MAX_SEGMENT_BYTES}: the mock broker keeps 5 MiB")
@@ -189,14 +189,14 @@ class EmbeddedCluster:
     def bootstrap_servers(self) -> str:
         """For clients: the shim. Raises RuntimeError before :meth:`start`."""
         if self._shim is None:
-            raise RuntimeError("the cluster is not started")
+            raise RuntimeError("the cluster is not started; call start()")
         return self._shim.bootstrap_servers
 
     @property
     def origin_url(self) -> str:
         """Scheme, host and port of the object store. Raises RuntimeError before :meth:`start`."""
         if self._origin is None:
-            raise RuntimeError("the cluster is not started")
+            raise RuntimeError("the cluster is not started; call start()")
         return self._origin.url
 
     def producer(self, **config: object) -> Producer:
@@ -228,7 +228,7 @@ class EmbeddedCluster:
         for key, value in records:
             producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered)
         if producer.flush(_FLUSH_SECONDS):
-            raise LocationError("the mock broker does not take the records")
+            raise LocationError("the mock broker does not accept the records")
         return offsets
 
     def archive(self, *, keep_open: bool = True) -> int:
@@ -237,7 +237,7 @@ class EmbeddedCluster:
         Raises LocationError when the mock broker has dropped records before they were copied.
         """
         if self._archiver is None:
-            raise RuntimeError("the cluster is not started")
+            raise RuntimeError("the cluster is not started; call start()")
         return self._archiver.step(keep_open=keep_open)
 
     def metrics(self) -> dict[str, int]:

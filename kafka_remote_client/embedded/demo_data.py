@@ -104,7 +104,7 @@ class DigestBuilder:
         """Takes the next message that a consumer got of its partition. Raises ValueError for one without a place in a log."""
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
         if partition is None or offset is None or isinstance(key, str) or isinstance(value, str):
-            raise ValueError("not a message as a consumer gets it")
+            raise ValueError("the message has no partition or offset, or its key or value is text")
         headers = message.headers()
         pairs = list(headers.items()) if isinstance(headers, dict) else headers
         self.add(partition, offset, message.timestamp()[1], key, value, pairs)
@@ -172,7 +172,7 @@ def _produce(producer: Producer, topic: str, partitions: int, records: Sequence[
             headers=list(record.headers),
         )
     if producer.flush(_FLUSH_SECONDS):
-        raise LocationError("the broker does not take the demo's records")
+        raise LocationError("the broker does not accept the demo's records")
     if failed:
         raise KafkaException(failed[0])
 

@@ -65,7 +65,7 @@ class Admission:
         if self._last_host is None or self._last_host not in self._failures:
             return None
         last = self._failures[self._last_host]
-        failure = RemoteStorageError(f"the store {self._last_host} failed repeatedly and gets no requests for a while: {last}")
+        failure = RemoteStorageError(f"the store {self._last_host} failed repeatedly, so requests to it are suspended: {last}")
         failure.__cause__ = last
         return failure.with_context(host=self._last_host)
 

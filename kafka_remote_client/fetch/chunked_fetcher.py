@@ -115,7 +115,7 @@ def _restoring(chunk_table: bytes, data_key: bytes | None) -> tuple[ChunkTable, 
         table = ChunkTable.decode(chunk_table)
         return table, table.transform(data_key)
     except RemoteLogError as error:
-        raise InvalidStorageResponseError(f"the location's chunk table: {error}") from None
+        raise InvalidStorageResponseError(f"the location's chunk table is invalid: {error}") from None
     except ConfigurationError as error:  # a package is missing, so a retry does not help
         raise RemoteStorageError(str(error)) from None
 
@@ -168,7 +168,7 @@ class _ChunkedStream(PiecewiseStream):
             self._buffers.restorers.submit(self._transform.restore, stored, target).result()
         except CorruptChunkError as error:
             where = f"[{chunk.object_start}, {chunk.object_end})"
-            raise InvalidStorageResponseError(f"the chunk in bytes {where} of the object: {error}") from None
+            raise InvalidStorageResponseError(f"cannot restore the chunk in bytes {where} of the object: {error}") from None
 
     def _read(self, size: int) -> memoryview:
         """Returns the next ``size`` bytes, in the buffer, which grows with the received bytes, not with announced sizes."""

@@ -271,9 +271,11 @@ def _prepare(directory: Path) -> None:
     except OSError as error:
         raise ConfigurationError(f"fetch.remote.cache.directory cannot be used: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise ConfigurationError("fetch.remote.cache.directory belongs to another user, who could change its contents")
+        raise ConfigurationError(
+            "fetch.remote.cache.directory belongs to another user, who could change its contents; use another one"
+        )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigurationError("fetch.remote.cache.directory is writable by other users, who could change its contents")
+        raise ConfigurationError("fetch.remote.cache.directory is writable by other users; set its mode to 0700")
 
 
 def _files(directory: Path) -> Iterator[tuple[int, int, Path]]:

@@ -179,9 +179,7 @@ class FetchEngine:
         with self.lock:
             while (item := reader.take()) is None:
                 if self._closed or (deadline is not None and deadline.expired()):
-                    raise RemoteStorageTimeoutError(
-                        f"the location source returned nothing for the tier of {reader.topic}-{reader.partition}"
-                    )
+                    raise RemoteStorageTimeoutError(f"timed out waiting for records of {reader.topic}-{reader.partition}")
                 self._ready.wait(_TICK_SECONDS)
             return item
 

@@ -73,4 +73,4 @@ def transition(state: ReaderState, event: ReaderEvent) -> ReaderState:
     try:
         return TRANSITIONS[state, event]
     except KeyError:
-        raise IllegalTransitionError(f"{event.name} in {state.name}") from None
+        raise IllegalTransitionError(f"the event {event.name} is illegal in the state {state.name}") from None

@@ -68,7 +68,7 @@ class Budget(Enum):
     THROTTLED = "10 times, and the host's retry budget"
     SETTING = "`fetch.remote.retries` times, and the host's retry budget"
     ONCE = "once, and the host's retry budget"
-    ONCE_BETWEEN = "once between two good ranges"
+    ONCE_BETWEEN = "once until the next good range"
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ class Rule:
 POLICY: tuple[Rule, ...] = (
     # The store did not give the range.
     Rule(RemoteStorageTimeoutError, "connecting or reading timed out", counts=True),
-    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store asks for less", Budget.THROTTLED, counts=True),
+    Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store limits its request rate", Budget.THROTTLED, counts=True),
     Rule(
         RemoteStorageUnavailableError,
         "unknown host, refused, reset or truncated connection; 5xx, 408; a missing bucket",

@@ -109,7 +109,7 @@ def _fill(
                 raise RemoteStorageUnavailableError(f"the store sent {transfer.filled} of {wanted.size} bytes of {wanted}")
             transfer.filled += count
             if transfer.filled < wanted.size and deadline.expired():
-                raise RemoteStorageTimeoutError(f"{transfer.filled} of {wanted.size} bytes of {wanted} arrived in time")
+                raise RemoteStorageTimeoutError(f"timed out after {transfer.filled} of {wanted.size} bytes of {wanted}")
     finally:
         stream.close()
 

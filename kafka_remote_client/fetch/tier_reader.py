@@ -141,7 +141,7 @@ class TierReader:
             raise ConfigurationError(f"the store has no segment of {topic}-{partition}")
         if start >= end:
             held = f"it has offsets {bounds.log_start} to {bounds.latest_tiered}"
-            raise ConfigurationError(f"the store has no such offset of {topic}-{partition}; {held}")
+            raise ConfigurationError(f"the store has none of these offsets of {topic}-{partition}; {held}")
         return self._engine.reader(
             topic,
             partition,

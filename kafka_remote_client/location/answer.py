@@ -114,12 +114,12 @@ def _partition_data(question: LocationQuestion, response: FetchResponse, *, by_i
             for data in topic.partitions:
                 if data.partition_index == question.partition:
                     return data
-    raise ProtocolError(f"{question}: the answer names other partitions")
+    raise ProtocolError(f"{question}: the answer is for other partitions")
 
 
 def _check_grant(question: LocationQuestion, grant: SegmentGrant, data: PartitionData) -> None:
     if data.records:
-        raise ProtocolError(f"{question}: a grant comes with records")
+        raise ProtocolError(f"{question}: the answer has a grant and records")
     if not grant.start_offset <= question.offset < grant.next_offset:
         raise ProtocolError(f"{question}: the grant is for [{grant.start_offset}, {grant.next_offset})")
     committed = question.isolation_level == IsolationLevel.READ_COMMITTED

@@ -100,7 +100,7 @@ class ClusterMetadata:
                 finally:
                     self._refreshing.release()
             else:
-                failures = dict.fromkeys(missing, LocationError(f"no metadata of {len(missing)} topics before the deadline"))
+                failures = dict.fromkeys(missing, LocationError(f"timed out getting the metadata of {len(missing)} topics"))
         return {key: self._leader(key, failures.get(key[0]), contradicted=key in stale) for key in partitions}
 
     def _missing(self, partitions: Sequence[Key], stale: Mapping[Key, PartitionLeader]) -> list[str]:

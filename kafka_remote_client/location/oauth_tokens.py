@@ -129,7 +129,7 @@ class UnsecuredTokens:
             name.removeprefix("extension_"): pairs.pop(name) for name in list(pairs) if name.startswith("extension_")
         }
         if not self._principal or pairs or not (life.isascii() and life.isdigit() and 0 < len(life) < 10):
-            raise ConfigurationError("sasl.oauthbearer.config must be principal=NAME and what librdkafka documents beside it")
+            raise ConfigurationError("sasl.oauthbearer.config must have principal=NAME and only keys that librdkafka documents")
         self._life = int(life)
 
     def token(self, deadline: Deadline) -> Token:

@@ -64,7 +64,7 @@ def _ask(
             found[entry.name, answer.partition_index] = _offset(entry.name, answer)
     left_out = led.keys() - found.keys()
     if left_out:
-        raise ProtocolError(f"ListOffsets of {len(led)} partitions: the answer names other partitions")
+        raise ProtocolError(f"ListOffsets of {len(led)} partitions: the answer is for other partitions")
     return {key: found[key] for key in led}
 
 

@@ -199,7 +199,7 @@ class TaggedDialect:
         start, end, size, start_offset, end_offset = _required(tags, _RANGE, _read_range)
         next_offset = _read(tags, _NEXT_OFFSET, Reader.int64, end_offset + 1 if end == size else None)
         if next_offset is None:
-            raise ProtocolError("a grant that ends inside its segment does not say which offset follows")
+            raise ProtocolError("a grant that ends inside its segment has no next offset")
         custom_metadata = _read(tags, _CUSTOM_METADATA, Reader.nullable_bytes, None) or None
         ranges = _read(tags, _RANGES, lambda r: r.array(partial(_read_granted, r)), None)
         if ranges is None:
@@ -257,7 +257,7 @@ def may_request_location(frame: bytes | bytearray | memoryview) -> bool:
 def _check(grant: SegmentGrant) -> None:
     """The rules that every grant keeps, on both sides of the wire."""
     if grant.segment_id == ZERO_UUID:
-        raise ProtocolError("a grant names no segment")
+        raise ProtocolError("a grant has no segment id")
     if not grant.ranges:
         raise ProtocolError("a grant has no range")
     for one, following in pairwise(grant.ranges):

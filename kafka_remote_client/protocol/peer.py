@@ -140,7 +140,7 @@ class BrokerPeer:
             connection.close()
             if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
                 kind = PeerUnreachableError if isinstance(error, PeerUnreachableError) else LocationError
-                self._failure = partial(kind, f"{error} (failed a moment ago; the next attempt waits)")
+                self._failure = partial(kind, f"{error} (failed recently; the next attempt waits)")
                 self._reconnect.failed()
             raise
         self._reconnect.succeeded()

@@ -124,7 +124,9 @@ def _scram(mechanism: str, client: ScramClient, first: str) -> Conversation:
     try:
         client.set_server_final(answer.decode())
     except (ScramException, UnicodeDecodeError):
-        raise SaslAuthenticationError(f"the broker did not prove that it knows the password ({mechanism})") from None
+        raise SaslAuthenticationError(
+            f"the broker's last message of {mechanism} is invalid: the broker may not know the password"
+        ) from None
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:

@@ -225,8 +225,8 @@ def _said(what: str) -> Iterator[None]:
     try:
         yield
     except ssl.SSLError as error:
-        reason = (getattr(error, "reason", None) or "not understood").replace("_", " ").lower()
+        reason = (getattr(error, "reason", None) or "invalid contents").replace("_", " ").lower()
         raise ConfigurationError(f"{what} cannot be used: {reason}") from None
     except (OSError, TypeError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "not understood"
+        reason = (isinstance(error, OSError) and error.strerror) or "invalid contents"
         raise ConfigurationError(f"{what} cannot be used: {reason}") from None

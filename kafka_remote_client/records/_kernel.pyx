@@ -2,9 +2,9 @@
 """The compiled twin of ``batch.scan_batches``, ``batch.BatchList``, ``aborted.AbortedTransactionFilter``,
 ``columns.ColumnBuilder``, ``columns.Columns``, ``header_tally.tally_headers`` and of message_slice.py.
 
-Formats, rules and words are documented there; this module only does the same without the interpreter's lock: the walk over
-the headers with all its checks, and the pass over the records. What is rare (old formats, damaged frames, errors) is left to
-the Python functions. Every size is checked against the bytes left before it is used, in 64-bit arithmetic.
+Those modules document formats, rules and words. This module does the same work without the interpreter's lock: the walk
+over the headers with all its checks, and the pass over the records. The Python functions handle what is rare: old formats,
+damaged frames, errors. The kernel checks every size against the remaining bytes before it uses the size, in 64-bit arithmetic.
 """
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE, PyBuffer_FillInfo
@@ -92,8 +92,8 @@ cdef enum:
     LOG_APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
     CONTROL = 0x20
-    NEEDS_PYTHON = -1  # a batch that only the Python functions read was met while the lock was released
-    NEEDS_ROOM = -2  # for one batch more
+    NEEDS_PYTHON = -1  # only the Python functions can read the next batch, and they need the lock
+    NEEDS_ROOM = -2  # the list has no room for another batch
 
 cdef struct Batch:
     int64_t position
@@ -140,7 +140,7 @@ cdef inline int64_t load64(const uint8_t *at) noexcept nogil:
 
 
 def crc32c(const uint8_t[::1] data, bint hardware=True):
-    """CRC-32C of ``data``; ``hardware=False`` forces the tables. For tests: the walk over batches does its own."""
+    """CRC-32C of ``data``; ``hardware=False`` forces the tables. For tests only: the walk over batches computes its own."""
     return krc_checksum(&data[0] if data.shape[0] else NULL, data.shape[0], hardware and krc_hardware)
 
 

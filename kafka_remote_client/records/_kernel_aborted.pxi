@@ -14,15 +14,15 @@ cdef class AbortedTransactionFilter:
     cdef readonly tuple entries
     cdef Memory memory
     cdef int64_t *first_offsets
-    cdef int64_t *owners  # of each transaction its producer's place in ``producers``
-    cdef int64_t *producers  # rising
-    cdef int64_t *active  # 1 = an aborted transaction of the producer is going on
-    cdef int64_t *saved  # ``active`` as it was, and behind it ``begun`` and ``active_count``
+    cdef int64_t *owners  # the index in ``producers`` of each transaction's producer
+    cdef int64_t *producers  # ascending
+    cdef int64_t *active  # 1 = an aborted transaction of the producer is open
+    cdef int64_t *saved  # a copy of ``active``, then ``begun`` and ``active_count``
     cdef int64_t count
     cdef int64_t begun
     cdef int64_t producer_count
     cdef int64_t active_count
-    cdef int64_t near  # the place that was found last: a batch's marker follows it
+    cdef int64_t near  # the index found last: the marker behind a batch has the same producer
 
     def __cinit__(self, aborted_transactions):
         cdef int64_t i
@@ -39,7 +39,7 @@ cdef class AbortedTransactionFilter:
         if not self.fill(self.entries, places):
             self.fill(tuple(sorted(self.entries, key=order_of)), places)
         self.producer_count = len(places)
-        # ``active`` says meanwhile which producer came how late, until all of them are in order.
+        # Here ``active`` maps the order in which producers appear to their index in ``producers``.
         for i, producer in enumerate(sorted(places)):
             self.producers[i], self.active[<int64_t>places[producer]] = producer, i
         for i in range(self.count):
@@ -47,7 +47,7 @@ cdef class AbortedTransactionFilter:
         memset(self.active, 0, self.count * sizeof(int64_t))
 
     cdef bint fill(self, tuple entries, dict places) except -1:
-        """Takes first offsets, and for each the number of its producer by the order in which they come. Whether offsets rise."""
+        """Stores first offsets, and numbers producers in the order in which they appear. Returns whether the offsets rise."""
         cdef int64_t i = 0, last = MIN_OFFSET, first_offset
         cdef bint rise = True
         for entry in entries:
@@ -59,7 +59,7 @@ cdef class AbortedTransactionFilter:
         return rise
 
     def drops(self, header, *, bint is_abort_marker):
-        """Advances the state by one batch of a producer; True = it belongs to an aborted transaction."""
+        """Advances the state by one batch of a producer. Returns whether the batch belongs to an aborted transaction."""
         cdef Batch batch
         batch.last_offset, batch.producer_id, batch.attributes = header.last_offset, header.producer_id, header.attributes
         return self.dropped(&batch, is_abort_marker)
@@ -102,7 +102,7 @@ cdef class AbortedTransactionFilter:
         return place < self.producer_count and self.producers[place] == producer_id and self.active[place] == 1
 
     cdef int64_t place_of(self, int64_t producer_id) noexcept nogil:
-        """The place of the first producer that is not below ``producer_id``."""
+        """Returns the index of the first producer that is not below ``producer_id``."""
         cdef int64_t low = 0, high = self.producer_count, middle
         if self.near < high and self.producers[self.near] == producer_id:
             return self.near

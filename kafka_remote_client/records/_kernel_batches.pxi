@@ -79,7 +79,7 @@ cdef class BatchList:
             yield self[index]
 
     def needs_arena(self):
-        """Whether records anywhere have to be decompressed or rewritten."""
+        """Whether the records of any batch have to be decompressed or rewritten."""
         cdef int64_t i
         for i in range(self.count):
             if self.batches[i].attributes & CODEC_MASK or self.batches[i].magic < 2:
@@ -87,7 +87,7 @@ cdef class BatchList:
         return False
 
     def count_below(self, int64_t end_offset):
-        """How many batches begin below ``end_offset``."""
+        """Returns the number of batches that begin below ``end_offset``."""
         cdef int64_t count = self.count
         while count and self.batches[count - 1].base_offset >= end_offset:
             count -= 1
@@ -103,7 +103,7 @@ cdef class BatchList:
         return 0
 
     cdef int walk(self, const uint8_t *data, int64_t end, Rules *rules) noexcept nogil:
-        """Goes on from ``position``; a fault, or NONE at the end, or NEEDS_ROOM, or NEEDS_PYTHON at a batch of an old format."""
+        """Walks on from ``position``. Returns a fault, NONE at the end, NEEDS_ROOM, or NEEDS_PYTHON for an old format."""
         cdef Batch *batch
         cdef int64_t size
         cdef int magic, fault
@@ -137,7 +137,7 @@ cdef class BatchList:
         self.count += 1
 
     cdef int walk_legacy(self, data, object limit, Rules *rules) except -1:
-        """One batch of an old format, which Python reads."""
+        """Adds one batch of an old format, which Python reads. Returns its fault."""
         cdef Batch *batch = &self.batches[self.count]
         header, fault = read_legacy_header(data, batch.position, batch.size, batch.magic, limit)
         if fault:

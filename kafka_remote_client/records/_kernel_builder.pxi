@@ -14,7 +14,7 @@ cdef enum:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# How much a compressed batch can hold, for the memory to hand to its codec; -1 leaves the batch to compression.py
+# How many bytes a compressed batch can hold, for its codec's output; -1: compression.py decompresses the batch
 
 
 cdef int64_t gzip_bound(const uint8_t *data, int64_t size) noexcept nogil:
@@ -88,14 +88,14 @@ cdef inline uint32_t load_little(const uint8_t *at) noexcept nogil:
 cdef double usual_ratio = 4.0  # of decompressed to compressed bytes
 
 cdef enum:
-    CACHED = 1 << 18  # bytes that are decompressed before they are read
-    RUN = 1024  # batches that are looked at together, while their headers lie in the processor's cache
-    AHEAD = 8  # batches: the processor loads by itself what lies in a row, and not what lies behind a batch that is passed over
+    CACHED = 1 << 18  # bytes to decompress before their records are read
+    RUN = 1024  # batches to select together, while the processor's cache holds their headers
+    AHEAD = 8  # batches to prefetch: the processor itself loads consecutive bytes, but not the bytes after a skipped batch
 
 
 cdef class ColumnBuilder:
-    """``columns.ColumnBuilder``: a few batches at a time, first their codecs, then one pass over their records without the
-    interpreter's lock, while what the codecs wrote still lies in the processor's cache.
+    """``columns.ColumnBuilder``. It decompresses a few batches at a time, then reads their records in one pass without the
+    interpreter's lock, while the processor's cache still holds the decompressed bytes.
     """
 
     cdef object data
@@ -109,8 +109,8 @@ cdef class ColumnBuilder:
     cdef int64_t records
     cdef int64_t compressed
     cdef AbortedTransactionFilter aborted
-    cdef bint advanced  # whether the batches that were looked at last have changed the filter's state
-    cdef bint mixed  # whether there are control batches among them
+    cdef bint advanced  # whether the last selected batches changed the filter's state
+    cdef bint mixed  # whether the last selected batches include control batches
     cdef Columns columns
 
     def __cinit__(self, data, BatchList batches, *, bint arena, int64_t fetch_offset, int64_t end_offset,
@@ -130,13 +130,13 @@ cdef class ColumnBuilder:
         self.columns = Columns()
 
     def append(self, int64_t start, int64_t stop):
-        """Adds the records of the batches ``[start, stop)``; the first batch not done and its fault."""
+        """Adds the records of the batches ``[start, stop)``. Returns the first batch that is not done, and its fault."""
         cdef int64_t first, selected, reached
         cdef int fault = NONE, damage = NONE, unread = NONE
         if self.arena is not None:
             self.expect(start, stop)
         while start < stop and not unread:
-            self.columns.reserve(1)  # for a marker, which is forgotten again
+            self.columns.reserve(1)  # for a marker's record, which is not kept
             first = start
             with nogil:
                 selected = self.select(start, min(stop, start + RUN), &unread)
@@ -160,9 +160,9 @@ cdef class ColumnBuilder:
         return start, unread
 
     cdef int64_t select(self, int64_t start, int64_t stop, int *fault) noexcept nogil:
-        """Decides for batches from ``start`` on whether the application gets them; the first one that is not decided.
+        """Decides whether the application gets the batches from ``start`` on. Returns the first batch without a decision.
 
-        That is a control batch that does not parse, or has to be read by Python.
+        That is a control batch that does not parse or that Python has to read, or ``stop``.
         """
         cdef Batch *batch
         cdef bint is_control, aborts
@@ -190,7 +190,7 @@ cdef class ColumnBuilder:
         return start
 
     cdef void undo(self, int64_t first, int64_t stop) noexcept nogil:
-        """Batches from ``first`` on were decided and the block ends before ``stop``: the filter has seen none behind that."""
+        """Restores the filter, and repeats only the batches from ``first`` to ``stop``, where the block ends."""
         cdef Batch *batch
         if not self.advanced:
             return
@@ -202,7 +202,7 @@ cdef class ColumnBuilder:
             first += 1
 
     cdef int read_marker(self, Batch *batch) noexcept nogil:
-        """Parses a control batch, and notes what its first record marks where the filter wants to know."""
+        """Parses a control batch, and stores what its first record marks if the filter needs that."""
         cdef const uint8_t *key
         cdef int64_t none = 9223372036854775807, n = self.columns.length
         cdef int fault
@@ -227,7 +227,7 @@ cdef class ColumnBuilder:
         return NONE
 
     cdef int read_any_marker(self, int64_t index) except -2:
-        """The same for a control batch as brokers do not write it: compressed, or of several records."""
+        """Does the same for a control batch that no broker writes: compressed, or with several records."""
         cdef Batch *batch = &self.batches.batches[index]
         cdef bint filtered = self.aborted is not None and batch.producer_id >= 0
         try:
@@ -244,7 +244,7 @@ cdef class ColumnBuilder:
         return self.start if self.arena is None else self.arena.memory.data
 
     cdef int64_t count(self, int64_t start, int64_t stop) noexcept:
-        """Records of those batches that the application gets."""
+        """Returns the number of records in those of the batches that the application gets."""
         cdef int64_t index, total = 0
         for index in range(start, stop):
             if self.batches.batches[index].taken:
@@ -252,8 +252,9 @@ cdef class ColumnBuilder:
         return total
 
     cdef int expect(self, int64_t start, int64_t stop) except -1:
-        """Makes room for what the block before needed of so many bytes, and a quarter more: so memory seldom moves, and its
-        pieces fit the next block.
+        """Reserves memory by the previous block's ratio of decompressed to compressed bytes, plus a quarter.
+
+        Memory then seldom moves, and its pieces fit the next block.
         """
         cdef int64_t index, compressed = 0, records = 0, bytes
         for index in range(start, stop):
@@ -264,8 +265,9 @@ cdef class ColumnBuilder:
         return self.columns.reserve(min(records, bytes // MINIMAL_RECORD, self.block_bytes // COLUMN_BYTES))
 
     cdef tuple fetch_some(self, int64_t start, int64_t stop):
-        """Makes the records of some of the batches ``[start, stop)`` readable, but not yet counted as kept: where they lie, and
-        that so many fit there. Returns the first batch not done and its fault.
+        """Makes the records of some of the batches ``[start, stop)`` readable: sets where they are, checks their number.
+
+        The records are not in the columns yet. Returns the first batch that is not done, and its fault.
         """
         cdef int64_t index = start, until = 0, size
         cdef Batch *batch
@@ -301,7 +303,7 @@ cdef class ColumnBuilder:
         return index, NONE
 
     cdef bint fast_copy(self, Batch *batch) except -1:
-        """False = not done: the batch is for the Python functions, which know every case and every error."""
+        """Returns False if it copied nothing. The Python functions handle every case and every error."""
         cdef const uint8_t *source = self.start + batch.position + BATCH_OVERHEAD
         cdef int64_t size = batch.size - BATCH_OVERHEAD
         cdef int codec = batch.attributes & CODEC_MASK
@@ -337,7 +339,7 @@ cdef class ColumnBuilder:
         return True
 
     cdef bint framed_snappy(self, const uint8_t *source, int64_t size) except -1:
-        """One stream in xerial's framing, block by block; another stream behind it is left to Python."""
+        """Decompresses one stream in xerial's framing, block by block. Returns False for anything else."""
         cdef int64_t at = 16, block, before = self.arena.memory.size
         if <int32_t>load32(source + 8) < 1:
             return False
@@ -353,7 +355,7 @@ cdef class ColumnBuilder:
         return True
 
     def finish(self):
-        """The columns; the builder is used up."""
+        """Returns the columns. The builder cannot be used again."""
         global usual_ratio
         if self.arena is not None:
             if self.arena.memory.size and self.compressed:

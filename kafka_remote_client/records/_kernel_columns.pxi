@@ -1,4 +1,4 @@
-# Part of _kernel.pyx: columns and what is made of them, the twin of columns.Columns.
+# Part of _kernel.pyx: columns and the values made from them, the twin of columns.Columns.
 
 cdef enum:
     COLUMN_COUNT = 10
@@ -70,7 +70,7 @@ cdef class Columns:
 
     @property
     def nbytes(self):
-        """Bytes that these columns keep alive, the source buffer included."""
+        """Bytes that these columns keep alive, including the source buffer."""
         cdef Memory memory
         cdef int64_t total = len(self.source)
         if isinstance(self.source, Memory):
@@ -125,17 +125,17 @@ cdef class Columns:
         return found
 
     def rows(self, int64_t start, int64_t stop):
-        """Plain tuples of the records ``[start, stop)``."""
+        """Yields the records ``[start, stop)`` as plain tuples."""
         cdef int64_t i
         for i in range(start, stop):
             yield (self.cells.offsets[i], self.cells.timestamps[i], self.cells.timestamp_types[i], self.cells.epochs[i],
                    self.key(i), self.value(i), self.named(i, False))
 
     def messages(self, str topic, int partition, int64_t start, int64_t stop):
-        """``confluent_kafka.Message`` for the records ``[start, stop)``.
+        """Returns a ``confluent_kafka.Message`` for each of the records ``[start, stop)``.
 
-        Copies of one where their memory is known; else one argument tuple serves all calls for as long as nobody else holds it,
-        which saves a third of the time.
+        Copies one message if the memory layout of messages is known. Otherwise all calls share one argument tuple while no
+        other code holds a reference to it, which saves a third of the time.
         """
         if layout.words:
             return self.copies(topic, partition, start, stop)
@@ -187,7 +187,7 @@ cdef class Columns:
             PyList_SET_ITEM(found, i - start, message)
         return found
 
-    # What Arrow takes over without another copy
+    # Buffers that Arrow uses without another copy
 
     def offsets_buffer(self):
         """int64 per record."""
@@ -269,7 +269,7 @@ cdef class Columns:
 
 
 cdef inline void put(tuple arguments, Py_ssize_t index, object value):
-    """Sets an item of a tuple that only we hold."""
+    """Sets an item of a tuple to which no other code has a reference."""
     cdef PyObject *before = (<PyTupleObject *>arguments).ob_item[index]
     Py_INCREF(value)
     (<PyTupleObject *>arguments).ob_item[index] = <PyObject *>value
@@ -277,7 +277,7 @@ cdef inline void put(tuple arguments, Py_ssize_t index, object value):
 
 
 cdef object gather(const uint8_t *origin, const int32_t *positions, const int32_t *sizes, int64_t length):
-    """Slices of ``origin`` side by side, as Arrow's binary layout; None where all are null."""
+    """Copies slices of ``origin`` into Arrow's binary layout; None if all are null."""
     cdef int64_t total = 0, nulls = 0, i, at = 0
     with nogil:
         for i in range(length):

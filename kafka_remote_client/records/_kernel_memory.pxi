@@ -1,7 +1,7 @@
 # Part of _kernel.pyx: memory for columns and decompressed batches.
 
-# Large pieces are kept for the next block: memory fresh from the system costs more in page faults than decoding into it.
-# All of this happens under the interpreter's lock.
+# The kernel keeps large pieces for the next block: page faults in fresh memory cost more time than decoding into it.
+# All functions here run under the interpreter's lock.
 cdef enum:
     SPARE_PIECES = 32
     SPARE_LEAST = 1 << 18
@@ -36,7 +36,7 @@ cdef void forget(int index) noexcept:
 
 
 cdef uint8_t *take(int64_t *capacity) noexcept:
-    """The smallest kept piece of at least ``capacity`` bytes, if it is no larger than four times that; NULL if there is none."""
+    """Returns the smallest kept piece of at least ``capacity`` bytes, and at most four times that; NULL if there is none."""
     cdef int i, best = -1
     cdef uint8_t *found
     for i in range(spare_count):
@@ -50,8 +50,9 @@ cdef uint8_t *take(int64_t *capacity) noexcept:
 
 
 cdef int64_t size_class(int64_t capacity) noexcept:
-    """The next of eight sizes between a power of two and the next: so a piece serves again if a little more is needed, as it
-    is when ranges of the same length hold ever more records.
+    """Rounds up to one of eight sizes between a power of two and the next.
+
+    A piece can then be used again if slightly more is needed, for example when ranges of the same length hold more records.
     """
     cdef int64_t step = SPARE_LEAST // 8
     while step <= capacity // 16:
@@ -80,7 +81,7 @@ cdef class Memory:
         PyBuffer_FillInfo(view, self, self.data if self.data != NULL else <void *>b"", self.size, True, flags)
 
     cdef int grow(self, int64_t capacity) except -1:
-        """Makes room for ``capacity`` bytes; what lies there already stays."""
+        """Makes room for ``capacity`` bytes, and keeps the contents."""
         cdef uint8_t *grown = NULL
         if capacity >= SPARE_LEAST:
             capacity = size_class(capacity)
@@ -96,7 +97,7 @@ cdef class Memory:
         return 0
 
     cdef void shrink(self) noexcept:
-        """Lets go of what is unused, if it is more than half."""
+        """Frees the unused part if it is more than half."""
         cdef void *fitted
         if self.size < self.capacity // 2 and self.size:
             fitted = realloc(self.data, self.size)
@@ -112,7 +113,7 @@ cdef Memory memory_of(int64_t size):
 
 
 cdef class Arena:
-    """``compression.Arena`` on the C heap. A reservation must be let go before the next one: nothing checks that."""
+    """``compression.Arena`` on the C heap. The caller must release a reservation before the next one: nothing checks that."""
 
     cdef Memory memory
 
@@ -120,7 +121,7 @@ cdef class Arena:
         self.memory = Memory()
 
     def reserve(self, int64_t size):
-        """``size`` writable bytes after what was kept so far."""
+        """Returns ``size`` writable bytes after the bytes kept so far."""
         self.require(size)
         return PyMemoryView_FromMemory(<char *>self.memory.data + self.memory.size, size, PyBUF_WRITE)
 
@@ -129,7 +130,7 @@ cdef class Arena:
         self.memory.size += size
 
     cdef int require(self, int64_t size) except -1:
-        cdef int64_t wanted = self.memory.size + size + 1  # never nothing: codecs are not to see a null pointer
+        cdef int64_t wanted = self.memory.size + size + 1  # never 0: a codec must not get a null pointer
         if wanted > self.memory.capacity:
             self.memory.grow(max(wanted, self.memory.capacity * 2))
         return 0

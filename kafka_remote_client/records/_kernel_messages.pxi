@@ -1,4 +1,4 @@
-# Part of _kernel.pyx: messages as copies of one that the constructor made; see message_layout.py.
+# Part of _kernel.pyx: messages as copies of a message from the constructor; see message_layout.py.
 
 cdef struct Layout:
     Py_ssize_t words  # 0 = not known
@@ -21,13 +21,13 @@ cdef inline uint64_t *words_of(object message) noexcept:
 
 
 def message_image(message):
-    """The words of a message, without the head that all objects have."""
+    """Returns a message as machine words, without the head that all objects have."""
     cdef Py_ssize_t i
     return [words_of(message)[i] for i in range((type(message).__basicsize__ - sizeof(PyObject)) // sizeof(uint64_t))]
 
 
 def use_message_layout(found):
-    """From now on messages are copies, by a ``message_layout.MessageLayout``; None = the constructor makes them all."""
+    """Makes further messages as copies, by a ``message_layout.MessageLayout``; None = by the constructor."""
     layout.words = 0
     if found is not None:
         layout.topic, layout.offset, layout.timestamp = found.topic, found.offset, found.timestamp
@@ -37,13 +37,13 @@ def use_message_layout(found):
 
 
 cdef inline void refer(uint64_t *word, object found, uint64_t absent) noexcept:
-    """Puts a reference into a word of a message that owns nothing yet."""
+    """Stores a reference in a word that owns no object yet."""
     word[0] = absent if found is None else <uint64_t><PyObject *>found
     Py_XINCREF(<PyObject *>word[0])
 
 
 cdef object copied(object pattern, int64_t offset, object key, object value, object headers, int64_t timestamp):
-    """A message as ``pattern`` but for these. No Python runs between the copy and the last reference."""
+    """Returns a copy of ``pattern`` with these values. No Python code runs between the copy and the last reference."""
     cdef object made = (<PyTypeObject *>Message).tp_alloc(<PyTypeObject *>Message, 0)
     cdef uint64_t *words = words_of(made)
     memcpy(words, words_of(pattern), layout.words * sizeof(uint64_t))

@@ -15,7 +15,7 @@ cdef struct Cells:
 
 
 cdef inline const uint8_t *read_base128(const uint8_t *at, const uint8_t *end, int bits, uint64_t *value) noexcept nogil:
-    """Returns the position after the number, NULL when it does not end in time."""
+    """Returns the position after the number; NULL if the number does not end before ``end`` and within ``bits`` bits."""
     cdef uint64_t result = 0
     cdef int shift = 0
     while at < end and shift < bits:
@@ -65,7 +65,7 @@ cdef int skip_headers(const uint8_t *at, const uint8_t *end, int64_t count) noex
 cdef int read_records(
     const uint8_t *origin, Batch *batch, int64_t fetch_offset, int64_t end_offset, Cells *cells, int64_t *length,
 ) noexcept nogil:
-    """The records of one batch into the cells from ``length`` on, which have room for them."""
+    """Reads the records of one batch into the cells from ``length`` on. The cells have room for all of them."""
     cdef const uint8_t *at = origin + batch.records_start
     cdef const uint8_t *end = origin + batch.records_stop
     cdef const uint8_t *record_end
@@ -84,7 +84,7 @@ cdef int read_records(
             return RECORD_SIZE
         record_end = at + size
         at += 1
-        if at[0] < 0x80:  # a record has room for it: see MINIMAL_RECORD
+        if at[0] < 0x80:  # still inside the record: see MINIMAL_RECORD
             raw = at[0]
             at += 1
         else:

@@ -1,8 +1,8 @@
-# Part of _kernel.pyx: messages handed out one by one, the twin of message_slice.py.
+# Part of _kernel.pyx: hands out messages one by one, the twin of message_slice.py.
 
 
 cdef class MessageSlice:
-    """``message_slice.MessageSlice``; the interpreter's lock makes each call one step."""
+    """``message_slice.MessageSlice``; the interpreter's lock makes each call atomic."""
 
     cdef readonly list messages
     cdef readonly Py_ssize_t taken
@@ -15,17 +15,17 @@ cdef class MessageSlice:
         self.due = False
 
     def begin(self, list messages):
-        """Replaces the slice. The list must not change from now on."""
+        """Replaces the slice. The caller must not change the list afterwards."""
         self.messages, self.taken, self.end = messages, 0, len(messages)
 
     def stop(self):
-        """Gives the messages that wait, in their order; from now on the slice is as if it had ended before them."""
+        """Returns the messages that are left, in order, and ends the slice before them."""
         waiting = self.messages[self.taken:self.end]
         self.messages, self.end = self.messages[:self.taken], self.taken
         return waiting
 
     cpdef take(self):
-        """The next message; None where there is none left."""
+        """Returns the next message; None if none is left."""
         if self.taken == self.end:
             return None
         message = self.messages[self.taken]

@@ -1,4 +1,4 @@
-# Part of _kernel.pyx: the count of records by headers alone, the twin of header_tally.py.
+# Part of _kernel.pyx: counts records by their headers alone, the twin of header_tally.py.
 
 
 def tally_headers(BatchList batches, int64_t start, int64_t stop, int64_t fetch_offset, int64_t end_offset,

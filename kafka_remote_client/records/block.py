@@ -110,7 +110,7 @@ class RecordBlock:
         if type(index) is not int:  # the usual case costs no call
             index = arguments.whole(index, "index", -_MAX_INDEX)
         if not 0 <= index < len(self._columns):
-            raise IndexError(f"record {index} of {len(self._columns)}")
+            raise IndexError(f"the block has no record {index}, only {len(self._columns)} records")
         return index
 
     def _cut(self, start: int, stop: int | None) -> tuple[int, int]:

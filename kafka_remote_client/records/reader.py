@@ -35,7 +35,7 @@ def read_batches(
     fetch_offset = arguments.offset(fetch_offset, "fetch_offset")
     view = memoryview(buffer).cast("B")
     if len(view) > MAX_FEED:
-        raise ValueError(f"at most {MAX_FEED} bytes at a time, not {len(view)}")
+        raise ValueError(f"the buffer must have at most {MAX_FEED} bytes, not {len(view)}")
     state = FetchState(
         BatchRules(max_decompressed_bytes=checked_cap(max_decompressed_bytes)),
         fetch_offset,

@@ -102,7 +102,9 @@ class _Health:
                 del self._under_way[number]
                 self._failed(now)
             if not self._health.allows(now):
-                raise RemoteStorageUnavailableError("the store's last requests failed; the next one is sent within seconds")
+                raise RemoteStorageUnavailableError(
+                    "recent requests to the store failed; the next attempt follows within seconds"
+                )
             number = next(self._numbers)
             self._under_way[number] = now
             return number
@@ -119,7 +121,7 @@ class _Health:
         was = self._health.state
         self._health.failed(now)
         if was is BreakerState.CLOSED and self._health.state is BreakerState.OPEN:
-            _log.warning("the store fails; look-ups that need it are refused until it answers again")
+            _log.warning("requests to the store fail; look-ups in it are refused until it answers again")
 
 
 class _Store:

@@ -276,7 +276,7 @@ class RemoteLogMetadataFollower:
 
     def _doubt(self, number: int, partition: FollowedPartition, why: str) -> None:
         pause = self._pauses.setdefault(number, Backoff(self._clock, *_REREAD_SECONDS)).failed()
-        again = f"reading it again in {pause:.1f} s" if self._recovers else "no location of it is granted"
+        again = f"reading it again in {pause:.1f} s" if self._recovers else "no location of this partition is granted"
         _log.error("%s-%d is inconsistent, %s: %s", self._topic, number, again, why)
         with self._changed:
             self.bad_records += 1

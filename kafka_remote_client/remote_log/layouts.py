@@ -35,7 +35,7 @@ def layout_named(name: str, options: LayoutOptions | None = None) -> ObjectLayou
 
 @cache
 def _warn_once(name: str) -> None:
-    _log.warning("the layout name %r is deprecated and goes with the next release: use %r", name, _OLD_SPELLINGS[name])
+    _log.warning("the layout name %r is deprecated and will be removed in the next release; use %r", name, _OLD_SPELLINGS[name])
 
 
 def encryption_key_files(pairs: Iterable[str], option: str) -> dict[str, str]:

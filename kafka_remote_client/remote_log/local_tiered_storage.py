@@ -68,7 +68,7 @@ class LocalTieredStorageLayout:
     def of_options(cls, options: LayoutOptions) -> LocalTieredStorageLayout:
         """The layout as users name it. Raises ConfigurationError for options, which it does not have."""
         if options != LayoutOptions():
-            raise ConfigurationError(f"the layout {cls.name} takes no key prefix and no encryption keys")
+            raise ConfigurationError(f"the layout {cls.name} supports no key prefix and no encryption keys; remove them")
         return cls()
 
     def prefix_of(self, topic: str | None = None) -> str:

@@ -87,7 +87,9 @@ class RemoteLogMetadataCache:
         Raises RemoteLogMetadataError for COPY_SEGMENT_STARTED, which no update may carry.
         """
         if update.state is _COPYING:
-            raise RemoteLogMetadataError(f"an update puts segment {update.remote_log_segment_id} into {update.state.name}")
+            raise RemoteLogMetadataError(
+                f"an update of segment {update.remote_log_segment_id} has the first state {update.state.name}"
+            )
         with self._lock:
             segment_id = update.remote_log_segment_id
             known = self._segments.get(segment_id)

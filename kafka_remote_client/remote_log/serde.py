@@ -137,7 +137,7 @@ def _read_segment_body(reader: Reader) -> dict[str, Any]:
     if size < 0:
         raise RemoteLogMetadataError(f"a metadata record has a segment of {size} bytes")
     if not epochs or any(a.start_offset > b.start_offset for a, b in pairwise(epochs)):
-        raise RemoteLogMetadataError(f"a metadata record has the leader epochs {epochs}")
+        raise RemoteLogMetadataError(f"a metadata record has the invalid leader epochs {epochs}")
     empty = tags.get(_TXN_INDEX_EMPTY, b"\0")
     if len(empty) != 1:
         raise RemoteLogMetadataError(f"a metadata record has a TxnIndexEmpty of {len(empty)} bytes")

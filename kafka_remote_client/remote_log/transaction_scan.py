@@ -38,7 +38,7 @@ def open_transactions_at_end(indexes: RemoteIndexCache, log: TieredLog) -> tuple
     chain = _last_chain(log)
     end = log.end_offset()
     if (chain[-1].end if chain else None) != end:
-        raise CorruptIndexError(f"{log.cache.topic_id_partition}: the segments up to the tier's end at {end} are not there")
+        raise CorruptIndexError(f"{log.cache.topic_id_partition}: segments before the tier's end at {end} are missing")
     to_scan: list[TieredSegment] = []
     opened: dict[int, int] = {}
     for segment in reversed(chain):

@@ -108,9 +108,9 @@ def _columns(value: Iterable[str] | None) -> tuple[str, ...]:
         raise ConfigurationError("columns must name at least one column")
     unknown = [name for name in names if name not in RECORD_COLUMNS]
     if unknown:
-        raise ConfigurationError(f"unknown columns: {unknown}; there are {', '.join(RECORD_COLUMNS)}")
+        raise ConfigurationError(f"unknown columns: {unknown}; known columns: {', '.join(RECORD_COLUMNS)}")
     if len(set(names)) < len(names):
-        raise ConfigurationError(f"columns are named twice: {', '.join(names)}")
+        raise ConfigurationError(f"duplicate columns: {', '.join(names)}")
     return names
 
 
@@ -146,7 +146,7 @@ class Scan:
 
     def __attrs_post_init__(self) -> None:
         if bool(self.topics) is (self.topic_pattern is not None):
-            raise ConfigurationError("a scan needs either topics or topic_pattern")
+            raise ConfigurationError("a scan needs exactly one of topics and topic_pattern")
         if self.topic_pattern is not None:
             try:
                 re.compile(self.topic_pattern)

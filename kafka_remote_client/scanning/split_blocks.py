@@ -33,7 +33,7 @@ def split_blocks(
     """
     first = tier.bounds(*split.topic_partition).log_start
     if first > split.start:
-        raise _unreadable(split, split.start, f"it begins at offset {first}")
+        raise _unreadable(split, split.start, f"the tier begins at offset {first}")
     reader = tier.read(
         *split.topic_partition,
         split.start,

@@ -45,7 +45,7 @@ def partitions_of(tier: TierReader, scan: Scan) -> list[TopicIdPartition]:
     found = [tip for topic in topics for tip in _in_tier(tier, topic)]
     missing = set(scan.partitions or ()) - {tip.partition for tip in found}
     if missing:
-        raise ConfigurationError(f"the store holds nothing of partitions {sorted(missing)} of {', '.join(topics)}")
+        raise ConfigurationError(f"the store has no segments of partitions {sorted(missing)} of {', '.join(topics)}")
     return [tip for tip in found if scan.takes(TopicPartition(tip.topic, tip.partition))]
 
 

@@ -67,7 +67,10 @@ def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | No
         finally:
             connection.close()
     if any(sign in why.lower() for sign in _CERTIFICATE_ASKED):
-        why += "; the broker asks for a client certificate, which the shim cannot pass on from its clients"
+        why += (
+            "; the broker asks for a client certificate, and the shim cannot forward those of its clients: "
+            "see --allow-shared-identity"
+        )
     return f"no broker answers: {why}"
 
 

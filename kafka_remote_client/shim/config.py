@@ -164,7 +164,7 @@ class ShimConfig:
 
     def __attrs_post_init__(self) -> None:
         if self.advertised_host is None and parse_address(self.listen)[0] in _EVERY_ADDRESS:
-            raise ConfigurationError("a shim that listens on every address needs an advertised host for its clients")
+            raise ConfigurationError("listen is every address, so advertised_host must name the host that clients connect to")
         if self.range_bytes > self.max_grant_bytes:
             raise ConfigurationError("range_bytes is larger than max_grant_bytes")
 

@@ -291,7 +291,7 @@ class ClientConnection(asyncio.Protocol):
                 transport, self, context, server_side=True, ssl_handshake_timeout=self._around.config.handshake_timeout
             )
         except OSError as error:  # also ssl.SSLError, and what a time-out raises
-            _LOG.info("closing the connection of %s: no TLS: %s", self.peer, error)
+            _LOG.info("closing the connection of %s: the TLS handshake failed: %s", self.peer, error)
             secured = None
         if secured is None or secured.is_closing():
             if secured is not None:

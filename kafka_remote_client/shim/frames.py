@@ -194,7 +194,7 @@ class FrameScanner:
         if route is Route.MORE:
             whole = _LENGTH.size + self._length
             if len(self._front) in (whole, self._max_front):
-                raise ProtocolError("the front of a request does not parse")
+                raise ProtocolError("the header of a request does not parse")
             self._wanted = min(2 * len(self._front), whole, self._max_front)
             return view
         return self._routed(route, view)

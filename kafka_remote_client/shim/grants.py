@@ -1,35 +1,38 @@
-"""Answers a Fetch with a location request. Everything but the location comes from the broker.
+"""Answers a Fetch with a location request. The broker supplies everything except the location.
 
 ::
 
     step | what                                                  | from
-    1    | no session, a format that we may have                 | the request
+    1    | no session, a format that the tier may have           | the request
     2    | error, divergence, log start, high watermark, LSO     | the broker: the same Fetch, 0 bytes, no wait, no tags
     3    | segment, its format, ranges, aborted transactions     | the tier (a worker thread)
     4    | is that segment on the leader's lineage               | the broker: a Fetch at the window's end, with its epoch
     5    | aborted transactions whose marker is still local      | the broker: a Fetch at L, or at L-1 (see aborted_tail)
     6    | a signed URL per range                                | the tier (a worker thread)
 
-Formats differ from segment to segment where a plugin stores some in chunks, so the segment's own is compared with the client's
-offer after step 3. The key of an encrypted segment goes to clients on encrypted connections only, unless that was waived.
+A plugin may store only some segments in chunks, so formats differ between segments. After step 3 the shim checks that the
+client offers the format of the segment. Only clients with encrypted connections get the key of an encrypted segment, unless
+the settings permit plaintext.
 
-An error or divergence of step 2 is the answer. Any other obstacle means that nothing is granted: the client's
-own request goes to the broker unchanged, and the client learns no reason, so that "you may not" and "there is nothing" look
-alike. All questions go over the client's own connection: the client's READ right, quotas and fencing are the broker's to judge.
+If step 2 returns an error or a divergence, the shim returns the same to the client. Any other obstacle means that the shim
+grants nothing: it sends the client's own request to the broker unchanged. The client learns no reason, so it cannot
+distinguish a location that it may not have from a location that does not exist. All questions use the client's own
+connection, so the broker applies the client's READ right, quotas and fencing.
 
-**A batch** names several partitions. Step 2 is one question about all of them; the other steps run side by side. Step 4 asks in
-one Fetch for all partitions that have come to it, step 5 for each alone. Each partition is answered for itself::
+**A batch** names several partitions. In step 2 the shim asks about all of them at once. The other steps run concurrently for
+the partitions. Step 4 sends one Fetch for all partitions that have reached it, step 5 one Fetch per partition. Each partition
+gets its own answer::
 
-    the partition is         | its answer                          | the client
-    granted                  | the grant                           | reads the tier
-    refused, in step 2 or on | what the broker said in step 2      | asks the broker for records
-    not decided in time      | the same without records, "pending" | asks again
+    the partition is             | its answer                          | the client
+    granted                      | the grant                           | reads the tier
+    refused, in step 2 or later  | what the broker said in step 2      | asks the broker for records
+    not decided in time          | the same without records, "pending" | asks again
 
-The answer goes out when the first partition is decided and others had a moment to follow, or when MaxWaitMs is over. What a
-pending partition's look-up has read by then is in the index cache, or will be: the look-up goes on, and the next request joins
-it. Of one request's answers nothing is kept for another: each is made within the bounds of its own step 2.
+The shim waits for the first decision, and after each decision a moment for the next one. It answers at the latest when
+MaxWaitMs is over. The look-up of a pending partition continues and fills the index cache, and the next request joins it. The
+shim keeps no answer for a later request: it makes each answer within the bounds of that request's own step 2.
 
-Steps 2, 4 and 5 are those of every location source (:mod:`kafka_remote_client.location.leader_check`).
+Steps 2, 4 and 5 are the same for every location source (:mod:`kafka_remote_client.location.leader_check`).
 
 References: KIP-1248, KIP-1254, docs/wire-format.md.
 """
@@ -107,25 +110,25 @@ class LocationTier(Protocol):
         """The storage formats that segments may have."""
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
-        """The partition, by ``topic_id``; ``topic`` may be empty. ``None`` when nothing of it is tiered."""
+        """Returns the partition of ``topic_id``; ``topic`` may be empty. ``None`` if no segment of it is tiered."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        """Where the offset lies in the log ``[log_start_offset, end_offset)``. Raises RemoteLogError or RemoteStorageError.
+        """Finds the offset in the log ``[log_start_offset, end_offset)``. Raises RemoteLogError or RemoteStorageError.
 
-        In :func:`kept_only` raises NotKeptError instead of waiting for a read; so does :meth:`locate`.
+        In :func:`kept_only` this and :meth:`locate` raise NotKeptError instead of waiting for a read.
         """
 
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
-        """How its ranges are stored. Raises as :meth:`resolve`."""
+        """Returns how the store holds its ranges. Raises as :meth:`resolve`."""
 
     def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
-        """Its ranges with the custom metadata for clients, valid for ``url_ttl`` seconds. Raises RemoteStorageError."""
+        """Returns its ranges with the custom metadata for clients, valid for ``url_ttl`` seconds. Raises RemoteStorageError."""
 
 
 class _TopicIds:
     """The current ids of a request's topics, from the broker: a topic may have been deleted and created again.
 
-    One request gets all of them, when the first is needed.
+    The first use gets all ids with one request.
     """
 
     def __init__(self, tagged: TaggedFetch, ask: Ask) -> None:
@@ -154,9 +157,9 @@ class _TopicIds:
 
 @attrs.frozen
 class _Visit:
-    """The facts of a request for its partitions: its connection, whether that is encrypted, how to ask the broker.
+    """What the partitions of a request share: its connection, whether the connection is encrypted, how to ask the broker.
 
-    ``client`` is the name that limits and totals have for the client.
+    ``client`` is the client's name in limits and totals.
     ``lineage`` asks the broker on behalf of all partitions of the request.
     """
 
@@ -173,7 +176,7 @@ class _Visit:
 class GrantingBroker:
     """The strategy of a shim with a tier. One object serves all connections; its caches are bounded.
 
-    ``workers`` look up what has to be read, ``kept_workers`` what is kept: see :class:`Lookups`.
+    ``workers`` run look-ups that read the store, ``kept_workers`` those that need no read: see :class:`Lookups`.
     """
 
     api_versions: Mapping[int, range] = {}
@@ -196,7 +199,7 @@ class GrantingBroker:
         self._leader_check = LeaderCheck()
 
     def reload(self, limits: GrantLimits, client_limits: Mapping[str, Any]) -> None:
-        """Takes what holds for grants from now on, from any thread. The deadline of look-ups stays, and overdrafts of clients.
+        """Replaces the limits of further grants, from any thread. The deadline of look-ups and overdrafts of clients stay.
 
         Raises ConfigurationError, and changes nothing then.
         """
@@ -218,7 +221,7 @@ class GrantingBroker:
         return await self._unless_refused(self._answer(asked, request, ask))
 
     async def _unless_refused(self, work: Awaitable[_T]) -> _T | None:
-        """What ``work`` returns; ``None`` when nothing is granted, which is counted. Raises ProtocolError."""
+        """Returns the result of ``work``. Counts a refusal and returns ``None`` for it. Raises ProtocolError."""
         try:
             return await work
         except NotGrantedError as refused:
@@ -280,7 +283,7 @@ class GrantingBroker:
         return _encoded(tuple(topics), answer, tagged.version)
 
     async def _decide(self, one: TaggedPartition | None, data: PartitionData, visit: _Visit) -> PartitionData:
-        """The grant of one partition of a batch, or the broker's answer; ``one`` is None if it was not asked."""
+        """Returns the grant of one partition of a batch, or the broker's answer. ``one``: None if it was not requested."""
         if one is None:
             return data
         if _is_the_answer(data):
@@ -310,7 +313,7 @@ class GrantingBroker:
         ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag, url_ttl))
         if not tagged.wanted.batched:
             ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
-        self._check_client(visit)  # others of its grants may have been made in the meantime
+        self._check_client(visit)  # other grants to the client may have used up its limit since
         granted = self._granted(data, self._grant_of(resolved, located.format, ranges, url_ttl), aborted)
         nbytes = sum(one.range.size for one in ranges)
         self._clients.charge(visit.client, nbytes)
@@ -337,7 +340,7 @@ class GrantingBroker:
         return found
 
     def _question(self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int) -> LocationQuestion:
-        """A client's question, within the broker's bounds; the topic's name may be empty."""
+        """Returns a client's question within the broker's bounds. The topic's name may be empty."""
         max_bytes, range_bytes = self._limits.window(tagged.wanted.max_bytes, tagged.wanted.range_bytes)
         return LocationQuestion(
             topic=tagged.topic.topic,
@@ -353,7 +356,7 @@ class GrantingBroker:
         )
 
     def _look_up(self, question: LocationQuestion) -> tuple[ResolvedSegment, LocatedSegment] | NotRemote:
-        """In a worker thread."""
+        """Runs in a worker thread."""
         tip = self._tier.find(question.topic, question.topic_id, question.partition)
         if tip is None:
             return NotRemote("not-tiered")
@@ -445,24 +448,24 @@ def _tell(resolved: ResolvedSegment, tagged: TaggedPartition, visit: _Visit) -> 
 
 
 def _within(granted: PartitionData, data: PartitionData) -> PartitionData:
-    """A grant, with the bounds that the broker gave to the request that gets it."""
+    """Returns a grant with the bounds that the broker gave to the request that receives the grant."""
     return attrs.evolve(granted, **{name: getattr(data, name) for name in _BOUNDS})
 
 
 def _pending(data: PartitionData) -> PartitionData:
-    """The answer while the look-up runs, with the broker's numbers."""
+    """Returns the answer while the look-up runs, with the broker's numbers."""
     return attrs.evolve(data, records=b"", tags=DIALECT.pending_tags())
 
 
 def _encoded(topics: tuple[fetch.FetchTopicResponse, ...], answer: fetch.FetchResponse, version: int) -> bytes:
-    """The shim's answer, with the broker's throttle time."""
+    """Encodes the shim's answer, with the broker's throttle time."""
     return fetch.encode_response(fetch.FetchResponse(topics, throttle_time_ms=answer.throttle_time_ms), version)
 
 
 async def _first_results(work: Sequence[Coroutine[Any, Any, _T]], seconds: float) -> list[_T | None]:
     """Returns the results; ``None`` = not finished within ``seconds``, or shortly after the last one that finished.
 
-    So it waits the whole time while results keep arriving. It cancels the unfinished ones.
+    While results keep arriving, it waits the whole time. It cancels unfinished work.
     """
     tasks = [asyncio.create_task(one) for one in work]
     now = asyncio.get_running_loop().time

@@ -4,7 +4,7 @@
 
     page   | becomes healthy                                  | becomes unhealthy, or is at first
     readyz | INFO ready: a broker answers                     | WARNING not ready: …
-    tierz  | INFO the tier can be read: locations are granted | WARNING locations are not granted, or not of all partitions: …
+    tierz  | INFO the tier can be read: locations are granted | WARNING locations of some or all partitions are not granted: …
 
 It looks as often as the pages keep what they found. What the tier is at first is judged after the metadata topic was read to
 its end, or after ten seconds. A check that raises is unhealthy as long as it does.
@@ -56,7 +56,7 @@ class HealthLog:
             self._look(
                 "/tierz",
                 "the tier can be read: locations are granted",
-                "locations are not granted, or not of all partitions: %s",
+                "locations of some or all partitions are not granted: %s",
             )
             self._clock.wait(self._stopped, READY_SECONDS)
 

@@ -1,16 +1,16 @@
-"""Look-ups of the tier in worker threads, each with a deadline. A thread cannot be ended, so equal questions share it.
+"""Look-ups of the tier in worker threads, each with a deadline. A thread cannot be stopped, so equal questions share one.
 
 ::
 
     a client asks                        | what happens
     a question without a look-up         | a worker thread looks it up
-    the same, while the look-up runs     | it waits for that look-up, and has its answer
-    the same offset with other bounds    | it waits for that look-up to end, and is looked up then, with what is cached
-    any of these, past the deadline      | NotGrantedError at once, even while the thread still hangs
-    what needs no read of the store      | other threads answer it, so it never waits behind a read of the store
+    the same, while the look-up runs     | it waits for that look-up and gets its answer
+    the same offset with other bounds    | it waits for that look-up to end; then a thread looks it up, with what is cached
+    any of these, past the deadline      | NotGrantedError at once, even if the thread still hangs
+    what needs no read of the store      | other threads answer it, so it never waits for a read of the store
 
-So a client has at most one thread for each offset that it asks for, however often it asks again. An answer is shared only
-between equal questions of one connection, bounds of the log included: each request is bounded by the broker's answer to it.
+A client therefore uses at most one thread for each offset that it asks for, however often it asks. Only equal questions of one
+connection share an answer, and the bounds of the log are part of a question: the broker's answer to a request sets them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _R = TypeVar("_R")
 
 
 class Lookups(Generic[_T]):
-    """Used in one event loop. ``timeout``: seconds from when a look-up is asked for, its wait for a thread included.
+    """Runs in one event loop. ``timeout``: seconds for a look-up from its request on, including its wait for a thread.
 
-    ``took`` gets the seconds that each look-up took, that wait included.
+    ``took`` gets the seconds that each look-up took, including that wait.
 
-    ``kept_workers``: threads that never wait for the store. There ``look_up`` is called in :func:`kept_only` first, and by
-    ``workers`` only where it raises NotKeptError. Other work is theirs as well. ``None``: ``workers`` do everything.
+    ``kept_workers``: threads that never wait for the store. They call ``look_up`` in :func:`kept_only` first; ``workers`` call
+    it only if that raises NotKeptError. ``kept_workers`` also do the work of :meth:`run`. ``None``: ``workers`` do everything.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Lookups(Generic[_T]):
     async def answer(self, connection: str, question: LocationQuestion) -> _T:
         """Returns the look-up's result. Raises its errors, and NotGrantedError past the deadline.
 
-        Cancelling this leaves the look-up running. ``connection``: names the client's connection.
+        Cancellation leaves the look-up running. ``connection``: the name of the client's connection.
         """
         key = connection, question.topic_id_partition, question.offset, question.isolation_level
         if self._kept_workers is not None and key not in self._running:
@@ -75,7 +75,7 @@ class Lookups(Generic[_T]):
                 return work.result()
 
     async def run(self, call: Callable[[], _R]) -> _R:
-        """Work that does not wait for the store, with the same deadline."""
+        """Runs work that does not wait for the store, with the same deadline."""
         work = _Work(self._kept_workers or self._workers, call, self._timeout)
         await work.end()
         return work.result()

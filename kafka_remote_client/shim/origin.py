@@ -53,7 +53,7 @@ _PIECE = 1024 * 1024
 
 _REFUSALS = {
     SignatureRefusal.UNSIGNED: ("AccessDenied", "Access Denied"),
-    SignatureRefusal.WRONG_SIGNATURE: ("SignatureDoesNotMatch", "The signature does not fit the request"),
+    SignatureRefusal.WRONG_SIGNATURE: ("SignatureDoesNotMatch", "The signature does not match the request"),
     SignatureRefusal.EXPIRED: ("AccessDenied", "Request has expired"),
     SignatureRefusal.WRONG_RANGE: ("AccessDenied", "The range is not the signed one"),
 }

@@ -112,7 +112,7 @@ class Proxy:
             async with asyncio.timeout(self._config.drain_timeout):
                 await self._gone()
         except TimeoutError:
-            _LOG.warning("%d connections are cut: drain_timeout is over", len(self._connections))
+            _LOG.warning("closing %d connections: drain_timeout has passed", len(self._connections))
 
     # For connections.
 

@@ -1,30 +1,31 @@
 """Matches answers to requests, on one client's connection and its broker connection.
 
-Theory of operation. A broker answers the requests of a connection one at a time and in order, so the requests under way are
-a queue, and each frame from the broker belongs to the head of it. Three kinds of answers are expected::
+Theory of operation. A broker answers the requests of a connection one at a time and in order. The requests in progress are
+therefore a queue, and each frame from the broker answers the request at the head of the queue. The pipeline expects three
+kinds of answers::
 
     reply   | the frame is                        | used for
-    PASS    | streamed to the client              | nearly everything
+    PASS    | streamed to the client              | nearly all requests
     REWRITE | collected, changed, then sent       | answers that name brokers, ApiVersions
     OURS    | collected and given to the caller   | requests that the shim sends for itself
 
-A request that the strategy claims is answered by it. Up to 8 claimed requests are answered side by side, so that none waits for
-the work of another one; their answers go out in the order of the requests, as Kafka's clients expect. While any is open, the
-client's other requests wait, as they would in a broker: their answers could be of any size and come before those to the shim's
-own requests, without which the claimed ones are not answered. ::
+The strategy answers the requests that it claims, up to 8 of them concurrently, so none waits for the work of another. Their
+answers go out in the order of the requests, as Kafka's clients expect. While a claimed request is open, the client's other
+requests wait, as they would in a broker. Otherwise their answers, which can have any size, would precede the answers to the
+shim's own requests, and the strategy needs those to answer the claimed requests. ::
 
     the next request | no claimed request is open | some are        | 8 are
     claimed          | answered by the strategy   | the same        | waits until one is answered
     any other        | sent to the broker         | waits until none is open
 
-The shim's own requests stand in the queue like the client's, so their answers come behind those of all earlier requests. An
-answer of the strategy is held until those to all earlier requests of the client are out. A claimed request that the strategy
-leaves to the broker is sent there when those claimed before it are answered.
+The shim's own requests are in the same queue as the client's, so their answers follow those of all earlier requests. The
+pipeline holds an answer of the strategy until the answers to all earlier requests of the client are out. When the strategy
+declines a claimed request, the pipeline sends it to the broker after those claimed before it are answered.
 
 The shim connects to the broker when the header of the first request is complete and names an offered version.
-What a client may do before the broker serves it is decided by :mod:`~kafka_remote_client.shim.admission`.
+:mod:`~kafka_remote_client.shim.admission` decides what a client may do before the broker serves it.
 
-No sockets here: bytes come in by ``from_client`` and ``from_broker``, and leave by two callables.
+This module has no sockets: bytes come in by ``from_client`` and ``from_broker``, and leave by two callables.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class _Expected:
 
 @attrs.define(eq=False)
 class Claim:
-    """A request that the strategy answers; ``whole``: all of it behind the length field, to be sent on if it does not."""
+    """A request for the strategy. ``whole``: its bytes after the length field, for the broker if the strategy declines."""
 
     request: ClientRequest
     whole: bytes = attrs.field(repr=False)
@@ -99,10 +100,10 @@ class Claim:
 class RequestPipeline:
     """The state of one pair of connections.
 
-    ``to_client``, ``to_broker`` take bytes for the two sides. ``claimed`` is called with a request that the strategy wants to
-    answer; the caller lets the strategy work and brings the result to :meth:`answered`. ``dial`` is called once, when the
-    first request is to go to the broker; the caller releases ``Hold.CONNECTING`` when there is a connection. Each feeding
-    call raises ProtocolError, after which both connections have to be closed.
+    ``to_client``, ``to_broker`` take bytes for the two sides. The pipeline calls ``claimed`` with a request that the strategy
+    claims; the caller runs the strategy and passes the result to :meth:`answered`. The pipeline calls ``dial`` once, when the
+    first request needs the broker; the caller releases ``Hold.CONNECTING`` when there is a connection. Each feeding call
+    raises ProtocolError; the caller then closes both connections.
     """
 
     def __init__(
@@ -134,36 +135,36 @@ class RequestPipeline:
         self._answers = FrameScanner(_Answers(self), min_length=_CORRELATION, max_length=_MAX_ANSWER)
         self._collecting: RequestHead | None = None
         self._answering: _Expected | None = None
-        self._unanswered = 0  # requests of the client's that the broker is to answer
-        self._passing = False  # whether the frame that comes, or came last, from the broker is for the client
+        self._unanswered = 0  # client requests that the broker has to answer
+        self._passing = False  # whether the current or latest frame from the broker is for the client
         self._claims: deque[Claim] = deque()
         self._unclaimed: tuple[RequestHead, bytes] | None = None  # an ordinary request that waits
         self._own_correlation_id = _FIRST_OWN_CORRELATION_ID
 
     @property
     def holds(self) -> frozenset[Hold]:
-        """Why the client's requests wait at this moment, if they do."""
+        """Why the client's requests wait now; empty if they do not."""
         return frozenset(self._holds)
 
     @property
     def kept_back(self) -> int:
-        """The client's bytes that wait. While there are many, reading more is not useful."""
+        """The number of the client's bytes that wait. While it is high, reading more is not useful."""
         return self._requests.kept_back
 
     @property
     def held(self) -> int:
-        """Bytes in memory for either side."""
+        """The number of bytes in memory for both sides."""
         claimed = sum(len(claim.whole) + len(claim.result or b"") for claim in self._claims)
         return self._requests.held + self._answers.held + claimed + len(self._unclaimed[1] if self._unclaimed else b"")
 
     @property
     def between_requests(self) -> bool:
-        """Whether no part of a request is here without the rest of it."""
+        """Whether every request from the client has arrived completely."""
         return self._requests.idle
 
     @property
     def in_progress(self) -> bool:
-        """Whether a request has arrived, completely or in part, whose answer is not completely sent."""
+        """Whether the answer to any request, complete or partial, is not completely sent."""
         owed = self._expected or self._claims or self._unclaimed
         return bool(owed) or not (self._requests.idle and self._answers.idle)
 
@@ -187,7 +188,7 @@ class RequestPipeline:
         self._holds.add(why)
 
     def release(self, why: Hold) -> None:
-        """Takes back a :meth:`hold`. When it was the last one, the requests that waited are handled now."""
+        """Ends a :meth:`hold`. After the last hold the pipeline handles the requests that waited."""
         if why in self._holds:
             self._holds.remove(why)
             if not self._holds:
@@ -207,7 +208,7 @@ class RequestPipeline:
         self._to_broker(frame(encode_request_header(header), body))
 
     def answered(self, claim: Claim, result: bytes | None) -> None:
-        """The strategy's answer to the claimed request, or ``None`` to let the broker answer it."""
+        """Takes the strategy's answer to the claimed request; ``None``: the broker answers it."""
         claim.is_answered, claim.result = True, result
         self._deliver_results()
 
@@ -270,7 +271,7 @@ class RequestPipeline:
         return Route.STREAM
 
     def _has_to_wait(self, head: RequestHead, length: int, *, collected: bool) -> bool:
-        """Whether the request waits for the client's admission, which is asked for here."""
+        """Whether the request waits for the client's admission. Sends the shim's own request for the admission if needed."""
         entry = self._admission.entry(head, length, collected=collected)
         if entry in (Entry.ASK_FIRST, Entry.ASK_AND_WAIT):
             self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
@@ -372,7 +373,7 @@ class _Answers:
 
 
 def _has_client_id(front: memoryview) -> bool:
-    """Whether ``front`` holds a request's header up to its client id, which is all that each version has."""
+    """Whether ``front`` holds a request's header up to its client id, the part that every version has."""
     reader = Reader(front[RequestHead.SIZE :])
     try:
         reader.nullable_string()
@@ -382,7 +383,7 @@ def _has_client_id(front: memoryview) -> bool:
 
 
 def _produce_acks(head: RequestHead, front: memoryview) -> int | None:
-    """The ``acks`` of a Produce request, 0 = no answer will come; ``None`` when ``front`` ends before it."""
+    """Returns the ``acks`` of a Produce request (0: no answer follows); ``None`` if ``front`` ends before it."""
     reader = Reader(front[RequestHead.SIZE :])
     try:
         reader.nullable_string()

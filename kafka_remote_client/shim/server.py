@@ -97,7 +97,7 @@ class Shim:
         differ = [name for name in SHIM_SETTINGS if _differs(name, known, config)]
         taken = attrs.evolve(known, **{name: getattr(config, name) for name in differ if name in RELOADED})
         if (known.ssl_certificate is None) != (taken.ssl_certificate is None):
-            raise ConfigurationError("listeners cannot begin or end to speak TLS without a restart")
+            raise ConfigurationError("ssl_certificate cannot be set or removed without a restart")
         self._proxy.reloaded(config)
         if self._grants:
             granting_signer(config)

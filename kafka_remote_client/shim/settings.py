@@ -121,8 +121,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "whole_object_urls",
         bool,
         False,
-        "Grant URLs that are not bound to a range (Azure has no others). Each permits reading its whole segment to any client "
-        "that may read a part.",
+        "Grant URLs that are not bound to a range (Azure has no others). A client that may read a part of a segment can then "
+        "read the whole segment.",
     ),
     _setting(
         "layout",
@@ -206,8 +206,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "topic_policies",
         dict,
         {},
-        "What is granted of topics, by patterns of their names; the first pattern that fits decides. Fields: grant (never, "
-        "range, whole-object), url_ttl, max_grant_bytes. A field that is not given is as the settings say.",
+        "Grants of topics, by patterns of topic names; the first pattern that matches applies. Fields: grant (never, "
+        "range, whole-object), url_ttl, max_grant_bytes. The shim's settings apply to fields that are not given.",
         flag="--topic-policy",
         metavar="PATTERN.FIELD=VALUE",
         by_pattern=True,
@@ -216,7 +216,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "client_limits",
         dict,
         {},
-        "How much clients are granted, by patterns of their names: the subject of the certificate, else client.id@address. "
+        "Limits on grants, by patterns of client names: the subject of the certificate, else client.id@address. "
         "Fields: bytes_per_second, grants_per_second. Above a limit the broker serves the records, within its quotas.",
         flag="--client-limit",
         metavar="PATTERN.FIELD=VALUE",
@@ -321,15 +321,15 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "max_unadmitted_connections",
         int,
         1_000,
-        "Clients at the same time that no broker serves yet. Higher lets more clients return at once after a restart.",
+        "Maximum number of clients that no broker serves yet. Higher lets more clients reconnect at once after a restart.",
         bounds=(1, 1_000_000),
     ),
     _setting(
         "max_buffered_bytes",
         int,
         512 << 20,
-        "Memory for parts of requests and answers, and for what clients and brokers have not taken. When it is used up, "
-        "connections are closed: first those that no broker serves, then those that hold most for longest.",
+        "Memory for parts of requests and answers, and for data that clients and brokers have not read. When it is used up, "
+        "the shim closes connections: first those that no broker serves, then those that hold most for longest.",
         unit="bytes",
         bounds=(1 << 20, 1 << 40),
     ),
@@ -363,7 +363,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "write_timeout",
         float,
         60.0,
-        "Time for a client or broker to take what was written to it. Longer keeps clients that stop reading for a while.",
+        "Time for a client or broker to read what was written to it. Longer keeps clients that stop reading for a while.",
         unit="s",
         bounds=(0.1, 3_600),
     ),
@@ -371,7 +371,7 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "drain_timeout",
         float,
         30.0,
-        "Time for requests in progress after SIGTERM. What is not answered by then is cut.",
+        "Time for requests in progress after SIGTERM. The shim then closes the remaining connections.",
         unit="s",
         bounds=(0, 3_600),
     ),

@@ -206,7 +206,7 @@ def granting_signer(config: ShimConfig) -> ObjectSigner | None:
     policies = topic_policies(config.topic_policies).values
     if not (signer.binds_ranges or config.whole_object_urls or any(one.grant == "whole-object" for one in policies)):
         raise ConfigurationError(
-            f"URLs of a {scheme}:// store open whole objects, which --whole-object-urls or a topic policy has to permit"
+            f"URLs of a {scheme}:// store permit reading whole objects; set --whole-object-urls or a topic policy to allow that"
         )
     return signer
 

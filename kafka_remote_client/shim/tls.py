@@ -74,7 +74,7 @@ def _is_false(value: object) -> bool:
 def _server_context(config: ShimConfig, client_ca: str | None) -> ssl.SSLContext | None:
     if config.ssl_certificate is None:
         if config.ssl_key is not None or config.ssl_client_ca is not None or config.origin_https:
-            raise ConfigurationError("TLS needs a certificate")
+            raise ConfigurationError("TLS needs a certificate: set ssl_certificate")
         return None
     return server_context(
         Path(config.ssl_certificate),

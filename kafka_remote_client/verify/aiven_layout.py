@@ -112,7 +112,8 @@ class AivenInspector:
             found.report(
                 _MANIFEST,
                 FindingKind.METADATA_MISMATCH,
-                f"it has {manifest.chunks.original_end} bytes by the manifest, by the topic {claim.segment_size_in_bytes}",
+                f"it has {manifest.chunks.original_end} bytes in the manifest, "
+                f"{claim.segment_size_in_bytes} in the metadata topic",
             )
         found.check_log_size(segment.sizes[LOG], manifest.chunks.object_end, "manifest")
         slices_sound = _check_slices(manifest, segment.sizes[_INDEXES], found)

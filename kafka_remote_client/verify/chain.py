@@ -60,7 +60,9 @@ def chain_problems(
         elif agreed is not None and part.start > agreed:
             holders = _holders(chain, agreed, part.start - 1)
             if not doubted or not any(holder.metadata.remote_log_segment_id in doubted for holder in holders):
-                words = f"live from offset {part.start} on; {agreed} to {part.start - 1} are read from {_names(holders)}"
+                words = (
+                    f"live from offset {part.start} on; offsets {agreed} to {part.start - 1} are read from {_names(holders)}"
+                )
                 yield metadata, Problem(FindingKind.OVERLAP, words, offset=agreed)
 
 
@@ -88,7 +90,7 @@ def _dead(
     start, end = metadata.start_offset, metadata.end_offset
     if agreed is None:
         epochs = ", ".join(str(entry.epoch) for entry in metadata.segment_leader_epochs)
-        written = ", ".join(str(epoch) for epoch in _epochs_of(lineage, start, end)) or "none that is still known"
+        written = ", ".join(str(epoch) for epoch in _epochs_of(lineage, start, end)) or "not known any more"
         words = f"it has leader epochs {epochs} for offsets {start} to {end}; in today's log their epochs are {written}"
         return Problem(FindingKind.OUTSIDE_LINEAGE, words)
     holders = _holders(chain, agreed, end)

@@ -181,7 +181,7 @@ class LogWalk:
             words = f"the batch has offsets {base} to {last}, the segment {self.start_offset} to {self.end_offset}"
         else:
             kind = FindingKind.BATCH_CHAIN
-            words = f"the batch has offsets {base} to {last}, the sound ones before it end at {self._next_offset - 1}"
+            words = f"the batch has offsets {base} to {last}, the valid batches before it end at {self._next_offset - 1}"
         return Problem(kind, words, self._position, base, header.size)
 
     def _end_early(self) -> bool:

@@ -69,9 +69,9 @@ class MetadataTopic(RememberingStore):
         try:
             self._follower.start()
         except KafkaException as error:
-            raise ConfigurationError(f"the broker's settings: {error.args[0].str()}") from None
+            raise ConfigurationError(f"invalid broker settings: {error.args[0].str()}") from None
         if not self._follower.wait_settled(seconds):
-            raise LocationError(f"{self._topic} could not be read within {seconds:g} seconds")
+            raise LocationError(f"timed out after {seconds:g} s reading {self._topic}; raise --metadata-timeout")
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
         return self._follower.ready(topic_id_partition)

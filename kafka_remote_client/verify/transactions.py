@@ -108,7 +108,7 @@ class TransactionsCheck:
         if entry is None:
             if began is not None:
                 words = f"the transaction of producer {marker.producer_id} from offset {began} on, aborted at"
-                self._bad.add(f"{words} {marker.base_offset}, is not in it", None, marker.base_offset)
+                self._bad.add(f"{words} {marker.base_offset}, is not in the index", None, marker.base_offset)
             return
         if entry.producer_id != marker.producer_id:
             self._refuse(entry, f"that marker is of producer {marker.producer_id}")
@@ -125,7 +125,7 @@ class TransactionsCheck:
             known = told.get(producer_id)
             earlier = known is not None and known < self._start and producer_id not in self._ended
             if known != began and not earlier:
-                words = "is not in it" if known is None else f"begins at {known} by it"
+                words = "is not in the snapshot" if known is None else f"begins at {known} in the snapshot"
                 self._bad_snapshot.add(
                     f"the open transaction of producer {producer_id} from offset {began} on {words}", None, began
                 )

@@ -296,7 +296,7 @@ class TierVerifier:
         partition.explained.add(stored.listed.start_offset)
         partition.doubted.add(segment_id)
         if self._is_finished(segment_id):
-            return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"after it was listed: {error}"))]
+            return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"deleted after the listing: {error}"))]
         self.summary.segments_busy += 1
         return []
 

@@ -205,7 +205,7 @@ def _flows(partitions: list[TopicPartition], event: RouteEvent) -> SubscriptionS
 
 
 def _look_at_each(flows: SubscriptionState, inner: confluent_kafka.Consumer) -> None:
-    """As it was done before: each reader is asked, and an object made for each partition."""
+    """The former way: asks each reader, and makes an object for each partition."""
     for flow in flows:
         flow.pass_over()
     asked = [flow.bare for flow in flows if flow.delivered_by_broker]

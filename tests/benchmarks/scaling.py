@@ -45,7 +45,7 @@ _TOTAL_MIB = (256, 512, 1024, 2048)
 
 
 def tiers(megabytes: int) -> dict[tuple[str, int], SyntheticTier]:
-    """By what differs: tiers of ``megabytes`` MiB, and of other amounts in segments of 64 MiB."""
+    """Returns tiers by what differs: tiers of ``megabytes`` MiB, and of other amounts in segments of 64 MiB."""
     per_mib = _MIB // BATCH_BYTES
     made = {
         ("segment MiB", size): SyntheticTier(1, max(1, megabytes // size), min(size, megabytes) * per_mib)

@@ -81,7 +81,7 @@ class _Client(asyncio.Protocol):
         transport.write(heartbeat(10))
 
     def ask(self, request: bytes, depth: int) -> None:
-        """From now on ``depth`` requests are on their way; with an empty one, none."""
+        """Keeps ``depth`` requests in progress; an empty request stops that."""
         self._request = request
         if request:
             self.transport.write(request * depth)

@@ -18,7 +18,7 @@ from tests.benchmarks.synthetic_tier import BATCH_BYTES, StoreProcess, Synthetic
 MIB = 1 << 20
 
 
-def test_segments_have_batches_whose_offsets_go_on(tmp_path: Path) -> None:
+def test_segments_have_batches_whose_offsets_continue(tmp_path: Path) -> None:
     write_tier(tmp_path, SyntheticTier(2, 2, 3))
     for number in range(2):
         log = (tmp_path / f"segment-{number:05d}.log").read_bytes()

@@ -100,8 +100,8 @@ def test_demo_fails_for_a_difference_an_unfired_fault_or_an_idle_store(good: Dem
     assert not attrs.evolve(good, fault=Fault.STORE_DOWN).worked
     assert not attrs.evolve(good, tiers={**good.tiers, "remote": TierTotals()}).worked
     assert attrs.evolve(good, read=other, fault=Fault.STORE_DOWN, tiers={**good.tiers, "remote": TierTotals()}).failures == (
-        "what was read differs from what was written in partitions 0",
+        "the records read differ from the records written in partitions 0",
         "no record was read from the store",
-        "the fault store-down caused no fallback: all data was fetched before it; increase --records",
+        "the fault store-down caused no fallback: all data was fetched before the fault; increase --records",
     )
     assert TierTotals().megabytes_per_second == 0.0

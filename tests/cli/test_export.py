@@ -28,7 +28,7 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 
     return told.out, told.err
 
 
-def test_topics_become_files_and_the_end_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_topics_become_files_and_the_end_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["logappend", "--target", str(tmp_path / "table"), "--end", "500", "--partition-by", "topic"]
     out, err = exported(capsys, *arguments, "--output", "json")
     told = json.loads(out)
@@ -51,11 +51,11 @@ def test_topics_become_files_and_the_end_is_told(capsys: pytest.CaptureFixture[s
     again, _ = exported(capsys, *arguments)
     assert again == (
         f"job export: 500 records in {len(files)} files, {told['bytes']} bytes\n"
-        'starting offsets of what follows: {"logappend":{"0":500}}\n'
+        'starting offsets of the next read: {"logappend":{"0":500}}\n'
     )
 
 
-def test_wrong_use_is_told_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["logappend", "--target", str(tmp_path / "table")]
     exported(capsys, *arguments, "--column", "key")
     _, err = exported(capsys, *arguments, status=2)
@@ -89,7 +89,7 @@ def test_tables_of_other_formats_are_written_too(
     assert "--catalog" in err
 
 
-def test_a_target_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_written_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     _, err = exported(capsys, "logappend", "--target", str(tmp_path / "file" / "table"), status=1)
     assert "kafka-remote: export: cannot" in err
@@ -105,7 +105,7 @@ def test_without_arrow_the_extra_is_named(
 
 
 @pytest.mark.embedded
-def test_a_group_goes_on_where_the_export_ends(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_group_continues_where_the_export_ends(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with small_cluster(tmp_path / "tier") as cluster:
         fill_topic(cluster, "logappend", 100, (0,))
         server = f"bootstrap.servers={cluster.bootstrap_servers}"

@@ -67,8 +67,8 @@ def test_what_cannot_be_read_is_refused_without_its_content(tmp_path: Path) -> N
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "lines").write_text(CANARY)
     for given, said in (
-        (CANARY, "--x takes KEY=VALUE"),
-        (f"@{tmp_path / 'lines'}", f"--x: {tmp_path / 'lines'} takes KEY=VALUE"),
+        (CANARY, "--x must have the form KEY=VALUE"),
+        (f"@{tmp_path / 'lines'}", f"--x: {tmp_path / 'lines'} must have the form KEY=VALUE"),
         (f"@{tmp_path / 'none'}", "cannot be read: No such file"),
         (f"sasl.password=@{tmp_path / 'binary'}", "cannot be read: not UTF-8"),
         ("sasl.password=env:NO_SUCH_VARIABLE_HERE", "--x: sasl.password: the environment variable is not set"),

@@ -105,7 +105,7 @@ def test_lists_what_aivens_plugin_stored_and_needs_no_key(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("verb", [["ls"], ["dump", "--topic", "txn"], ["verify"]], ids=["ls", "dump", "verify"])
-def test_a_store_option_that_nobody_reads_is_refused(capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
+def test_an_unknown_store_option_is_refused(capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run([*verb, "--store", golden_local().as_uri(), "--store-option", "s3.regoin=x"])
     assert ended.value.code == 2

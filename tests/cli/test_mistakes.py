@@ -55,7 +55,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "a key prefix is given to a layout without": Row(
         "ls --store {tier} --key-prefix prod/",
-        "the layout local-tiered-storage takes no key prefix and no encryption keys",
+        "the layout local-tiered-storage supports no key prefix and no encryption keys; remove them",
         "Remove the prefix, or use --layout aiven.",
     ),
     "an encryption key has no id": Row(
@@ -74,7 +74,7 @@ MISTAKES: Mapping[str, Row] = {
         "Use the name that is shown.",
     ),
     "an option has no value": Row(
-        "ls --store s3://tier --store-option allow.http", "--store-option takes KEY=VALUE", "Write KEY=VALUE."
+        "ls --store s3://tier --store-option allow.http", "--store-option must have the form KEY=VALUE", "Write KEY=VALUE."
     ),
     "a switch is neither true nor false": Row(
         "ls --store s3://tier --store-option allow.http=yes", "allow.http must be true or false", "Write true or false."
@@ -145,7 +145,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "the interval is empty": Row(
         "dump orders --store {tier} --start 5 --end 3",
-        "the interval is empty: --start 5 is not below --end 3",
+        "the interval is empty: --start 5 must be below --end 3",
         "Correct the bounds.",
     ),
     "the interval is beyond the tier": Row(

@@ -30,7 +30,7 @@ def test_json_of_verify_works_with_one_warning(capsys: pytest.CaptureFixture[str
     old, said = printed(capsys, "verify", "--quick", "--json", "epochs")
     assert old == new
     assert "WARNING" not in quiet
-    assert said.count("WARNING: --json is deprecated and will go with the next release; use --output json") == 1
+    assert said.count("WARNING: --json is deprecated and will be removed in the next release; use --output json") == 1
 
 
 @pytest.mark.parametrize("verb", ["ls", "dump", "plan", "verify"])

@@ -71,7 +71,7 @@ def read_all(options: SourceOptions) -> int:
 
 @pytest.fixture
 def compare(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """What is told of a job with the settings that it gets, which has read everything; ``shown`` is the same as text."""
+    """Returns the comparison of a finished job with its plan, by settings; ``shown`` is the same as text."""
 
     def compared(**settings: str) -> dict[str, Any]:
         counters = str(tmp_path / "counters")
@@ -132,7 +132,7 @@ def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytes
 
 
 def test_bad_input_is_told_without_its_values(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "--option takes KEY=VALUE" in planned(capsys, "--option", "secret", status=2)
+    assert "--option must have the form KEY=VALUE" in planned(capsys, "--option", "secret", status=2)
     assert "kafka.bootstrap.servers" in planned(capsys, "orders", status=2)
     assert "cannot be read" in planned(capsys, "--options-file", str(tmp_path / "none"), status=2)
     for text in ("{", "[]", '{"a": [1]}'):

@@ -106,19 +106,19 @@ def test_a_reload_that_fails_in_a_plugin_does_not_end_the_shim(monkeypatch: pyte
         (["--listen", "nowhere"], "not host:port"),
         (["--listen", "127.0.0.1:0", "--url-ttl", "100000"], "url_ttl must be a number between 1 and 900"),
         (["--listen", "127.0.0.1:0", "--layout", "other"], "unknown layout"),
-        (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "takes no key prefix"),
+        (["--listen", "127.0.0.1:0", "--key-prefix", "p/"], "supports no key prefix"),
         (["--listen", "127.0.0.1:0", "--layout", "aiven", "--encryption-key", "key1=/none"], "cannot be read"),
         (["--listen", "192.0.2.1:1"], "cannot listen"),
-        (["--listen", "127.0.0.1:0", "--broker-setting", "ssl.ca.location"], "--broker-setting takes KEY=VALUE"),
+        (["--listen", "127.0.0.1:0", "--broker-setting", "ssl.ca.location"], "--broker-setting must have the form KEY=VALUE"),
         (["--listen", "127.0.0.1:0", "--broker-setting", "sasl.username=me"], "is not a supported broker setting"),
         (["--listen", "127.0.0.1:0", "--ssl-key-password-file", "/none"], "/none cannot be read: No such file"),
         (["--listen", "127.0.0.1:0", "--ssl-certificate", "/none"], "the listener's certificate cannot be used"),
         (["--listen", "127.0.0.1:0", "--config", "/none"], "/none cannot be read"),
         (["--node-ids", "1"], "missing settings: --listen"),
-        (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate"),
+        (["--listen", "127.0.0.1:0", "--origin-https"], "TLS needs a certificate: set ssl_certificate"),
     ],
 )
-def test_wrong_use_is_told_with_status_2(
+def test_invalid_arguments_exit_with_status_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as stopped:

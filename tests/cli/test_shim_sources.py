@@ -119,7 +119,7 @@ def test_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         ("URL_TTL", "canary", "URL_TTL must be float"),
         ("NODE_IDS", "1,canary", "NODE_IDS must be int,…"),
         ("ORIGIN_HTTPS", "canary", "ORIGIN_HTTPS must be true or false"),
-        ("METADATA_CONSUMER", "canary", "METADATA_CONSUMER takes KEY=VALUE"),
+        ("METADATA_CONSUMER", "canary", "METADATA_CONSUMER must have the form KEY=VALUE"),
         ("METADATA_CONSUMER", "sasl.password=env:NONE_OF_THAT_NAME", "the environment variable is not set"),
     ],
 )
@@ -146,7 +146,7 @@ def test_patterns_of_names_may_contain_what_separates_elsewhere(tmp_path: Path) 
     assert read_flags({"client_limits": [f"{key}=5"]}) == {"client_limits": {key: "5"}}
     assert read_environment({"KAFKA_REMOTE_SHIM_CLIENT_LIMITS": f"{key}=5"}) == {"client_limits": {key: "5"}}
     given = shim_config(NEEDED, {"client_limits": {key: "5"}})
-    with pytest.raises(ConfigurationError, match="--topic-policy takes KEY=VALUE"):
+    with pytest.raises(ConfigurationError, match="--topic-policy must have the form KEY=VALUE"):
         read_flags({"topic_policies": ["orders"]})
     assert given.client_limits == {key: "5"}
 

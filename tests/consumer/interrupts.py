@@ -105,7 +105,7 @@ def waits(make: Callable[[EmbeddedCluster], Consumer], name: str) -> Case:
 
 
 def falls_into_a_callback(name: str) -> Case:
-    """The signal's handler then raises in there, and librdkafka is told of an exception by a callback."""
+    """The signal's handler then raises inside the callback, and librdkafka sees an exception of a callback."""
     call, function = CALLS[name]
 
     def case(cluster: EmbeddedCluster) -> str:

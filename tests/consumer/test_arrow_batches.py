@@ -170,7 +170,7 @@ def test_positions_and_stored_offsets_follow_as_for_consume(cluster: EmbeddedClu
     assert stood[0] == stood[1]
 
 
-def test_a_restarted_group_goes_on_after_the_last_table(cluster: EmbeddedCluster, expected: list[Row]) -> None:
+def test_a_restarted_group_continues_after_the_last_table(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     settings = direct_settings(cluster, enable_auto_commit=True, enable_partition_eof=False)
     rows: list[Row] = []
     for count in (30, 110, 160):

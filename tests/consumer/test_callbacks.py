@@ -128,9 +128,7 @@ def test_records_gathered_before_a_pause_in_a_callback_come_after_resume(
     assert take(consumer, 5) == expected[before : before + 5]
 
 
-def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
-    consumer: SeamedConsumer, expected: list[Row]
-) -> None:
+def test_a_slow_application_still_polls_the_inner_consumer(consumer: SeamedConsumer, expected: list[Row]) -> None:
     served: list[int] = []
     rows = take(consumer, 3, by_poll)
     for number in range(3):
@@ -144,7 +142,7 @@ def test_an_application_that_takes_its_time_still_polls_the_inner_consumer(
 def test_poll_never_sleeps_in_the_inner_consumer_during_a_direct_read(
     cluster: EmbeddedCluster, expected: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it sleeps in is told of remote data at once: 10 ms are the most that anything else has to wait for it."""
+    """Remote data ends the sleep at once; everything else waits at most 10 ms for it."""
     consumer = SeamedConsumer(direct_settings(cluster))
     cluster.faults.slow_store(600)
     try:

@@ -199,7 +199,7 @@ def test_commit_of_a_message_counts_as_a_commit_by_name() -> None:
     assert rig.told() == [("commit", []), stored(11)]
 
 
-def test_a_commit_of_what_is_stored_that_nobody_waits_for_lifts_nothing() -> None:
+def test_an_asynchronous_commit_of_stored_offsets_lifts_nothing() -> None:
     rig = Rig()
     rig.begin()
     rig.hand_out(10)

@@ -1,4 +1,4 @@
-"""What counts as damage in both tiers, and what the application is told of it."""
+"""What counts as damage in both tiers, and the error that the application gets."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_records_come_in_order_and_the_rest_is_given_back_in_order(handed_out: D
     assert store.stored[-1] is two
 
 
-def test_the_last_record_is_stored_though_nobody_calls(handed_out: DeliveryQueue, store: Store) -> None:
+def test_the_last_record_is_stored_without_a_further_call(handed_out: DeliveryQueue, store: Store) -> None:
     given = messages(3)
     begin(handed_out, given)
     wait_until(lambda: store.stored == [given[0]], "the first to be stored")
@@ -92,14 +92,14 @@ def test_each_record_is_stored_once(handed_out: DeliveryQueue, store: Store) -> 
 @pytest.mark.parametrize(
     "error", [KafkaException(KafkaError(KafkaError._STATE)), RuntimeError("Consumer closed")], ids=["refused", "closed"]
 )
-def test_a_refused_offset_is_nobodys_error(handed_out: DeliveryQueue, store: Store, error: Exception) -> None:
+def test_a_refused_offset_raises_nothing(handed_out: DeliveryQueue, store: Store, error: Exception) -> None:
     store.refuses = error
     begin(handed_out, messages(2))
     handed_out.settle()
     assert len(store.stored) == 1
 
 
-def test_says_that_the_inner_consumer_is_due_and_begins_anew(handed_out: DeliveryQueue) -> None:
+def test_inner_consumer_becomes_due_again_after_each_settle(handed_out: DeliveryQueue) -> None:
     begin(handed_out, messages(2))
     wait_until(lambda: handed_out.due, "the inner consumer to be due")
     begin(handed_out, handed_out.settle()[1])
@@ -115,7 +115,7 @@ def test_the_thread_ends_when_nothing_is_handed_out_and_comes_back(handed_out: D
     wait_until(lambda: store.stored[-1] is last, "the thread to be back")
 
 
-def test_thread_goes_on_when_a_slice_begins_just_before_its_rest(handed_out: DeliveryQueue) -> None:
+def test_thread_continues_when_a_slice_begins_just_before_its_rest(handed_out: DeliveryQueue) -> None:
     begin(handed_out, messages(1))
     handed_out.due = False
     assert not handed_out.rest()
@@ -211,7 +211,7 @@ def test_a_partition_is_unfollowed_until_more_is_asked_for(handed_out: DeliveryQ
 
 
 @pytest.mark.parametrize("of_one_partition", [True, False])
-def test_a_partition_whose_end_was_told_is_not_unfollowed(
+def test_a_delivered_end_leaves_no_partition_unfollowed(
     handed_out: DeliveryQueue, store: Store, of_one_partition: bool
 ) -> None:
     one, two = messages(2)

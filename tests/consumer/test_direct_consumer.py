@@ -310,7 +310,7 @@ def test_seek_while_records_fly_delivers_nothing_of_before(consumer: Consumer, e
 
 
 @pytest.mark.parametrize("target", ["tier", "local"])
-def test_seek_while_paused_stays_paused_and_goes_on_there(
+def test_seek_while_paused_stays_paused_and_continues_there(
     consumer: Consumer, expected: list[Row], local_start: int, target: str
 ) -> None:
     offset = 30 if target == "tier" else local_start + 2
@@ -410,7 +410,7 @@ def test_our_own_pause_does_not_outlive_the_assignment(consumer: Consumer, expec
 # -- assignment ------------------------------------------------------------------------------------------------------------
 
 
-def test_assigning_anew_forgets_the_old_place(consumer: Consumer, expected: list[Row]) -> None:
+def test_a_new_assignment_discards_the_old_position(consumer: Consumer, expected: list[Row]) -> None:
     consumer.assign([at(0)])
     assert consumer.poll(PATIENCE_SECONDS) is not None
     consumer.assign([at(100), at(5, 1)])
@@ -477,7 +477,7 @@ def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: Embedd
 
 
 @pytest.mark.parametrize("leave", [lambda one: one.unassign(), lambda one: one.seek(at(0))], ids=["unassign", "seek"])
-def test_an_end_that_was_gathered_is_not_told_any_more(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
+def test_a_gathered_end_is_not_delivered_after_a_change(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
     consumer.assign([at(COUNT)])
     inner: Any = consumer
     inner._deliveries.gathered.append(Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF)))

@@ -358,7 +358,7 @@ def test_a_configuration_that_confluent_kafka_refuses_leaves_nothing_open(cluste
 def test_partition_whose_start_librdkafka_lost_still_delivers_everything(
     cluster: EmbeddedCluster, expected: list[Row], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As librdkafka answers then: it refuses to seek the partition until that is assigned anew, however long that takes."""
+    """librdkafka then refuses to seek the partition until it is assigned again, however long that takes."""
     with consumer_of(cluster) as consumer:
         inner = consumer._routing._inner
         started: list[TopicPartition] = []

@@ -88,7 +88,7 @@ def test_every_call_is_refused_in_a_child_and_the_parent_reads_on(cluster: Embed
     assert rows == plain_rows(cluster, TOPIC)
 
 
-def test_a_child_that_drops_the_consumer_or_ends_as_usual_harms_nobody(cluster: EmbeddedCluster) -> None:
+def test_a_forked_child_can_drop_the_consumer_or_exit_without_effect(cluster: EmbeddedCluster) -> None:
     kept = [Consumer(direct_settings(cluster, enable_partition_eof=False))]
     kept[0].assign([TopicPartition(TOPIC, 0, 0)])
     rows = take(kept[0], 10)

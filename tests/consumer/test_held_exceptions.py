@@ -227,7 +227,7 @@ def test_what_a_rebalance_callback_raises_comes_out_and_no_record_is_lost(cluste
 
 @pytest.mark.embedded
 def test_an_error_callback_that_raises_ends_the_call_at_once() -> None:
-    """confluent_kafka's own would tell of it when the call is over, in ten minutes."""
+    """confluent_kafka's consumer would raise it at the end of the call, after ten minutes."""
     errors: list[KafkaError] = []
 
     def error_cb(error: KafkaError) -> None:

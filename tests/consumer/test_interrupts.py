@@ -57,7 +57,7 @@ cluster = filled_cluster(TOPIC, COUNT, max_grant_bytes=2_000, range_bytes=2_000)
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_call_after_an_interrupted_wait_for_the_store_goes_on(cluster: EmbeddedCluster, call: str) -> None:
+def test_call_after_an_interrupted_wait_for_the_store_continues(cluster: EmbeddedCluster, call: str) -> None:
     # A range a second: between two of them there is nothing to hand out, and the partition stays with the store.
     settings = direct_settings(cluster, enable_partition_eof=False) | {"fetch.remote.max.requests.per.second": 1}
     command = [sys.executable, "-W", "ignore", "-c", _WAITS, repr(settings), TOPIC, str(COUNT), call]

@@ -98,7 +98,7 @@ def test_eager_group_waits_for_the_place_of_a_looked_up_partition(caplog: pytest
 
 @pytest.mark.embedded
 def test_eager_group_delivers_everything_once_after_a_lost_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As librdkafka answers then: it refuses to seek the partition until that is assigned anew."""
+    """librdkafka then refuses to seek the partition until it is assigned again."""
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, TOPIC, partitions=(0, 1))
         expected = [plain_rows(cluster, TOPIC, partition) for partition in (0, 1)]

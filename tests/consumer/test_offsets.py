@@ -151,7 +151,7 @@ def test_a_value_that_librdkafka_refuses_is_refused_by_it(cluster: EmbeddedClust
 
 
 @pytest.mark.parametrize("place", ["tier", "local"])
-def test_goes_on_at_the_committed_offset(cluster: EmbeddedCluster, group: str, expected: list[Row], place: str) -> None:
+def test_continues_at_the_committed_offset(cluster: EmbeddedCluster, group: str, expected: list[Row], place: str) -> None:
     offset = 25 if place == "tier" else tiers(cluster, TOPIC).earliest_local + 1
     with Consumer(direct_settings(cluster, group_id=group)) as consumer:
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
@@ -182,7 +182,7 @@ def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluste
 def test_partition_taken_again_begins_as_with_confluent_kafka(
     cluster: EmbeddedCluster, group: str, taken: int, commits: bool, start: int
 ) -> None:
-    """With auto commit librdkafka commits what is stored as it gives the partition up, and then asks for what is committed."""
+    """With auto commit librdkafka commits stored offsets when it revokes a partition, and then requests the committed ones."""
     begun = []
     for number, (make, settings) in enumerate(((confluent_kafka.Consumer, plain_settings), (Consumer, direct_settings))):
         made = make(settings(cluster, group_id=f"{group}-{number}", enable_auto_commit=commits))

@@ -72,7 +72,7 @@ def test_the_pause_after_failures_doubles_up_to_half_a_minute() -> None:
 @pytest.mark.parametrize("partitions", [1, 3, 20])
 @pytest.mark.parametrize("healed_at", range(1, 200, 7))
 def test_a_store_that_is_well_again_is_read_within_thirty_seconds(healed_at: float, partitions: int) -> None:
-    """With the defaults of breaker and back-off, on a clock of its own: every partition is back, whenever the store heals."""
+    """Runs with default breaker and back-off on a manual clock: all partitions return, whenever the store recovers."""
     health = StoreHealth(failures=5, reset_seconds=10.0)
     flows = [PartitionFlow("t", number, 0) for number in range(partitions)]
     turns = [(number * 0.3, number) for number in range(partitions)]
@@ -164,7 +164,7 @@ def test_a_position_follows_the_inner_consumer_forward_only() -> None:
 
 
 def test_an_inner_position_that_a_log_left_behind_moves_nothing() -> None:
-    """The log begins anew: records from its start are delivered while librdkafka still tells the higher position."""
+    """The log begins again: records from its start are delivered while librdkafka still reports the higher position."""
     flow = PartitionFlow("t", 0, 5)
     assert flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
     flow.position = 3

@@ -31,7 +31,7 @@ def test_tiers_and_lags_are_told_by_partition() -> None:
     }
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_lags_are_omitted() -> None:
     flows = [flow(0, 30, Route.BROKER, PartitionOffsets()), flow(1, OFFSET_BEGINNING, Route.BROKER)]
     assert partition_metrics(flows) == {TIER: {"orders-0": 0, "orders-1": 0}, LAG: {}}
 
@@ -45,7 +45,7 @@ class TestConsumer:
             fill_topic(made, "orders", 200)
             yield made
 
-    def test_a_consumer_tells_how_far_its_partitions_are(self, cluster: EmbeddedCluster) -> None:
+    def test_a_consumer_reports_the_lag_of_its_partitions(self, cluster: EmbeddedCluster) -> None:
         local_start = tiers(cluster, "orders").earliest_local
         with Consumer(direct_settings(cluster)) as consumer:
             assert consumer.metrics()[TIER] == {}

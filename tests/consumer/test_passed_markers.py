@@ -235,7 +235,7 @@ def test_a_commit_looks_once_after_the_inner_consumer_was_polled() -> None:
 
 
 def test_nothing_is_looked_at_while_the_inner_consumer_closes() -> None:
-    """Closing, librdkafka serves markers behind records that nobody gets."""
+    """While it closes, librdkafka serves markers after records that no application gets."""
     flows, inner, stored = flows_of(1), Inner(), list[PartitionFlow]()
     looking = markers(flows, inner, stored)
     looking.before_close([])

@@ -1,4 +1,4 @@
-"""What an application is told of partitions that are read directly, and when."""
+"""The progress that an application gets of directly read partitions, and when."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_each_partition_is_told_of_once_an_interval() -> None:
     assert reports.due(6.0, flows)[0] == Progress("orders", 0, 50, 100, 1234, 5.0)
 
 
-def test_a_partition_that_leaves_the_store_is_told_of_once_more() -> None:
+def test_a_partition_that_leaves_the_store_is_reported_once_more() -> None:
     reports = ProgressReports(1.0)
     flow = remote_flow()
     reports.due(1.0, [flow])
@@ -156,7 +156,7 @@ class TestConsumer:
             deque(iter(lambda: consumer.poll(0.05), told), maxlen=0)
         assert told[0].offset == 0
 
-    def test_coroutines_may_be_told_too(self, cluster: EmbeddedCluster) -> None:
+    def test_progress_callbacks_may_be_coroutines(self, cluster: EmbeddedCluster) -> None:
         told: list[Progress] = []
 
         async def tell(report: Progress) -> None:

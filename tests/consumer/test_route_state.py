@@ -16,7 +16,7 @@ def test_every_pair_is_either_in_the_table_or_refused(route: Route, event: Route
     if (route, event) in ROUTES:
         assert next_route(route, event) is ROUTES[route, event]
     else:
-        with pytest.raises(IllegalRouteError, match=f"^{event.name} in {route.name}$"):
+        with pytest.raises(IllegalRouteError, match=f"^the event {event.name} is illegal in the route {route.name}$"):
             next_route(route, event)
 
 

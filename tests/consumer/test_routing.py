@@ -273,7 +273,7 @@ def test_a_partition_whose_bounds_are_unknown_begins_with_the_broker(rig: Rig) -
     assert rig.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
 
 
-def test_the_broker_goes_on_at_the_exact_next_offset_with_its_epoch(rig: Rig) -> None:
+def test_the_broker_continues_at_the_exact_next_offset_with_its_epoch(rig: Rig) -> None:
     rig.engine.items = [block(20), ReadEnd("local", 100, 7, offsets=BOUNDS)]
     flow = rig.adopted(20)
     messages = rig.routing.take(2)
@@ -512,9 +512,7 @@ def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig)
 
 
 @pytest.mark.parametrize(("peer", "told"), [("shim:9192", "shim:9192 timed out"), (None, "the location source timed out")])
-def test_warning_names_the_peer_that_tells_no_bounds(
-    rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, told: str
-) -> None:
+def test_warning_names_the_peer_without_bounds(rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, told: str) -> None:
     rig.routing._config = attrs.evolve(rig.routing._config, bootstrap_servers=peer)
     rig.engine.answers["t", 0] = None
     rig.adopted(20)
@@ -530,7 +528,7 @@ def test_the_beginning_without_bounds_is_looked_up_by_librdkafka(rig: Rig) -> No
     assert rig.calls == [("resume", OFFSET_BEGINNING), ("seek", OFFSET_BEGINNING)]
 
 
-def test_bounds_that_nobody_told_a_moment_ago_are_not_waited_for(rig: Rig) -> None:
+def test_routing_does_not_wait_for_bounds_that_just_failed(rig: Rig) -> None:
     rig.engine.answers["t", 0] = LocationError("nobody answers")
     flow = rig.adopted(20)
     target = PartitionFlow("t", 0, 30)
@@ -720,7 +718,7 @@ def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: 
 
 
 def test_bounds_of_local_partitions_are_asked_once_an_interval(rig: Rig) -> None:
-    """With one call for all of them, because there may be thousands."""
+    """One call asks for all of them, because there may be thousands."""
     for number in range(100):
         rig.take_up(PartitionFlow("t", number, 120))
     rig.positions_asked.clear()

@@ -85,7 +85,7 @@ def _order(n: int) -> dict[str, Any]:
 
 
 def _status(n: int) -> Status:
-    """Of a type that the deserialiser does not know by itself."""
+    """A value of a type that the deserialiser does not know by default."""
     return Status(code=n, message=f"text {n}")
 
 

@@ -51,7 +51,7 @@ def test_settings_without_a_callback_stay_as_they_are(settings: dict[str, object
 
 
 @pytest.mark.embedded
-def test_an_application_is_told_both_at_once_and_a_plain_consumer_its_own(tmp_path: Path) -> None:
+def test_statistics_of_both_tiers_arrive_together(tmp_path: Path) -> None:
     told: dict[str, list[dict[str, Any]]] = {"plain": [], "direct": []}
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, "orders")
@@ -102,7 +102,7 @@ def test_a_direct_read_at_the_end_has_no_lag() -> None:
     assert (entry["consumer_lag_stored"], entry["consumer_lag"]) == (0, 0)
 
 
-def test_what_nobody_knows_of_a_direct_read_is_not_told() -> None:
+def test_statistics_omit_unknown_values_of_a_direct_read() -> None:
     entry = completed(Route.REMOTE, IsolationLevel.READ_COMMITTED, PartitionOffsets(), stored_offset=30)
     assert [entry[name] for name in PLACES] == [-1001, -1001, -1001, 30, -1, -1, 30]
 

@@ -28,7 +28,7 @@ def test_knows_its_flows() -> None:
     assert list(flows) == [made[1]]
 
 
-def test_tells_routes_apart() -> None:
+def test_routes_are_distinguished() -> None:
     flows, made = state(Route.BROKER, Route.REMOTE, Route.BROKER)
     assert flows.routes.any_not_by_broker
     assert flows.routes.redirected

@@ -35,7 +35,7 @@ def _upstream() -> dict[str, ast.FunctionDef]:
 
 
 @CLASSES
-def test_everything_of_upstreams_class_is_there_and_told_of(cls: type) -> None:
+def test_every_name_of_upstreams_class_exists_and_is_documented(cls: type) -> None:
     missing = names(cls) - names(PAIRS[cls])
     assert not missing
     for name in names(cls):
@@ -43,12 +43,12 @@ def test_everything_of_upstreams_class_is_there_and_told_of(cls: type) -> None:
 
 
 @CLASSES
-def test_everything_that_is_ours_alone_is_told_of_as_such(cls: type) -> None:
+def test_every_additional_name_is_documented_as_ours(cls: type) -> None:
     for name in names(PAIRS[cls]) - names(cls):
         assert said(cls, name).standing is Standing.OURS, name
 
 
-def test_nothing_is_told_of_what_is_not_there() -> None:
+def test_no_missing_name_is_documented() -> None:
     everything = set().union(*(names(cls) | names(ours) for cls, ours in PAIRS.items()))
     assert {*SAID, *ASYNC, *DESERIALIZING} <= everything
 

@@ -49,7 +49,7 @@ def test_the_latest_delivery_counts() -> None:
     assert told(log, range(7), -1001) == [REMOTE] * 2 + [BROKER] * 2 + [REMOTE] * 2 + [None]
 
 
-def test_a_run_that_goes_on_after_it_was_sealed_is_told_once() -> None:
+def test_a_run_that_continues_after_it_was_sealed_is_reported_once() -> None:
     log = TierLog()
     log.begin(REMOTE, 0)
     log.begin(BROKER, 3)
@@ -215,7 +215,7 @@ class _Delivered:
 
 @_UNHURRIED
 @given(st.lists(_STEPS, max_size=SPANS // 2))
-def test_tells_what_a_table_of_all_records_tells(steps: list[tuple[str, object]]) -> None:
+def test_agrees_with_a_table_of_all_records(steps: list[tuple[str, object]]) -> None:
     delivered = _Delivered()
     for step in steps:
         delivered.do(step)

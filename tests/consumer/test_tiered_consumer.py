@@ -112,7 +112,7 @@ def test_each_record_is_told_from_where_it_came_when_it_comes_and_later(
 
 
 @EACH_CALL
-def test_of_what_was_not_delivered_nothing_is_told(consumer: Consumer, one: Take) -> None:
+def test_undelivered_records_have_no_tier(consumer: Consumer, one: Take) -> None:
     consumer.assign([at(20)])
     rows = take(consumer, 30, one)
     assert len(rows) == 30
@@ -145,7 +145,7 @@ def test_the_latest_delivery_counts_across_seeks_and_assignments(consumer: Consu
 
 
 @EACH_CALL
-def test_where_the_broker_decides_where_to_begin_the_first_record_tells(tmp_path: Path, one: Take) -> None:
+def test_the_first_record_shows_where_the_broker_began(tmp_path: Path, one: Take) -> None:
     with small_cluster(tmp_path) as cluster, Consumer(direct_settings(cluster)) as consumer:
         fill_topic(cluster, TOPIC, 100)
         consumer.assign([at(0)])
@@ -199,7 +199,7 @@ def test_without_direct_fetch_each_record_is_the_brokers(cluster: EmbeddedCluste
         assert consumer.tier(Message(topic=TOPIC, error=confluent_kafka.KafkaError(-191))) is None
 
 
-def test_a_deserializing_consumer_tells_as_well(cluster: EmbeddedCluster) -> None:
+def test_a_deserializing_consumer_has_tiers_too(cluster: EmbeddedCluster) -> None:
     with DeserializingConsumer(direct_settings(cluster)) as consumer:
         consumer.assign([at(0)])
         message = consumer.poll(PATIENCE_SECONDS)
@@ -212,7 +212,7 @@ def test_a_deserializing_consumer_tells_as_well(cluster: EmbeddedCluster) -> Non
 
 
 @pytest.mark.parametrize("deserializing", [False, True])
-def test_coroutines_are_told_too(cluster: EmbeddedCluster, deserializing: bool) -> None:
+def test_asyncio_consumers_have_tiers_too(cluster: EmbeddedCluster, deserializing: bool) -> None:
     async def scenario() -> list[Tier | None]:
         settings = direct_settings(cluster)
         made = await AsyncDeserializingConsumer(settings) if deserializing else AIOConsumer(settings)  # type: ignore[misc] # upstream's constructor is awaited
@@ -234,7 +234,7 @@ def test_coroutines_are_told_too(cluster: EmbeddedCluster, deserializing: bool) 
 
 
 @EACH_CALL
-def test_broker_goes_on_at_the_exact_next_record_after_the_switch_off(
+def test_broker_continues_at_the_exact_next_record_after_the_switch_off(
     consumer: Consumer, expected: list[Row], one: Take
 ) -> None:
     consumer.assign([at(0)])
@@ -359,11 +359,11 @@ def test_another_thread_may_turn_it_off_while_poll_waits(tmp_path: Path) -> None
 def test_a_consumer_that_was_built_without_cannot_turn_it_on(cluster: EmbeddedCluster) -> None:
     with Consumer(plain_settings(cluster)) as consumer:
         consumer.set_remote_fetch(False)
-        with pytest.raises(ConfigurationError, match="when this consumer was built"):
+        with pytest.raises(ConfigurationError, match="when this consumer was created"):
             consumer.set_remote_fetch(True)
 
 
-def test_restart_without_direct_fetch_goes_on_at_the_groups_commit(cluster: EmbeddedCluster, expected: list[Row]) -> None:
+def test_restart_without_direct_fetch_continues_at_the_groups_commit(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     group = {"group_id": "downgraded", "fetch_remote_topics": f"^{TOPIC}$"}
     with Consumer(direct_settings(cluster, **group)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0)])

@@ -1,4 +1,4 @@
-"""Calls where nobody answers what decides a partition's route: they return as a plain consumer's do, and nothing is lost."""
+"""Calls while no peer answers what decides a route: they return as a plain consumer's do, and lose no record."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _is_known(name: str) -> bool:
 
 
 def said(config: dict[str, Any], kind: type[confluent_kafka.Consumer] = confluent_kafka.Consumer) -> str:
-    """What ``kind`` refuses a configuration with. There is a name in it that nobody knows, so it does."""
+    """Returns the error of ``kind`` for a configuration. The configuration has an unknown name, so there is one."""
     # confluent_kafka asks whatever stands at default.topic.config for its keys.
     with pytest.raises((KafkaException, AttributeError, TypeError, ValueError)) as refused:
         kind({**GROUP, **config})
@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said_by_librdkafka(value: object) -> None:
 @given(configurations())
 @example({"default.topic.config": None})
 @hypothesis_settings(deadline=None, max_examples=25)
-def test_on_too_what_is_wrong_is_said_by_librdkafka(config: dict[str, Any]) -> None:
+def test_librdkafka_reports_errors_with_direct_fetch_on_too(config: dict[str, Any]) -> None:
     wrong = {**config, NEVER: 1}
     assert said({**wrong, **ON}, Consumer) == said(wrong)
 

@@ -15,7 +15,7 @@ class Square:
     pi = 4.0
 
 
-def test_a_name_means_something_else_in_the_copy_alone() -> None:
+def test_a_replaced_name_changes_only_the_copy() -> None:
     copy = with_names(area, math=Square)
     assert copy is not None
     assert (copy(2), copy(2, scale=2)) == (8.0, 16.0)

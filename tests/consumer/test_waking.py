@@ -75,7 +75,7 @@ BOTH_CALLS = pytest.mark.parametrize("one", [by_poll, by_consume])
 def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take
 ) -> None:
-    """Between two looks lie 10 ms at most; here it is an hour, so only what is told of the data can end the call."""
+    """Usually 10 ms pass between two looks. Here an hour passes, so only the notification of data can end the call."""
     monkeypatch.setattr(deliveries, "_WAKE_SECONDS", 3_600.0)
     monkeypatch.setattr(deliveries, "_INNER_SECONDS", 3_600.0)
     engine = consumer._engine
@@ -118,7 +118,7 @@ def test_looks_at_the_store_often_and_never_sleeps_in_librdkafka(
 
 @BOTH_CALLS
 @pytest.mark.parametrize("where", ["local", "paused", "turned-off", "nowhere"])
-def test_where_nothing_is_read_directly_it_sleeps_in_librdkafka_alone(
+def test_without_direct_reads_it_waits_only_in_librdkafka(
     consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take, where: str
 ) -> None:
     if where == "local":

@@ -25,7 +25,7 @@ _CLOSES = _GATE + "test_a_call_with_an_end_returns_what_it_has_and_close_commits
 _CALLBACK = "parity/test_groups.py::test_what_a_callback_may_do"
 _RAISES = "parity/test_groups.py::test_what_a_callback_raises_comes_out_of_the_call_that_served_it"
 _COMMITS = "parity/test_commits.py::test_commits_that_are_not_waited_for_call_back"
-_SIGNAL = "consumer/test_interrupts.py::test_call_after_an_interrupted_wait_for_the_store_goes_on"
+_SIGNAL = "consumer/test_interrupts.py::test_call_after_an_interrupted_wait_for_the_store_continues"
 _SHORT = _HERE + "test_calls_that_wait_for_a_while_or_not_at_all_give_nothing"
 _CONTEXT = _HERE + "test_a_context_closes_its_consumer_also_when_something_is_raised"
 _BY_HAND = _HERE + "test_a_context_may_be_entered_and_left_by_hand_and_when_it_is_closed"
@@ -33,7 +33,7 @@ _CONFIGURED = _HERE + "test_what_a_callback_of_the_configuration_raises_comes_ou
 _REFUSED = _HERE + "test_a_call_that_is_refused_leaves_the_consumer_to_other_threads"
 _NESTED = _HERE + "test_calls_from_a_callback_of_the_configuration_are_its_callers_own"
 _CLOSED = _HERE + "test_closed_is_closed"
-_STATISTICS = "consumer/test_statistics.py::test_an_application_is_told_both_at_once_and_a_plain_consumer_its_own"
+_STATISTICS = "consumer/test_statistics.py::test_statistics_of_both_tiers_arrive_together"
 _LOST = "consumer/test_callbacks.py::test_lost_partitions_are_gone_after_the_callback_and_not_stored"
 _AIO = "consumer/test_aio.py::"
 _BOTH_TIERS = _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"
@@ -163,7 +163,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     },
     "integration/consumer/test_cooperative_rebalance_1.py": {
         "test_cooperative_rebalance_1": (
-            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_goes_on_at_its_commit"
+            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_continues_at_its_commit"
         )
     },
     "integration/consumer/test_cooperative_rebalance_2.py": {

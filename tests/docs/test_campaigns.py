@@ -109,7 +109,7 @@ def test_mutants_have_a_row_for_each_kind_and_package(tmp_path: Path) -> None:
     ]
 
 
-def test_tells_what_the_tests_did_with_a_seed_when_it_was_new_to_them(tmp_path: Path) -> None:
+def test_reports_results_of_a_seed_that_was_new_to_the_tests(tmp_path: Path) -> None:
     def ran(day: int, package: str, killed: int, *, unseen: bool, equivalent: int = 0) -> RunEntry:
         told = {"bugs": "library", "package": package, "planted": 10, "killed": killed, "equivalent": equivalent}
         return attrs.evolve(_run("mutants", day, None, **told, unseen=unseen), seed=7)

@@ -85,7 +85,7 @@ def test_rolls_segments_and_keeps_the_last_one_open(
     assert archiver.step() == 0
 
 
-def test_goes_on_where_it_stopped(mock: Mock, archiver: Archiver, store: RemoteLogMetadataStore) -> None:
+def test_continues_where_it_stopped(mock: Mock, archiver: Archiver, store: RemoteLogMetadataStore) -> None:
     mock.produce(20)
     assert archiver.step() == 0
     mock.produce(20)

@@ -146,7 +146,7 @@ def test_what_the_mock_has_comes_from_the_mock(made: Made) -> None:
     assert made.counters["broker_tier_reads"] == 0
 
 
-def test_archived_records_can_count_as_gone_from_the_mock(workers: ThreadPoolExecutor, tmp_path: Path) -> None:
+def test_archived_records_can_be_expired_from_the_mock(workers: ThreadPoolExecutor, tmp_path: Path) -> None:
     made = Made(workers, tmp_path, expire_local=True)
     assert bytes(made.fetch(at(35))[0].records or b"") == b"".join(ARCHIVED[3:])
     assert bytes(made.fetch(at(55))[0].records or b"") == LOCAL[2]

@@ -65,7 +65,7 @@ def test_order_counts_within_a_partition_only() -> None:
 
 
 def test_a_message_without_a_place_has_no_digest() -> None:
-    with pytest.raises(ValueError, match="not a message"):
+    with pytest.raises(ValueError, match="the message has no partition or offset"):
         DigestBuilder().add_message(Message(topic="t", value=b"v"))
 
 

@@ -17,7 +17,7 @@ def text_of(registry: CollectorRegistry) -> str:
     return generate_latest(registry).decode()
 
 
-def test_consumers_are_told_apart_and_causes_are_labels() -> None:
+def test_consumers_are_distinguished_and_causes_are_labels() -> None:
     registry, collector = CollectorRegistry(), FetchCollector()
     registry.register(collector)
     first, second = MeteredClient(), MeteredClient()
@@ -36,7 +36,7 @@ def test_consumers_are_told_apart_and_causes_are_labels() -> None:
     assert 'kafka_remote_fetch_latency_avg{cause="",client="one"} 250.0' in shown
 
 
-def test_registering_asks_nobody_and_a_dropped_consumer_is_forgotten() -> None:
+def test_registering_reads_no_metrics_and_drops_dead_consumers() -> None:
     registry, collector = CollectorRegistry(), FetchCollector()
     client = MeteredClient()
     collector.add(client, "gone")

@@ -17,7 +17,7 @@ def test_each_metric_is_a_reading_or_one_for_each_cause() -> None:
     assert Reading("remote-fetch-request-total", 0) in found
 
 
-def test_partitions_are_told_apart_whatever_their_topics_are_called() -> None:
+def test_partitions_of_any_topic_name_are_distinguished() -> None:
     found = readings({"remote-fetch-partition-tier": {"a-b.c_d-0": 1, "a-12": 0}})
     assert list(found) == [
         Reading("remote-fetch-partition-tier", 1, {"topic": "a-b.c_d", "partition": "0"}),

@@ -351,7 +351,7 @@ def test_late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer(
 
 
 @pytest.mark.fault("F57")
-def test_partitions_go_on_after_the_broker_was_out_of_reach(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+def test_partitions_continue_after_the_broker_was_out_of_reach(cluster: EmbeddedCluster, oracle: Oracle) -> None:
     """I9 does not apply during the outage; in the history's clock it lasts longer than any limit."""
     history = begun()
     with (
@@ -452,7 +452,7 @@ def _reached(consumer: RecordedConsumer, offset: int) -> bool:
 
 
 @pytest.mark.fault("F74")
-def test_a_store_that_is_dead_for_many_consumers_is_left_alone_by_each(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+def test_each_of_many_consumers_stops_requests_to_a_dead_store(cluster: EmbeddedCluster, oracle: Oracle) -> None:
     consumers = 8
     cluster.faults.store_down()
     settings = {

@@ -168,7 +168,7 @@ def read_some(consumer: RecordedConsumer, count: int) -> list[Row]:
 
 @pytest.mark.fault("F52", "F53", "F56")
 @pytest.mark.parametrize("again", [True, False], ids=["uploaded-again", "deleted"])
-def test_segment_that_changes_during_a_read_is_found_anew_or_left(
+def test_segment_that_changes_during_a_read_is_located_again_or_left(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     doctored: DoctoredTier,

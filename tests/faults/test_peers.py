@@ -21,7 +21,7 @@ def test_a_server_that_answers_is_told(tmp_path: Path) -> None:
             assert look_at(address, seconds=60.0) is Look.ANSWERED
 
 
-def test_a_port_that_nobody_listens_on_refuses() -> None:
+def test_a_port_without_a_listener_refuses() -> None:
     with closing(socket.socket()) as keeper:
         keeper.bind((HOST, 0))
         assert look_at(f"{HOST}:{keeper.getsockname()[1]}") is Look.REFUSED

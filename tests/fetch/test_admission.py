@@ -40,7 +40,7 @@ def test_each_host_has_a_breaker_of_its_own() -> None:
     assert stores.refuses_range(wanted("a"), None, 110.0) is None
 
 
-def test_no_location_is_asked_for_while_the_last_host_is_left_alone() -> None:
+def test_no_location_is_requested_while_the_breaker_is_open() -> None:
     stores, error = admission(), RemoteStorageTimeoutError("slow")
     assert stores.refuses_location(100.0) is None
     for _ in range(2):
@@ -51,14 +51,14 @@ def test_no_location_is_asked_for_while_the_last_host_is_left_alone() -> None:
     assert stores.refuses_location(100.0) is None
 
 
-def test_only_what_speaks_against_the_store_opens_its_breaker() -> None:
+def test_only_failures_of_the_store_open_its_breaker() -> None:
     stores = admission()
     for _ in range(9):
         stores.failed(wanted(), SegmentNotFoundError("gone"), 100.0)
     assert stores.refuses_range(wanted(), None, 100.0) is None
 
 
-def test_all_leave_a_store_alone_until_its_pause_is_over() -> None:
+def test_no_range_is_requested_during_a_pause_of_the_store() -> None:
     stores = admission()
     stores.failed(wanted("a"), RemoteStorageThrottledError("slow down", retry_after=7.0), 100.0)
     assert stores.refuses_range(wanted("a"), None, 106.9) == "breaker-open"

@@ -103,7 +103,7 @@ def test_location_requests_use_the_consumers_tls_and_sasl(mocker: MockerFixture)
         ({"security_protocol": "ssl", "ssl_ca_location": "/nowhere"}, "ssl.ca.location /nowhere cannot be used"),
     ],
 )
-def test_what_only_librdkafka_can_speak_is_said_once_and_left_to_it(
+def test_settings_only_librdkafka_supports_are_logged_once(
     caplog: pytest.LogCaptureFixture, inner: dict[str, object], said: str
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -135,7 +135,7 @@ def test_nothing_secret_is_on_disk(tmp_path: Path) -> None:
     assert b"https" not in rig.entry().read_bytes()[: CacheEntryHeader.size_for(SIZE)]
 
 
-def test_who_asks_while_another_one_reads_waits_for_it(tmp_path: Path) -> None:
+def test_a_second_reader_of_a_range_waits_for_the_first(tmp_path: Path) -> None:
     stores = [Store(), Store()]
     rig = Rig(tmp_path / "cache", *stores)
     stores[0].go.clear()
@@ -167,7 +167,7 @@ def test_a_hedge_does_not_wait_for_the_request_that_is_late(tmp_path: Path) -> N
     assert len(store.fetched) == 3, "the late request kept nothing, the one after it did"
 
 
-def test_who_waited_half_a_read_time_out_reads_itself(tmp_path: Path) -> None:
+def test_after_half_a_read_time_out_a_waiting_reader_reads_itself(tmp_path: Path) -> None:
     stores = [Store(), Store()]
     rig = Rig(tmp_path / "cache", *stores, clock=ManualClock())
     slow = rig.fetchers[0].fetch_log_segment(SEGMENT, 0, SIZE)
@@ -239,7 +239,7 @@ def test_a_store_that_ends_early_instead_of_a_damaged_block_is_unavailable(tmp_p
         read(rig.fetchers[0])
 
 
-def test_bytes_that_turned_out_wrong_are_read_anew(tmp_path: Path) -> None:
+def test_discarded_bytes_are_read_from_the_store_again(tmp_path: Path) -> None:
     store = Store()
     (fetcher,) = Rig(tmp_path / "cache", store).fetchers
     read(fetcher)

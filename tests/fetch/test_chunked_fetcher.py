@@ -174,7 +174,7 @@ def test_an_encrypted_location_needs_its_key(data_key):
 
 
 @pytest.mark.fault("S20")
-def test_the_wrong_key_is_an_invalid_answer_without_any_key_in_its_words():
+def test_a_wrong_key_is_an_invalid_answer_that_shows_no_key():
     stored, table = in_chunks(DATA, 100, BOTH)
     wrong = b"wrong key of exactly 32 bytes!!!"
     with pytest.raises(InvalidStorageResponseError, match="fails authentication") as caught:
@@ -194,7 +194,7 @@ def test_what_is_sound_before_a_damaged_chunk_is_delivered(encoding):
     buffer = bytearray(500)
     assert stream.readinto(buffer) == 100
     assert buffer[:100] == DATA[:100]
-    with pytest.raises(InvalidStorageResponseError, match="the chunk in bytes"):
+    with pytest.raises(InvalidStorageResponseError, match="cannot restore the chunk in bytes"):
         stream.readinto(memoryview(buffer)[100:])
     stream.close()
 
@@ -233,7 +233,7 @@ def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.fault("S20")
-def test_an_error_that_somebody_keeps_does_not_hold_the_next_chunk_back(encoding):
+def test_a_kept_error_does_not_block_the_memory_of_the_next_chunk(encoding):
     """The error's traceback refers to the memory of the damaged chunk. The next stream gets that memory and needs more."""
     small, small_table = in_chunks(DATA, 100, encoding)
     large, large_table = in_chunks(random.Random(4).randbytes(5_000), 5_000, encoding)

@@ -49,7 +49,7 @@ def cache(tmp_path: Path) -> DiskCache:
 
 
 @pytest.mark.parametrize("wanted", [ByteRange(0, 10), ByteRange(5, 5 + BLOCK_BYTES), ByteRange(7, 3 * BLOCK_BYTES)], ids=str)
-def test_what_was_written_is_found_by_who_asks_for_it_or_a_part(cache: DiskCache, wanted: ByteRange) -> None:
+def test_a_written_range_and_its_parts_are_found(cache: DiskCache, wanted: ByteRange) -> None:
     assert cache.open(ONE, wanted) is None
     keep(cache, wanted)
     part = ByteRange(wanted.start + 1, wanted.end - 1)
@@ -211,7 +211,7 @@ def test_processes_share_the_bound_and_keep_what_was_used_last(tmp_path: Path) -
     assert told.evictions > 0
 
 
-def test_an_unfinished_file_counts_and_goes_only_when_nobody_writes_it(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_evicted_only_without_a_writer(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, MIB)
     writing = cache.claim(ONE, ByteRange(0, 800_000))
     assert writing is not None
@@ -242,7 +242,7 @@ def test_a_range_that_is_as_large_as_the_whole_bound_does_not_fit(cache: DiskCac
     assert not cache.fits(64 * MIB)
 
 
-def test_counts_what_it_is_told_and_its_bytes(cache: DiskCache, tmp_path: Path) -> None:
+def test_counts_hits_misses_and_bytes(cache: DiskCache, tmp_path: Path) -> None:
     cache.count(hit=True)
     cache.count(hit=True)
     cache.count(hit=False)

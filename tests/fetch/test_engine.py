@@ -108,9 +108,7 @@ def test_threads_are_started_as_there_is_work_for_them() -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")], ids=["python", "system"])
-def test_a_buffer_that_cannot_be_had_is_a_failed_range(
-    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_a_failed_allocation_is_a_failed_range(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     take, failed = BufferPool.take, list[int]()
 
     def taking(self: BufferPool, size: int) -> Any:

@@ -51,7 +51,7 @@ def test_ranges_get_smaller_where_what_has_to_fly_does_not_fit() -> None:
     assert room.sizer.range_bytes == 2 * MIB, "6 MiB have to fly, and their records take 8 times as much"
 
 
-def test_memory_is_taken_for_the_records_too_as_the_last_ranges_tell() -> None:
+def test_memory_for_records_follows_the_last_ranges() -> None:
     room = FetchBudget(RemoteFetchConfig(buffer_memory=8 * MIB))
     assert room.needs(range_of(MIB)) == MIB
     room.decoded(MIB, 3 * MIB, 0.0, 0.1)

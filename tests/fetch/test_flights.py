@@ -116,7 +116,7 @@ def test_a_get_and_its_hedge_are_both_in_flight_and_not_late() -> None:
 
 
 @pytest.mark.parametrize("wins", [0, 1])
-def test_who_brings_the_range_first_overtakes_the_other(wins: int) -> None:
+def test_the_faster_request_of_a_hedged_range_wins(wins: int) -> None:
     flights, *both = hedged()
     winner, other = both[wins], both[1 - wins]
     assert flights.end(winner) == (Return.WANTED, [other])

@@ -205,7 +205,7 @@ def test_no_range_is_asked_for_behind_a_failed_one() -> None:
 
 @pytest.mark.parametrize("is_decoding", [False, True])
 def test_carried_bytes_of_the_range_being_decoded_are_not_given_up(is_decoding: bool) -> None:
-    """Whoever decodes that range accounts for them."""
+    """The decoder of that range accounts for them."""
     progress = grant(5000, 9000)
     land(progress.ranges[0])
     decode(progress, progress.ranges[0])

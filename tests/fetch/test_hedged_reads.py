@@ -128,7 +128,7 @@ def test_after_a_failure_the_request_that_is_left_is_late() -> None:
 
 
 @pytest.mark.parametrize("hedge_wins", [True, False])
-def test_each_record_comes_once_whoever_is_first(hedge_wins: bool) -> None:
+def test_each_record_comes_once_whichever_request_wins(hedge_wins: bool) -> None:
     with stepping() as made:
         read, first = late(made)
         hedge = fetching(made)
@@ -385,7 +385,7 @@ class _Hangs:
 
 @pytest.mark.parametrize("most", [2, 64])
 def test_a_request_that_is_never_answered_costs_no_record(most: int) -> None:
-    """With default settings but for the number of ranges in flight: nothing times out, and nothing falls back."""
+    """All settings but the number of ranges in flight are defaults: no range times out, and no partition falls back."""
     released, clock = threading.Event(), SystemClock()
     fetcher = ScriptedFetcher({0: [lambda stream: _Hangs(stream, released)]})
     config = attrs.evolve(CONFIG, max_in_flight=most)

@@ -127,7 +127,7 @@ def test_partition_of_a_throttling_broker_waits_without_a_fallback() -> None:
     assert snapshot["remote-fetch-errors-total"] == {}
 
 
-def test_other_partitions_go_on_while_one_waits_for_its_broker() -> None:
+def test_other_partitions_continue_while_one_waits_for_its_broker() -> None:
     clock = ManualClock()
     source = GoldenTierSource()
     source.answers.append(LocationThrottledError("later", 20.0))

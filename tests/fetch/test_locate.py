@@ -71,7 +71,7 @@ def test_an_error_that_stands_for_all_is_the_answer_to_all() -> None:
 
 
 @pytest.mark.parametrize(("offset", "asked"), [(4, 1), (5, 2), (6, 2)])
-def test_bounds_are_asked_anew_from_the_known_local_start_on(offset: int, asked: int) -> None:
+def test_bounds_are_requested_again_from_the_local_start_on(offset: int, asked: int) -> None:
     source = Source(NotRemote("missing"), PartitionOffsets(earliest_local=9))
     located(source, command(offset, stop_at_local=True))
     assert len(source.asked) == asked
@@ -98,7 +98,7 @@ def test_bounds_of_many_are_asked_at_once() -> None:
     assert [one.offset for one in found] == [8, 9, 3, 7]
 
 
-def test_a_log_whose_start_nobody_knows_is_not_asked_about() -> None:
+def test_a_log_with_unknown_start_is_not_located() -> None:
     (found,) = located(Source(None, PartitionOffsets()), command(-2))
     assert isinstance(found.answer, NotRemote)
     assert found.answer.reason == "log-start-unknown"

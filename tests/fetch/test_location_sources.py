@@ -102,7 +102,7 @@ def test_a_listing_is_confirmed_by_the_leaders_unless_no_broker_is_wanted(built:
 
 
 @pytest.mark.parametrize("source", ["broker", "listing"])
-def test_connecting_to_who_is_asked_may_take_as_long_as_to_the_store(built: Built, source: str) -> None:
+def test_location_connections_use_the_connect_time_out(built: Built, source: str) -> None:
     made = built(location__source=source, connect__timeout__ms=2500)
     assert isinstance(made, BrokerLocationSource | TierLocationSource)
     assert made._leaders._connection(("localhost", 1))._connect_timeout == 2.5

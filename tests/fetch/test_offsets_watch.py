@@ -27,6 +27,8 @@ def test_answers_come_in_the_background_and_once() -> None:
     assert not watch.offsets_of([ORDERS])
     assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: BOUNDS}
     assert not watch.offsets_of([ORDERS])
+    assert wait_until(lambda: watch.answer(ORDERS), "the answer to one question") == BOUNDS
+    assert watch.answer(ORDERS) is None
     watch.close(5.0)
 
 
@@ -45,7 +47,7 @@ def test_a_failure_is_an_answer_too() -> None:
     watch.close(5.0)
 
 
-def test_a_closed_watch_asks_nobody() -> None:
+def test_a_closed_watch_sends_no_requests() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     watch.close(5.0)
     before = threading.active_count()
@@ -53,7 +55,7 @@ def test_a_closed_watch_asks_nobody() -> None:
     assert threading.active_count() == before
 
 
-def test_without_a_thread_nobody_answers_and_the_next_question_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_thread_start_the_next_question_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     with monkeypatch.context() as refused:
         refused.setattr("kafka_remote_client.fetch.offsets_watch.start_thread", lambda *_: None)

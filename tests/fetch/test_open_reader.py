@@ -35,7 +35,7 @@ def test_is_found_at_the_top() -> None:
     assert kafka_remote_client.open_reader is open_reader
 
 
-def test_reads_the_tier_and_says_where_the_broker_goes_on(cluster: EmbeddedCluster) -> None:
+def test_reads_the_tier_and_says_where_the_broker_continues(cluster: EmbeddedCluster) -> None:
     metrics, before = FetchMetrics(SystemClock()), cluster.metrics()["origin_requests"]
     with open_reader(settings(cluster), "orders", 0, metrics=metrics) as reader:
         offsets = [message.offset() for message in reader.messages(PATIENCE_SECONDS)]

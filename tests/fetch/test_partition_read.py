@@ -258,7 +258,7 @@ def everything(read: PartitionRead) -> list[RecordBlock | ReadEnd]:
     return items
 
 
-def test_says_what_the_owner_is_to_be_told() -> None:
+def test_reports_what_its_owner_needs() -> None:
     with stepping() as made:
         read = made.opened(end_offset=10)
         assert (read.ready, read.has_ready, read.passed) == (None, False, (0, -1))

@@ -16,7 +16,7 @@ def test_every_pair_is_either_in_the_table_or_refused(state: ReaderState, event:
     if (state, event) in TRANSITIONS:
         assert transition(state, event) is TRANSITIONS[state, event]
     else:
-        with pytest.raises(IllegalTransitionError, match=f"{event.name} in {state.name}"):
+        with pytest.raises(IllegalTransitionError, match=f"the event {event.name} is illegal in the state {state.name}"):
             transition(state, event)
 
 

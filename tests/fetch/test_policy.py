@@ -95,7 +95,7 @@ def test_a_short_pause_that_the_store_asks_for_is_kept(asked: float) -> None:
 
 
 @pytest.mark.parametrize(("asked", "pause"), [(2.1, 2.1), (30.0, 30.0), (3600.0, 30.0)])
-def test_a_store_that_asks_for_a_long_pause_is_asked_for_nothing_meanwhile(asked: float, pause: float) -> None:
+def test_a_long_pause_of_the_store_goes_to_the_broker(asked: float, pause: float) -> None:
     error = RemoteStorageThrottledError("x", retry_after=asked)
     assert decision(error) is Action.BROKER
     assert store_pause(error) == pause

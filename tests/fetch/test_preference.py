@@ -49,7 +49,7 @@ def tried() -> Partitions:
     return Partitions()
 
 
-def test_who_was_never_read_stays_and_returns(tried: Partitions) -> None:
+def test_a_partition_never_read_stays_at_the_store(tried: Partitions) -> None:
     assert not tried.leaves()
     assert tried.preference.returns(KEY, 7, tried.now)
 
@@ -110,7 +110,7 @@ def test_only_a_broker_that_is_more_than_twice_as_fast_is_preferred(tried: Parti
     assert tried.by_broker(pace, 2.0) is returns
 
 
-def test_an_offset_that_went_back_speaks_for_no_pace(tried: Partitions) -> None:
+def test_an_offset_that_went_back_measures_no_pace(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     tried.preference.left(KEY, 100, tried.now)
@@ -156,7 +156,7 @@ def test_a_trial_that_shows_something_lets_the_next_one_begin_at_once(tried: Par
     assert tried.leaves(OTHER)
 
 
-def test_who_left_returns_when_the_stay_is_over_and_is_measured_anew(tried: Partitions) -> None:
+def test_a_partition_returns_after_its_stay_and_is_measured_again(tried: Partitions) -> None:
     tried.left_for_good()
     assert not tried.preference.returns(KEY, 9000, tried.now + STAY - 0.1)
     assert tried.preference.returns(KEY, 9000, tried.now + STAY)
@@ -222,7 +222,7 @@ def test_pause_during_the_brokers_turn_gets_another_trial(tried: Partitions) -> 
     assert tried.preference.left(KEY, 4000, tried.now) == 2.0
 
 
-def test_who_is_read_from_the_store_is_there_whatever_was_thought(tried: Partitions) -> None:
+def test_a_measured_read_puts_a_partition_at_the_store(tried: Partitions) -> None:
     tried.left_for_good()
     tried.reads(100, ranges=3)  # the application has sought
     assert tried.preference.returns(KEY, 7, tried.now)

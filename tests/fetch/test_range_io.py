@@ -131,7 +131,7 @@ def test_a_fetcher_that_keeps_nothing_has_nothing_to_forget() -> None:
     discard_range(Fetcher(ValueError()), location(), GrantedRange(ByteRange(10, 20)))
 
 
-def test_a_plugin_that_means_something_else_by_discarding_harms_nobody() -> None:
+def test_an_unrelated_discard_method_of_a_plugin_is_harmless() -> None:
     class Other(Fetcher):
         def discard(self) -> None:
             raise AssertionError("never reached: the arguments are others")

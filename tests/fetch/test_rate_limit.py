@@ -71,7 +71,7 @@ def test_both_limits_hold_and_without_any_nothing_does() -> None:
         assert limits.delay(0.0) > 0
 
 
-def test_the_time_for_which_a_range_was_held_back_is_told_once() -> None:
+def test_the_delay_of_a_range_is_reported_once() -> None:
     limits = RateLimits(1000, None)
     assert limits.take(3000, 0.0) == 0
     assert limits.delay(1.0) > 0

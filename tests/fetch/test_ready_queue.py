@@ -29,7 +29,7 @@ def test_waiting_reader_goes_first_when_budget_frees() -> None:
     assert drained(queue) == ["a", "b", "c"]
 
 
-def test_who_waited_already_keeps_the_first_place() -> None:
+def test_a_reader_held_again_keeps_its_place() -> None:
     queue: ReadyQueue[str] = ReadyQueue()
     queue.hold("a", first=False)
     queue.hold("b", first=False)
@@ -57,7 +57,7 @@ def test_some_get_their_turn_later() -> None:
     assert queue.patience(100.0, 5.0) == 5.0
 
 
-def test_who_is_discarded_gets_no_turn() -> None:
+def test_a_discarded_reader_gets_no_turn() -> None:
     queue: ReadyQueue[str] = ReadyQueue()
     queue.add("a")
     queue.hold("b", first=False)

@@ -62,7 +62,7 @@ def test_reads_a_partition_across_segments_as_the_real_consumer_did(topic: str, 
     assert len(made.source.asked) > 1
 
 
-def test_says_where_the_broker_goes_on_and_with_which_epoch() -> None:
+def test_says_where_the_broker_continues_and_with_which_epoch() -> None:
     with rig() as made:
         rows, end = made.read("epochs")
     assert end.next_offset == rows[-1][0] + 1
@@ -248,7 +248,7 @@ def test_what_was_verified_before_a_timeout_is_delivered() -> None:
     assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
 
 
-def test_a_retried_range_goes_on_with_the_saved_filter() -> None:
+def test_a_retried_range_continues_with_the_saved_filter() -> None:
     with rig() as made:
         made.read("txn", isolation_level=COMMITTED, end_offset=2400)
         starts = {start for start, _ in made.fetcher.fetched}
@@ -349,7 +349,7 @@ def test_readers_that_wait_for_their_next_block_keep_no_memory_from_others() -> 
         assert set(counts.values()) == {TIERED_END}
 
 
-def test_who_waits_is_told_when_there_is_something_again() -> None:
+def test_a_waiting_reader_is_notified_of_new_items() -> None:
     told: list[bool] = []
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, on_ready=lambda: told.append(made.engine.wait(0)))
@@ -405,7 +405,7 @@ def test_a_grant_that_ends_inside_a_batch_is_damage() -> None:
     assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
 
 
-def test_a_range_may_end_inside_a_batch_when_the_next_one_goes_on() -> None:
+def test_a_range_may_end_inside_a_batch_when_the_next_one_continues() -> None:
     def uneven(found: Any) -> Any:
         ranges, at = [], found.span.start
         for granted in found.ranges[:-1]:

@@ -107,7 +107,7 @@ def test_ranges_are_decoded_in_position_order() -> None:
             made.decode(command)
 
 
-def test_an_owner_is_told_once_until_it_has_taken_all() -> None:
+def test_an_owner_is_notified_once_until_it_has_taken_all() -> None:
     with stepping(ONE_AT_A_TIME) as made:
         read = located(made, end_offset=400)
         assert (made.scheduler.has_ready, told(made)) == (False, [])
@@ -119,7 +119,7 @@ def test_an_owner_is_told_once_until_it_has_taken_all() -> None:
         assert (made.scheduler.has_ready, told(made)) == (False, [])
 
 
-def test_an_end_without_records_is_told_as_such() -> None:
+def test_an_end_without_records_is_delivered_as_an_end() -> None:
     with stepping() as made:
         read = made.opened()
         command = made.next()
@@ -317,7 +317,7 @@ def test_a_shut_store_sends_reads_to_the_broker() -> None:
         assert told(made) == [(End, second)]
         end = the_end(second)
         assert end.reason == "breaker-open"
-        assert str(end.error) == "the store store failed repeatedly and gets no requests for a while: dead"
+        assert str(end.error) == "the store store failed repeatedly, so requests to it are suspended: dead"
 
 
 def test_a_slow_store_is_left_once_what_is_under_way_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +338,7 @@ def test_a_slow_store_is_left_once_what_is_under_way_has_come(monkeypatch: pytes
         assert [options["in_flight"] for options in measured] == [2, 1], "each counts itself"
 
 
-def test_a_range_that_tells_nobody_s_pace_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_without_a_broker_alternative_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     with stepping() as made:
         preference = made.scheduler.admission.preference
         monkeypatch.setattr(preference, "landed", lambda *_, **__: pytest.fail("measured"))
@@ -390,7 +390,7 @@ def test_an_overdue_range_is_given_up_and_its_late_bytes_count_for_nothing(comes
         assert made.recycled == [], "the buffer of a fetch that hung is not used again"
 
 
-def test_without_workers_the_broker_goes_on() -> None:
+def test_without_workers_the_broker_continues() -> None:
     with stepping() as made:
         read = made.opened()
         made.scheduler.refused(read, "no-thread")
@@ -403,7 +403,7 @@ def breaks(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["next_command", "with_fresh_url", "issued"])
-def test_a_defect_in_a_request_names_its_read_and_others_go_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_defect_in_a_request_names_its_read_and_others_continue(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with stepping() as made:
         broken, other = both_located(made)
         with monkeypatch.context() as patched:

@@ -95,7 +95,7 @@ def test_bounds_are_clipped_to_the_tier(store: Path) -> None:
         assert end.reason == "end"
         assert tier.remarks(tip) == []
         for start, stop in ((bounds.high_watermark, None), (7, 7)):
-            with pytest.raises(ConfigurationError, match=r"no such offset of txn-0; it has offsets \d+ to \d+"):
+            with pytest.raises(ConfigurationError, match=r"none of these offsets of txn-0; it has offsets \d+ to \d+"):
                 tier.read("txn", 0, start, stop)
 
 

@@ -171,7 +171,7 @@ class Surroundings:
 
 @pytest.fixture(scope="module")
 def surroundings() -> Iterator[Surroundings]:
-    """A fetcher, and listeners on its allowed place and on another one that are to see nobody."""
+    """A fetcher, and two listeners that must see no connection: at its allowed place and at another one."""
     listeners = [ConnectionListener(socket.socket.close) for _ in range(2)]
     look_ups: list[str] = []
 

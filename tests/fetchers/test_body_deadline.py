@@ -56,7 +56,7 @@ def test_the_deadline_of_the_range_holds_however_fast_it_flows(clock: ManualCloc
     assert body(clock, total=1.0).remaining() == pytest.approx(1.0)
 
 
-def test_time_in_which_nobody_reads_is_not_the_stores(clock: ManualClock) -> None:
+def test_time_without_a_reader_does_not_count_against_the_store(clock: ManualClock) -> None:
     deadline = body(clock)
     read(deadline, clock, 1, 1.5)
     clock.now += 30.0

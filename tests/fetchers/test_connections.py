@@ -384,7 +384,7 @@ def test_https_and_http_to_one_port_share_no_connection(origin: ScriptedOrigin) 
 
 
 def test_a_lost_connection_does_not_come_back_by_itself() -> None:
-    """http.client would connect again, to an address that nobody has checked."""
+    """http.client would connect again, to an unchecked address."""
     target = AllowList.parse("store.example").check("https://store.example/x")
     pool = ConnectionPool(
         SystemClock(), connect_timeout=1, max_idle=1, allow_private=True, tls=tls_context(None), resolver=system_resolver

@@ -173,7 +173,7 @@ def test_no_descriptor_stays_open(store, root, monkeypatch):
         (errno.EIO, RemoteStorageUnavailableError),
     ],
 )
-def test_the_systems_errors_are_told_apart(store, monkeypatch, number, expected):
+def test_system_errors_are_distinguished(store, monkeypatch, number, expected):
     def failing(*args, **kwargs):
         raise OSError(number, os.strerror(number))
 

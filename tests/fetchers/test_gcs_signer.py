@@ -44,7 +44,7 @@ def account(tmp_path: Path, key: rsa.RSAPrivateKey) -> str:
 
 
 def holds(key: rsa.RSAPrivateKey, url: str, headers: dict[str, str]) -> bool:
-    """Whether the signature is the account's over this request: Google's "canonical request", built anew."""
+    """Whether the signature is the account's over this request: Google's "canonical request", built again here."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     signature = bytes.fromhex(query.pop("X-Goog-Signature"))
@@ -114,7 +114,7 @@ def test_credentials_that_cannot_sign_are_refused(monkeypatch: pytest.MonkeyPatc
         GcsSigner("gs://bucket")
 
 
-def test_a_signature_that_cannot_be_had_is_an_access_error(account: str) -> None:
+def test_a_failed_signature_is_an_access_error(account: str) -> None:
     signer = GcsSigner("gs://bucket", {"gcs.service.account.file": account})
     assert repr(signer) == "GcsSigner('bucket')"
 

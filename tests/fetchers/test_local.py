@@ -35,7 +35,7 @@ def test_needs_a_root() -> None:
         LocalFetcher().configure({})
 
 
-def test_the_root_is_the_stores_directory_unless_it_is_told(fetcher: LocalFetcher, tmp_path: Path) -> None:
+def test_the_root_is_the_stores_directory_unless_it_is_set(fetcher: LocalFetcher, tmp_path: Path) -> None:
     of_the_store = LocalFetcher()
     of_the_store.configure({"remote.storage.store.url": tmp_path.as_uri()})
     assert len(read_all(open_key(of_the_store, "segment.log"))) == 10

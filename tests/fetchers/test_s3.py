@@ -170,9 +170,7 @@ def test_takes_a_role_with_the_credentials_of_the_chain(
 ROLE = {"remote.storage.fetcher.s3.role.arn": "arn:aws:iam::123456789012:role/tier-reader"}
 
 
-def test_a_role_that_is_not_to_be_had_is_an_access_error(
-    s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_role_is_an_access_error(s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_environment.endpoint)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-secret")
     fetcher = fetcher_of(s3_environment, bucket, **ROLE)
@@ -182,7 +180,7 @@ def test_a_role_that_is_not_to_be_had_is_an_access_error(
     fetcher.close()
 
 
-def test_a_role_that_is_not_to_be_had_in_time_is_a_timeout(
+def test_a_role_that_takes_too_long_is_a_timeout(
     s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -265,7 +263,7 @@ def test_answers_have_their_kinds(misbehaving: Misbehaving, answer: Answer, kind
     assert type(misbehaving.fails()) is kind
 
 
-def test_refused_credentials_are_tried_anew_once(misbehaving: Misbehaving) -> None:
+def test_refused_credentials_are_renewed_once(misbehaving: Misbehaving) -> None:
     misbehaving.origin.script(error(403, "InvalidAccessKeyId"))
     assert read_all(misbehaving.fetcher.fetch_log_segment(by_key("a.log"), 0, 10)) == DATA[:10]
     misbehaving.origin.otherwise = error(403, "InvalidAccessKeyId")

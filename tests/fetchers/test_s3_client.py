@@ -89,7 +89,7 @@ def test_settings_of_the_shared_configuration_count(environment: Path) -> None:
     assert url(made(s3_profile="tier")) == "https://bucket.s3.eu-north-1.amazonaws.com/key"
 
 
-def test_client_is_renewed_once_for_all_who_were_refused() -> None:
+def test_client_is_renewed_once_for_all_refused_requests() -> None:
     clock = ManualClock()
     clients = S3Clients(S3Settings.parse({}), clock)
     first = clients.current
@@ -103,7 +103,7 @@ def test_client_is_renewed_once_for_all_who_were_refused() -> None:
     assert third not in (None, second)
 
 
-def test_who_signs_sees_replaced_keys_within_a_minute(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signing_uses_replaced_keys_within_a_minute(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
 

@@ -53,7 +53,7 @@ def test_each_has_its_kind_and_keeps_its_text(raised: Exception, kind: type[Remo
     check_guarded(s3_guarded, "store.example", raised, kind)
 
 
-def test_how_long_to_wait_is_told() -> None:
+def test_how_long_to_wait_is_reported() -> None:
     def fail() -> None:
         raise answered(503, "SlowDown", retry_after="7")
 

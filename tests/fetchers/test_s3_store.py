@@ -117,7 +117,7 @@ def test_refused_credentials_are_access_errors_and_show_nothing(
     store.close()
 
 
-def test_credentials_that_were_replaced_are_read_anew(
+def test_replaced_credentials_are_read_again(
     s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -158,7 +158,7 @@ def test_an_answer_cut_short_is_unavailable(credentials: None) -> None:
         store.close()
 
 
-def test_a_size_that_nobody_told_is_an_invalid_answer(credentials: None) -> None:
+def test_an_answer_without_a_size_is_invalid(credentials: None) -> None:
     with ScriptedOrigin(otherwise=Answer(status=200, body=b"x")) as origin:
         store = scripted(origin)
         with pytest.raises(InvalidStorageResponseError):

@@ -44,7 +44,7 @@ def test_a_text_is_trimmed_and_the_default_when_empty() -> None:
         text_setting({name: 1}, name)
 
 
-def test_a_name_that_nobody_declares_is_a_mistake_in_code() -> None:
+def test_an_undeclared_setting_name_raises_key_error() -> None:
     for read in (text_setting, bool_setting, int_setting):
         with pytest.raises(KeyError):
             read({}, "s3.nothing")

@@ -31,7 +31,7 @@ def test_fuzzer_finds_nothing_with_sanitizers(name: str, sanitized: dict[str, st
     assert run.fuzz(target, sample).inputs
 
 
-def test_campaign_goes_on_until_it_has_had_its_seconds_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_campaign_continues_until_it_has_had_its_seconds_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
     def child(target: object, arguments: list[str], environment: dict[str, str]) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""A shim over Aiven's layout, with a real broker behind it: what it does not grant the broker serves, and nobody can tell."""
+"""A shim over Aiven's layout, with a real broker: the broker serves all that is not granted, and clients see no difference."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A rolling change on a real broker: members that read directly, plain ones and ours with direct fetch off share a group.
 
 In each protocol members join one after the other, and leave, while all read; what one gives up in order another goes on with.
-Nobody is killed here (``test_group_rebalances.py`` does that), so each record comes, and comes once, but where a plain member
-begins a partition anew (see ``tests/support/group_judgement.py``).
+No member is killed here (``test_group_rebalances.py`` does that), so each record comes exactly once, except if a plain member
+begins a partition again (see ``tests/support/group_judgement.py``).
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def test_a_commit_is_told_to_its_callback(
 
 @pytest.mark.fault("F71")
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_late_member_commits_nothing_and_goes_on_at_its_commit(
+def test_late_member_commits_nothing_and_continues_at_its_commit(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, call: str
 ) -> None:
     def script(side: Side) -> object:
@@ -426,7 +426,7 @@ def test_times_of_the_tier_are_looked_up_and_read_from_directly(
 
 
 @pytest.mark.parametrize("place", ["tier", "hand-over", "local"])
-def test_restarts_off_and_on_go_on_exactly_at_the_commit(
+def test_restarts_off_and_on_continue_exactly_at_the_commit(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int, place: str
 ) -> None:
     first = {"tier": 20, "hand-over": local_start - 8, "local": local_start + 1}[place]

@@ -61,7 +61,7 @@ def runs(
     group_topic: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Runs]:
-    """Nobody restarts the broker meanwhile. Writing ``transactional_topic`` does, for which tests beside these would wait."""
+    """No test restarts the broker meanwhile. Writing ``transactional_topic`` does, for which tests beside these would wait."""
     lock = running_broker.directory.parent / "restart.lock"
     with file_lock(lock, shared=True), shim_before(running_broker) as shim:
         own = f"group-{uuid4()}"

@@ -91,7 +91,7 @@ def test_each_record_comes_once_and_in_order_however_often_it_switches(
     assert total(metrics, "broker-fetch-records-total") > 0
 
 
-def test_restart_without_direct_fetch_goes_on_at_the_groups_commit(
+def test_restart_without_direct_fetch_continues_at_the_groups_commit(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
 ) -> None:
     topic, isolation = transactional_topic.topic, "read_committed"

@@ -44,8 +44,8 @@ REAUTHENTICATE_MS = 3_000
 
 
 def properties(port: int, tls_port: int) -> dict[str, str]:
-    """Of a broker with two more listeners: one speaks every mechanism and wants to hear it again every three seconds, the other
-    speaks SCRAM over TLS.
+    """Properties of a broker with two more listeners: one has every mechanism and requires authentication again every three
+    seconds, the other has SCRAM over TLS.
     """
     listener, tls_listener = "listener.name.sasl", "listener.name.saslssl"
     listeners = "PLAINTEXT://{host}:{port},SSL://{host}:{ssl_port}"
@@ -137,7 +137,7 @@ def sasl(name: str, **more: object) -> dict[str, object]:
 
 @pytest.fixture
 def authorization_server() -> Iterator[TokenServer]:
-    """Gives the tokens that the broker takes, to whoever says the secret."""
+    """Issues the tokens that the broker accepts to clients that send the secret."""
     server = TokenServer()
     token, _ = unsigned_token(USER)
     expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -251,7 +251,7 @@ def sasl_message(client: RawClient, number: int, message: bytes) -> bytes:
     ],
     ids=["no SASL", "half a SCRAM exchange", "refused token", "wrong password"],
 )
-def test_who_has_not_authenticated_is_not_admitted(sasl_broker: SaslBroker, mechanism: str | None, message: bytes) -> None:
+def test_an_unauthenticated_client_is_not_admitted(sasl_broker: SaslBroker, mechanism: str | None, message: bytes) -> None:
     with Shim(ShimConfig(sasl_broker.sasl_bootstrap_servers)) as shim, RawClient(shim.bootstrap_servers, 60) as client:
         client.send(client.request(ApiKey.API_VERSIONS, 0, 1))
         assert client.read()
@@ -266,7 +266,7 @@ def test_who_has_not_authenticated_is_not_admitted(sasl_broker: SaslBroker, mech
         assert "connections_admitted" not in shim.metrics()
 
 
-def test_who_has_authenticated_is_admitted(sasl_broker: SaslBroker) -> None:
+def test_an_authenticated_client_is_admitted(sasl_broker: SaslBroker) -> None:
     with Shim(ShimConfig(sasl_broker.sasl_bootstrap_servers)) as shim, RawClient(shim.bootstrap_servers, 60) as client:
         body = sasl_handshake.encode_request(sasl_handshake.SaslHandshakeRequest("PLAIN"), 1)
         client.send(client.request(ApiKey.SASL_HANDSHAKE, 1, 1, body))

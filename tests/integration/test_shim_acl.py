@@ -115,7 +115,7 @@ def is_granted(body: bytes, version: int) -> bool:
 
 @pytest.mark.fault("S07", "S09", "S14")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_may_not_read_gets_the_brokers_answer_byte_for_byte(
+def test_a_client_without_read_right_gets_the_brokers_exact_answer(
     broker: ScramBroker, shim: Shim, topic_id: UUID, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -148,7 +148,7 @@ def test_an_impossible_length_ends_its_own_connection_only(shim: Shim, topic_id:
 
 
 @pytest.mark.fault("S13")
-def test_pipelined_answers_go_to_those_who_asked(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
+def test_pipelined_answers_reach_the_right_client(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
     """Two users pipeline the same requests with the same correlation ids; one may read, the other may not."""
     body = location_request(TIERED, topic_id, 13)
     denied = answered(broker.bootstrap_servers, "stranger", body, 13)

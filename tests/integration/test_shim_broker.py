@@ -1,4 +1,4 @@
-"""The shim in front of a real Kafka broker with tiered storage: nobody notices it, and who asks gets locations."""
+"""The shim in front of a real Kafka broker with tiered storage: transparent to clients, with locations on request."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lone_shim(restartable_broker: KafkaBroker) -> Iterator[Shim]:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that nobody uses."""
+    """An unused topic name."""
     return f"shim-{uuid4().hex}"
 
 
@@ -143,7 +143,7 @@ def test_no_batch_below_the_logs_start_is_granted(
     assert base <= facts.deleted_before <= base + delta
 
 
-def test_an_unknown_or_diverging_epoch_is_the_brokers_word(transactional_topic: TransactionalTopic, shim: Shim) -> None:
+def test_an_unknown_or_diverging_epoch_comes_from_the_broker(transactional_topic: TransactionalTopic, shim: Shim) -> None:
     facts = transactional_topic
     # Nothing was written at this offset in the later epoch: it began after it.
     diverging = asked(shim.bootstrap_servers, facts.topic, facts.offsets.latest_tiered, leader_epoch=facts.leader_epochs[0])

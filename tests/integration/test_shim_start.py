@@ -120,7 +120,7 @@ def test_a_store_that_is_not_there_is_a_warning_with_its_reason(own_broker: Kafk
         assert shim.is_healthy("/readyz")
 
 
-def test_without_store_and_trust_the_broker_goes_on(own_broker: KafkaBroker, tmp_path: Path) -> None:
+def test_without_store_and_trust_the_broker_continues(own_broker: KafkaBroker, tmp_path: Path) -> None:
     """The store is stopped and a metadata partition is distrusted: a tier fault never makes a shim unready."""
     topic, metadata = f"served-{uuid4().hex}", f"metadata-{uuid4().hex}"
     own_broker.create_topic(topic)

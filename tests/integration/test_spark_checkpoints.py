@@ -75,7 +75,7 @@ def test_their_source_runs_the_very_batch_that_ours_did_not_commit(spark_beside:
     move_in_the_middle_of_a_batch(query, (spark_beside, OURS), (spark_beside, THEIRS))
 
 
-def test_our_source_on_the_newest_spark_goes_on_with_their_checkpoint(
+def test_our_source_on_the_newest_spark_continues_with_their_checkpoint(
     spark_beside: SparkDriver, spark_newest: SparkDriver, query: Query
 ) -> None:
     move_in_the_middle_of_a_batch(query, (spark_beside, THEIRS), (spark_newest, OURS))

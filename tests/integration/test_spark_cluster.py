@@ -254,7 +254,7 @@ def test_a_killed_executor_s_task_is_repeated_and_no_row_comes_twice(
 
 
 @pytest.mark.fault("F75")
-def test_a_speculative_twin_does_no_harm(
+def test_a_speculative_task_changes_no_result(
     wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin, expected: Any
 ) -> None:
     cluster.ready()

@@ -40,7 +40,7 @@ def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def options(cluster: EmbeddedCluster, **more: str | None) -> dict[str, str]:
-    """To read both partitions, in twelve splits. ``None`` takes an option out."""
+    """Returns options that read both partitions in twelve splits. ``None`` removes an option."""
     all_of_them: Mapping[str, str | None] = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "assign": '{"orders":[0,1]}',

@@ -36,7 +36,7 @@ def shim(kafka_broker: KafkaBroker, held: HeldOrigin) -> Iterator[Shim]:
 
 
 @pytest.mark.fault("F75")
-def test_a_killed_driver_goes_on_in_the_tier_and_stays_with_the_log(
+def test_a_killed_driver_continues_in_the_tier_and_stays_with_the_log(
     spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, held: HeldOrigin, tmp_path: Path
 ) -> None:
     """It is killed in the middle of its first batch. Started again, it repeats that, then follows what is produced."""

@@ -52,7 +52,7 @@ def odd_topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture(scope="module")
 def both_topics(transactional_topic: TransactionalTopic, wide_topic: str) -> str:
-    """To subscribe to: the topics of the tiers in Aiven's layout."""
+    """The subscription: the topics of the tiers in Aiven's layout."""
     return f"{transactional_topic.topic},{wide_topic}"
 
 

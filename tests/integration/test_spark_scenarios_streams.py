@@ -113,7 +113,7 @@ class Queries:
 
 
 def grow(broker: KafkaBroker, topic: str) -> None:
-    """To ten partitions."""
+    """Adds partitions up to ten."""
     for future in broker.admin.create_partitions([NewPartitions(topic, 10)]).values():
         future.result(_PATIENCE)
 
@@ -287,7 +287,7 @@ def test_topics_of_a_pattern_that_go_and_come(kafka_broker: KafkaBroker, topic: 
 
 
 @scenario("KafkaMicroBatchSourceSuite", "subscribe topic by pattern with topic recreation between batches")
-def test_a_topic_that_is_made_anew_fails_the_query(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_recreated_topic_fails_the_query(kafka_broker: KafkaBroker, topic: str) -> None:
     create(kafka_broker, topic, 1)
     send(kafka_broker, topic, {0: [2, 4]})
     pattern = SUBSCRIPTIONS["subscribePattern"](topic)

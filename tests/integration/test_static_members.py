@@ -1,7 +1,7 @@
 """Static members (``group.instance.id``) on a real broker, while bytes of the tier are on their way to them.
 
-Who leaves keeps its place in the group: another process with its name goes on where it committed, and nobody else is disturbed.
-Who shares a name with another is fenced off. Both as with confluent's own consumer.
+A member that leaves keeps its place in the group: another process with its name continues at its commit, and no other member
+is disturbed. A member that shares its name with another is fenced off. Both hold for confluent's own consumer too.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
 
 @pytest.mark.fault("F66")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_f66_returning_static_member_goes_on_from_its_commit(
+def test_f66_returning_static_member_continues_from_its_commit(
     kafka_broker: KafkaBroker, topic: str, shim: Shim, strategy: str
 ) -> None:
     group, history = f"group-{uuid4()}", History()

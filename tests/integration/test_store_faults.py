@@ -67,12 +67,12 @@ def bucket_gone(server: S3Server, bucket: str) -> None:
 
 
 def credentials_replaced(server: S3Server, _bucket: str) -> None:
-    """Nobody is told the new ones."""
+    """Replaces the credentials; no client gets the new ones."""
     server.restart_as("another-access-key", "another-secret-key")
 
 
 def logs_replaced(server: S3Server, bucket: str) -> None:
-    """By other bytes. Nobody gets to see them, since the version that was looked at is asked for."""
+    """Replaces the logs by other bytes. No reader sees them, because readers request the version that was located."""
     for page in server.client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
         logs = {found["Key"]: found["Size"] for found in page["Contents"] if found["Key"].endswith(".log")}
         server.put(bucket, [(key, bytes(size)) for key, size in logs.items()])

@@ -108,7 +108,7 @@ def test_azure(stored: Callable[..., Stored], azure_environment: AzureServer, is
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a service account that nobody knows."""
+    """The file of an unknown service account."""
     key = rsa.generate_private_key(65537, 2048)
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     fields = {"type": "service_account", "client_email": "shim@tests.example", "token_uri": "https://token.example/"}
@@ -124,7 +124,7 @@ def test_gcs(stored: Callable[..., Stored], gcs_server: GcsServer, account: Path
     stored("gs", gcs_server, **{"gcs.service.account.file": str(account)}).read(isolation, fetcher)
 
 
-def test_urls_of_the_store_expire_and_are_asked_for_anew(stored: Callable[..., Stored], s3_environment: S3Server) -> None:
+def test_expired_urls_of_the_store_are_requested_again(stored: Callable[..., Stored], s3_environment: S3Server) -> None:
     """A life of a second: whatever of it is over when a range is read, every record comes from the store."""
     stored("s3", s3_environment).read(
         "read_committed", "presigned", url_ttl=1.0, range_bytes=64 << 10, max_grant_bytes=64 << 10

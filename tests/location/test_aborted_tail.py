@@ -59,7 +59,7 @@ def test_at_the_stable_offset_the_offset_before_is_asked() -> None:
         {L: told(L), L - 1: told(L, aborted=None)},
     ],
 )
-def test_anything_else_means_that_nobody_knows(answers: dict[int, PartitionData | None]) -> None:
+def test_any_other_answer_leaves_the_list_unknown(answers: dict[int, PartitionData | None]) -> None:
     assert ask(answers)[0] is None
 
 
@@ -83,7 +83,7 @@ def test_an_unknown_list_is_asked_for_again() -> None:
     assert answered(tail.ask(TIP, L, 1), lambda _probe: next(answers)) == LIST
 
 
-def test_a_recreated_topic_is_asked_anew() -> None:
+def test_a_recreated_topic_is_asked_again() -> None:
     tail = AbortedTail()
     assert answered(tail.ask(TIP, L, 1), lambda _: told(L + 1)) == LIST
     recreated = attrs.evolve(TIP, topic_id=UUID(int=78))

@@ -142,7 +142,7 @@ def test_other_errors_are_raised(code: int) -> None:
 @pytest.mark.parametrize(
     ("partition", "question", "message"),
     [
-        (data(records=b"x"), QUESTION, "comes with records"),
+        (data(records=b"x"), QUESTION, "the answer has a grant and records"),
         (data(), attrs.evolve(QUESTION, offset=899), "the grant is for"),
         (data(), attrs.evolve(QUESTION, offset=1800), "the grant is for"),
         (data(last_stable_offset=1799), QUESTION, "past the log's end 1799"),

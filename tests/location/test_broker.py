@@ -284,7 +284,7 @@ def test_the_new_leader_is_asked_when_the_old_one_is_gone(setup: Setup) -> None:
         setup.source.close()
 
 
-def test_an_idle_connection_that_was_cut_is_made_anew(setup: Setup) -> None:
+def test_a_cut_idle_connection_is_replaced(setup: Setup) -> None:
     setup.locate()
     setup.peer.cut()
     assert isinstance(setup.locate(), SegmentLocation)
@@ -334,13 +334,13 @@ def test_an_answer_that_does_not_parse_closes_the_connection(body: bytes) -> Non
         setup.source.close()
 
 
-def test_nobody_there_is_an_error_and_is_not_tried_again_at_once() -> None:
+def test_an_unreachable_peer_is_an_error_and_not_retried_at_once() -> None:
     with ScriptedPeer(lambda _: None) as peer:
         pass
     setup = Setup(FakeBroker(), peer)
     with pytest.raises(PeerUnreachableError, match="cannot connect to") as first:
         setup.locate()
-    with pytest.raises(PeerUnreachableError, match=r"cannot connect to .* \(failed a moment ago; the next attempt waits\)"):
+    with pytest.raises(PeerUnreachableError, match=r"cannot connect to .* \(failed recently; the next attempt waits\)"):
         setup.locate()
     assert first.value.host == f"{peer.host}:{peer.port}"
     setup.source.close()

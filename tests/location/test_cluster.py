@@ -168,7 +168,7 @@ def test_threads_that_miss_the_same_topic_share_one_question() -> None:
     for thread in threads:
         thread.start()
     assert asked.wait(30)
-    with pytest.raises(LocationError, match="before the deadline"):
+    with pytest.raises(LocationError, match="timed out getting the metadata of 1 topics"):
         metadata.leader("t", 0, Deadline(clock, 0.01))
     release.set()
     for thread in threads:
@@ -184,7 +184,7 @@ def topics(*names: str, **errors: int) -> MetadataResponse:
 
 
 def codes(found: Mapping[Key, PartitionLeader | LocationError]) -> dict[str, object]:
-    """By topic the leader's address, or the error's code."""
+    """Returns the leader's address or the error's code by topic."""
     return {
         topic: leader.address if isinstance(leader, PartitionLeader) else getattr(leader, "code", str(leader))
         for (topic, _), leader in found.items()
@@ -208,7 +208,7 @@ def test_an_error_of_one_topic_is_that_topics_alone(clock: ManualClock) -> None:
     assert len(brokers.asked) == 1
 
 
-def test_topics_already_known_are_answered_while_nobody_answers(clock: ManualClock) -> None:
+def test_known_topics_are_answered_while_brokers_are_down(clock: ManualClock) -> None:
     def down(_: Address) -> MetadataResponse:
         raise LocationError("down")
 

@@ -109,7 +109,7 @@ def test_forbidden_answer_of_a_source_is_a_logged_location_error(
 @pytest.mark.parametrize(
     "answers", [{KEY: PartitionOffsets()}, {KEY: PartitionOffsets(), OTHER: None}], ids=["left out", "nothing"]
 )
-def test_a_partition_without_an_answer_leaves_none_of_them_without(answers: object) -> None:
+def test_a_missing_answer_becomes_an_error_of_its_partition(answers: object) -> None:
     got, _ = ask(answers, "offsets_of")
     assert got.keys() == {KEY, OTHER}
     assert isinstance(got[OTHER], LocationError)

@@ -103,7 +103,7 @@ def test_an_unknown_list_grants_nothing() -> None:
     assert confirm(Leader(), level=UNCOMMITTED, aborted_complete=False) is None
 
 
-def test_a_longer_window_of_the_same_segment_is_confirmed_anew() -> None:
+def test_a_longer_window_of_the_same_segment_is_confirmed_again() -> None:
     leader, word = Leader(), LeaderCheck()
     confirm(leader, word)
     leader.answers["LINEAGE"] = DIVERGING

@@ -79,7 +79,7 @@ def test_committed_readers_stop_before_the_first_undecided_transaction(tier):
 
 
 @pytest.mark.parametrize("damage", [None, b"damaged"])
-def test_log_tells_the_committed_end_without_a_sound_snapshot(tier, damage):
+def test_log_gives_the_committed_end_without_a_valid_snapshot(tier, damage):
     open_at_10 = [batch(0, 5, producer_id=7), batch(5, producer_id=7, marker="abort"), batch(10, 5, producer_id=8)]
     segment = tier.add(open_at_10, number=1, aborted=[(7, 0, 5, 6)])
     if damage is None:

@@ -61,13 +61,13 @@ def answers() -> Iterator[Answers]:
     made.look_ups.close()
 
 
-def test_who_takes_long_is_pending_and_keeps_nobody_waiting(answers: Answers) -> None:
+def test_a_slow_look_up_is_pending_and_delays_no_other(answers: Answers) -> None:
     slow, fast = answers.locate(SLOW, FAST)
     assert slow == LocationPending()
     assert isinstance(fast, NotRemote)
 
 
-def test_a_look_up_that_goes_on_is_joined(answers: Answers) -> None:
+def test_a_look_up_that_continues_is_joined(answers: Answers) -> None:
     assert answers.locate(SLOW) == answers.locate(SLOW) == [LocationPending()]
     answers.go.set()
     answers.ended()
@@ -168,7 +168,7 @@ def test_nothing_is_read_for_a_look_up_that_close_overtook() -> None:
     assert isinstance(under_way.answer, LocationError)
 
 
-def test_who_asks_after_a_refused_look_up_begins_one() -> None:
+def test_a_question_after_a_refused_look_up_begins_one() -> None:
     made = Answers(ManualClock(), concurrency=1, timeout=7)
     assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
     refused = made.look_ups._going[ALSO_SLOW]
@@ -196,7 +196,7 @@ class _SwappedInTheMeantime(Future[object]):
         return super().done()
 
 
-def test_nobody_waits_for_a_read_that_begins_as_the_answer_is_taken() -> None:
+def test_a_read_that_begins_late_delays_no_answer() -> None:
     made = Answers(SystemClock())
     needs_a_read, read, asked = threading.Event(), threading.Event(), Deadline(SystemClock(), 60)
 

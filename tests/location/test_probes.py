@@ -1,4 +1,4 @@
-"""A generator of probes is driven by whoever can ask."""
+"""Any code that can send questions drives a generator of probes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_each_probe_gets_its_answer_in_turn() -> None:
     assert answered(two_probes(), lambda probe: answers[probe.offset]) == "7 None"
 
 
-def test_a_refusal_reaches_the_one_who_asks() -> None:
+def test_a_refusal_is_raised_to_the_caller() -> None:
     with pytest.raises(NotGrantedError) as refused:
         answered(two_probes(), lambda _probe: None)
     assert refused.value.why == "lineage"

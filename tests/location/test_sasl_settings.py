@@ -1,4 +1,4 @@
-"""From a consumer's settings to what authenticates its connections."""
+"""A consumer's settings become the authentication of its connections."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_transactions_whose_marker_is_local_are_asked_of_the_leader(setup: Setup
         ({"last_stable_offset": 100}, "not-tiered"),
     ],
 )
-def test_the_leaders_word_comes_first(setup: Setup, changes: dict[str, Any], reason: str) -> None:
+def test_the_leaders_answer_precedes_the_tier(setup: Setup, changes: dict[str, Any], reason: str) -> None:
     setup.broker.whole = attrs.evolve(setup.broker.whole, **changes)
     assert setup.locate() == NotRemote(reason, TOLD)
     assert setup.tier.asked == []
@@ -255,7 +255,7 @@ def test_offsets_are_the_leaders(setup: Setup) -> None:
     assert setup.source.offsets_of([("t", 1)], deadline) == {("t", 1): PartitionOffsets(10, 60, 80, 90)}
 
 
-def test_owns_what_it_is_made_of(setup: Setup) -> None:
+def test_closes_its_parts(setup: Setup) -> None:
     assert setup.source.cache_statistics() == STATISTICS
     setup.source.close()
     assert (setup.tier.closed, setup.store.closed) == (1, True)

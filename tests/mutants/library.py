@@ -37,7 +37,7 @@ class Area:
 
     @property
     def modules(self) -> list[str]:
-        """By their dotted names."""
+        """Returns the modules by their dotted names."""
         found = self._found(self.names) - self._found(self.except_for)
         names = sorted(path.relative_to(_PRODUCT.parent).with_suffix("").as_posix() for path in found)
         return [name.replace("/", ".") for name in names if not name.endswith("/__init__")]

@@ -1,7 +1,7 @@
 """A one-line bug as data, and how it gets into the product while a test runs.
 
-The text of a module is edited and compiled again; each function whose code differs gets the new code, in place. So everybody
-who imported the function or an instance of its class meets the bug, however it was imported. Changed module constants are
+The text of a module is edited and compiled again; each function whose code differs gets the new code, in place. So all code
+that imported the function or an instance of its class meets the bug, however it was imported. Changed module constants are
 replaced in the module only. The change is for good: plant in a child process.
 """
 

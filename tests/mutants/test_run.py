@@ -74,7 +74,7 @@ def test_the_text_that_a_bug_replaces_is_there_once() -> None:
     assert [one.name for one in MUTANTS if one.source.count(one.old) != 1 or one.old == one.new] == []
 
 
-def test_outcomes_are_told_apart_and_a_hang_counts_as_a_failure() -> None:
+def test_outcomes_are_distinguished_and_a_hang_is_a_failure() -> None:
     done = _run("-c", _BY_HAND)
     told = [line.removeprefix("outcome: ") for line in done.stdout.splitlines() if line.startswith("outcome: ")]
     assert [line.split()[0] for line in told] == [*("SURVIVED", "BROKEN", "BROKEN"), *["killed"] * 4], done.stdout + done.stderr

@@ -28,7 +28,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Place(NamedTuple):
-    """Where a run begins and ends, both inclusive."""
+    """The first and the last line of a run, both inclusive."""
 
     path: Path
     first: int

@@ -138,7 +138,7 @@ def _written(setting: Setting) -> list[str]:
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """By setting: its default within a line that names it, but for a change of unit."""
+    """Patterns by setting: its default in a line that names it, except after a change of unit."""
     return {
         setting.name: re.compile(rf"(?<![\d.,])(?<!/ )(?:{'|'.join(map(re.escape, _written(setting)))})(?![\d\w])")
         for setting in SETTINGS

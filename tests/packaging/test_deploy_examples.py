@@ -142,7 +142,7 @@ def manifest(tmp_path: Path) -> dict[str, Any]:
 
 
 def ports_of(config: ShimConfig) -> set[int]:
-    """Where clients connect."""
+    """Returns the ports that clients connect to."""
     assert config.node_port_base is not None
     return {parse_address(config.listen)[1], *(config.node_port_base + node_id for node_id in config.node_ids)}
 
@@ -190,7 +190,7 @@ def test_the_unit_is_one_that_systemd_takes(settings: ShimConfig, tmp_path: Path
     assert not said, done.stderr
 
 
-def test_the_image_runs_the_shim_as_nobody_special(settings: ShimConfig) -> None:
+def test_the_image_runs_the_shim_as_an_unprivileged_user(settings: ShimConfig) -> None:
     text = re.sub(r"\\\n", " ", (DEPLOY / "Containerfile").read_text())
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
     assert {instruction for instruction, _ in lines} == INSTRUCTIONS

@@ -36,13 +36,13 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "integration/test_broker_faults:f65_recreated_topic_is_never_read_from_the_old_ones_tier",
     ),
     "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_version_that_is_offered_is_granted",),
-    "testFetchSkipsBlackedOutNodes": ("location/test_broker:nobody_there_is_an_error_and_is_not_tried_again_at_once",),
+    "testFetchSkipsBlackedOutNodes": ("location/test_broker:an_unreachable_peer_is_an_error_and_not_retried_at_once",),
     "testFetchMaxPollRecords": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchMaxPollRecordsUnaligned": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchNonContinuousRecords": ("records/test_aborted:compacted_topic",),
     "testHeaders": ("records/test_record:key_value_and_headers_null_empty_and_full", _EVERYTHING),
     "testQuotaMetrics": ("location/test_broker:throttling_broker_is_left_alone_and_its_leaders_are_believed",),
-    "testFetcherMetrics": ("consumer/test_statistics:an_application_is_told_both_at_once_and_a_plain_consumer_its_own",),
+    "testFetcherMetrics": ("consumer/test_statistics:statistics_of_both_tiers_arrive_together",),
     "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing_more",),
     "testConsumingViaIncrementalFetchRequests": (_SEVERAL,),
     "testFetcherConcurrency": (
@@ -53,7 +53,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     # leader epochs
     "testMissingLeaderEpochInRecords": ("consumer/test_partition_flow:a_leader_epoch_goes_with_an_offset_only",),
     "testLeaderEpochInConsumerRecord": (_EVERYTHING,),
-    "testEpochSetInFetchRequest": ("integration/test_shim_broker:an_unknown_or_diverging_epoch_is_the_brokers_word",),
+    "testEpochSetInFetchRequest": ("integration/test_shim_broker:an_unknown_or_diverging_epoch_comes_from_the_broker",),
     "testSubscriptionPositionUpdatedWithEpoch": ("parity/test_places:a_seek_carries_its_leader_epoch", _POSITIONS),
     "testTruncationDetected": (
         "integration/test_broker_faults:f63_truncation_below_the_position_is_found_as_by_a_plain_consumer",
@@ -101,7 +101,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "location/test_broker:an_outdated_view_is_refreshed_and_tried_once_more",
         "location/test_broker:other_errors_are_final",
     ),
-    "testFetchDisconnected": ("location/test_broker:an_idle_connection_that_was_cut_is_made_anew",),
+    "testFetchDisconnected": ("location/test_broker:a_cut_idle_connection_is_replaced",),
     "testCorruptMessageError": ("fetch/test_remote_reader:permanent_failure_goes_to_the_broker_at_the_exact_next_offset",),
     "testParseCorruptedRecord": ("records/test_completed_fetch:good_batches_before_damaged_records_are_delivered_first",),
     "testParseInvalidRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),

@@ -29,7 +29,7 @@ _MESSAGES = "parity/test_calls:messages_are_confluent_kafkas_own"
 _CONFIGURED = "parity/test_calls:configurations_that_are_none"
 _AS_TEXT = "parity/test_calls:settings_as_text_and_as_values_mean_the_same"
 _LATE = "faults/test_application_faults:late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer"
-_METRICS = "consumer/test_statistics:an_application_is_told_both_at_once_and_a_plain_consumer_its_own"
+_METRICS = "consumer/test_statistics:statistics_of_both_tiers_arrive_together"
 
 SURFACE: Mapping[str, tuple[str, ...]] = {
     "__init__": (
@@ -70,7 +70,7 @@ SURFACE: Mapping[str, tuple[str, ...]] = {
     "store_offsets": (_STORING, _AUTOMATIC),
     "subscribe": (_GROUP, _NONE, "parity/test_groups:an_unknown_topic_is_told_once_and_others_are_read"),
     "unassign": (_COME_AND_GO,),
-    "unsubscribe": ("parity/test_groups:who_subscribes_anew_goes_on_where_the_group_stands",),
+    "unsubscribe": ("parity/test_groups:a_new_subscription_continues_at_the_groups_commit",),
 }
 """By the class's own names (A1)."""
 
@@ -88,7 +88,7 @@ CONFIGURATION: Mapping[str, tuple[str, ...]] = {
     "auto.commit.interval.ms": ("consumer/test_offsets:auto_commit_commits_while_a_partition_is_read_directly",),
     "enable.partition.eof": (_END, "parity/test_places:no_end_is_told_where_none_is_asked_for"),
     "isolation.level": (_EVERYTHING,),
-    "auto.offset.reset": (_START, "parity/test_commits:goes_on_where_the_group_stands"),
+    "auto.offset.reset": (_START, "parity/test_commits:continues_where_the_group_stands"),
     "max.poll.interval.ms": (_LATE,),
     "group.protocol": (_GROUP, _CALLBACK),
     "partition.assignment.strategy": (_GROUP, _CALLBACK),
@@ -112,7 +112,7 @@ RULES: Mapping[int, tuple[str, ...]] = {
     2: ("parity/test_commits:a_rewind_is_committed_only_by_name", _FORMS),
     3: (_CLOSE, _GROUP, "consumer/test_callbacks:lost_partitions_are_gone_after_the_callback_and_not_stored"),
     4: (_PAUSES,),
-    5: ("consumer/test_routing:the_broker_goes_on_at_the_exact_next_offset_with_its_epoch",),
+    5: ("consumer/test_routing:the_broker_continues_at_the_exact_next_offset_with_its_epoch",),
     6: (_CALLBACK,),
     7: ("parity/test_places:a_pause_outlives_the_assignment", "consumer/test_direct_consumer:a_pause_outlives_the_assignment"),
     8: ("faults/test_application_faults:a_second_thread_may_close_while_the_first_one_polls",),

@@ -39,7 +39,7 @@ class Stage:
     beside: Mapping[str, Any] = {}
 
     def settings(self, bootstrap: str, **more: Any) -> dict[str, Any]:
-        """For any consumer; ``_`` in a setting's name stands for ``.``."""
+        """Returns settings for any consumer; ``_`` in a setting's name stands for ``.``."""
         return {
             "bootstrap.servers": bootstrap,
             "auto.offset.reset": "earliest",
@@ -136,7 +136,7 @@ class Run:
         self.events.append(("noted", *what))
 
     def committed(self, *partitions: confluent_kafka.TopicPartition) -> None:
-        """What the group has committed, asked by a consumer that nobody compares."""
+        """Records what the group has committed; a consumer outside the comparison requests it."""
         asking = confluent_kafka.Consumer(self._stage.settings(self._stage.broker) | {"group.id": self.group})
         try:
             answered = asking.committed(list(partitions), timeout=30)

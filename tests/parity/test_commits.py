@@ -170,7 +170,7 @@ def test_storing_is_refused_while_it_is_automatic(broker_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("place", ["tier", "local", "end", "gone"])
-def test_goes_on_where_the_group_stands(broker_stage: Stage, place: str) -> None:
+def test_continues_where_the_group_stands(broker_stage: Stage, place: str) -> None:
     def scenario(run: Run) -> None:
         topic = "transactional" if place == "gone" else "mixed"
         facts = run.topics[topic]
@@ -295,7 +295,7 @@ def test_application_offset_below_the_start_is_committed_at_the_end(broker_stage
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_partition_set_back_by_somebody_is_committed_on_the_way(broker_stage: Stage) -> None:
+def test_partition_set_back_by_another_consumer_is_committed(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50)
         consumer.read(20)

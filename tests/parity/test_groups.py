@@ -57,7 +57,7 @@ def test_a_group_of_one_from_the_beginning(broker_stage: Stage, protocol: str, s
 
 
 @ALL
-def test_who_subscribes_anew_goes_on_where_the_group_stands(broker_stage: Stage, protocol: str) -> None:
+def test_a_new_subscription_continues_at_the_groups_commit(broker_stage: Stage, protocol: str) -> None:
     def scenario(run: Run) -> None:
         first = run.open(**PROTOCOLS[protocol])
         places = [at(run, 20 + 50 * number, number) for number in range(3)]

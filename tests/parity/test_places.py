@@ -326,7 +326,7 @@ def test_partitions_come_and_go(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_an_unknown_partition_gives_nothing_and_holds_up_nobody(broker_stage: Stage) -> None:
+def test_an_unknown_partition_delays_no_other(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.assign([at(run, 5, partition=7), TopicPartition("no-such-topic", 0, 5), at(run, 10)])

@@ -34,7 +34,7 @@ def _names_in(file: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("what", _TOLD)
-def test_who_is_named_exists(what: str) -> None:
+def test_named_tests_exist(what: str) -> None:
     for name, tests in _TOLD[what].items():
         assert tests, name
         for told in tests:

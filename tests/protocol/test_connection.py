@@ -145,7 +145,7 @@ def test_a_peer_that_closes_at_once_is_a_location_error() -> None:
             ask(connection)
 
 
-def test_nobody_listening_is_a_location_error() -> None:
+def test_a_refused_connection_is_a_location_error() -> None:
     with ScriptedPeer(echo) as peer:
         pass
     connection = connect(peer)
@@ -311,7 +311,7 @@ def test_a_turn_goes_to_the_one_that_waits() -> None:
     assert order == ["inner", "other", "again"]
 
 
-def test_who_comes_third_waits_no_longer_than_its_deadline() -> None:
+def test_a_third_caller_waits_no_longer_than_its_deadline() -> None:
     connection = BrokerConnection("127.0.0.1", 1, client_id="me", clock=CLOCK, connect_timeout=30.0)
     other = threading.Thread(target=lambda: takes_a_turn(connection))
     with connection.turn():
@@ -411,7 +411,7 @@ def test_tls_is_spoken_where_it_is_configured() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_a_certificate_that_nobody_vouches_for_is_refused(host: str) -> None:
+def test_an_untrusted_certificate_is_refused(host: str) -> None:
     with ScriptedPeer(echo, certificate=CERTIFICATE) as peer:
         connection = connect(peer, host=host, ssl_context=ssl.create_default_context())
         with pytest.raises(LocationError, match="certificate verify failed"):

@@ -134,7 +134,7 @@ def test_a_range_to_the_segments_end_needs_no_next_offset() -> None:
 
 
 def test_a_range_inside_the_segment_needs_a_next_offset() -> None:
-    with pytest.raises(ProtocolError, match="which offset follows"):
+    with pytest.raises(ProtocolError, match="has no next offset"):
         DIALECT.read_grant(tags({12489: None}), OFFERED)
 
 
@@ -155,7 +155,7 @@ SIZE, OFFSETS = "06400000", "00000000000003840000000000000b53"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({12482: "00" * 16}, "names no segment"),
+        ({12482: "00" * 16}, "has no segment id"),
         ({12482: "00" * 15}, "truncated"),
         ({12482: "01" * 17}, "bytes follow"),
         ({12483: "0401"}, "truncated"),

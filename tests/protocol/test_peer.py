@@ -63,7 +63,7 @@ def test_a_session_is_kept_and_says_what_the_peer_speaks(clock: ManualClock) -> 
     assert scripted.accepted == 1
 
 
-def test_a_closed_connection_is_made_anew(clock: ManualClock) -> None:
+def test_a_closed_connection_is_replaced(clock: ManualClock) -> None:
     with ScriptedPeer(script(SHIM), script(PLAIN)) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         first, _ = peer.session(ample())
@@ -126,14 +126,14 @@ def test_an_answer_that_makes_no_sense_closes_the_connection(
             peer.session(ample())
 
 
-def test_a_peer_that_fails_is_left_alone_for_a_while(clock: ManualClock) -> None:
+def test_a_failed_peer_gets_no_requests_for_a_while(clock: ManualClock) -> None:
     with ScriptedPeer(lambda _: None, lambda _: None, script(SHIM)) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         for tries, seconds in ((1, 0.5), (2, 1.0)):
             with pytest.raises(LocationError):
                 peer.session(ample())
             assert scripted.accepted == tries
-            with pytest.raises(LocationError, match="a moment ago"):
+            with pytest.raises(LocationError, match="failed recently"):
                 peer.session(ample())
             assert scripted.accepted == tries
             clock.now += seconds
@@ -211,7 +211,7 @@ def test_closing_twice_and_before_use_is_fine(clock: ManualClock) -> None:
         peer.session(ample())
 
 
-def test_a_peer_that_asks_to_be_left_alone_is(clock: ManualClock) -> None:
+def test_a_throttled_session_sends_no_request_until_the_wait_is_over(clock: ManualClock) -> None:
     asked: list[bytes] = []
 
     def fetch(_: RequestHeader, body: bytes) -> bytes:

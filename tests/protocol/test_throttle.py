@@ -60,7 +60,7 @@ def test_nothing_may_be_sent_until_the_longest_wait_is_over() -> None:
     throttle.check()
 
 
-def test_a_short_wait_is_sat_out_and_a_long_one_is_told() -> None:
+def test_a_short_throttle_is_waited_out_and_a_long_one_raises() -> None:
     clock = WaitingClock()
     throttle = Throttle("the broker", clock)
     throttle.sit_out(Deadline(clock, 1.0))

@@ -207,9 +207,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_demanded(authori
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_a_key_that_is_shown_as_a_file_is_nobody_elses_and_gone_afterwards(
-    monkeypatch: pytest.MonkeyPatch, in_memory: bool
-) -> None:
+def test_a_key_shown_as_a_file_is_private_and_removed_afterwards(monkeypatch: pytest.MonkeyPatch, in_memory: bool) -> None:
     if not in_memory:
         monkeypatch.delattr(os, "memfd_create", raising=False)
     with tls._shown_as_file(b"key material") as path:
@@ -229,7 +227,7 @@ def test_a_key_that_is_shown_as_a_file_is_nobody_elses_and_gone_afterwards(
         ({"ssl.truststore.location": "trust.jks"}, r"ssl\.truststore\.location is not supported by direct fetch"),
         ({"ssl.ca.location": "/nowhere/ca.pem"}, r"ssl\.ca\.location /nowhere/ca\.pem cannot be used: No such file"),
         ({"ssl.ca.pem": "nothing"}, r"ssl\.ca\.pem cannot be used"),
-        ({"ssl.ca.pem": "nöthing"}, r"ssl\.ca\.pem cannot be used: not understood"),
+        ({"ssl.ca.pem": "nöthing"}, r"ssl\.ca\.pem cannot be used: invalid contents"),
         ({"ssl.crl.location": "/nowhere/crl.pem"}, r"ssl\.crl\.location /nowhere/crl\.pem cannot be used"),
         ({"ssl.certificate.location": "/nowhere/me.pem"}, r"ssl\.certificate\.\* and ssl\.key\.\* cannot be used: No such"),
         ({"ssl.key.pem": SECRET}, r"ssl\.key\.\* is set without"),

@@ -40,7 +40,7 @@ _CONDITION = re.compile(
 
 @attrs.define
 class Count:
-    """Of one line of the sources: how often it ran, how often each branch was taken."""
+    """The counts of one source line: how often it ran, and how often each branch was taken."""
 
     hits: int = 0
     branches: list[int] = attrs.field(factory=list)
@@ -74,7 +74,7 @@ def measure(directory: Path) -> Lines:
 
 
 def origins(text: list[str]) -> dict[int, tuple[str, int]]:
-    """For each line of the C file that stems from our sources, numbered from 1, the place there."""
+    """Returns the place in our sources for each line of the C file that stems from them, numbered from 1."""
     places, current, inside = {}, None, False
     for number, line in enumerate(text, 1):
         if line.startswith(_SECTION):
@@ -98,7 +98,7 @@ def excuses() -> set[tuple[str, int]]:
 
 
 def figures(lines: Lines) -> dict[str, dict[str, int]]:
-    """Of each file: ``lines`` and ``branches``, and how many of them were never reached: ``missed``, ``untaken``."""
+    """Returns by file ``lines`` and ``branches``, and how many of them were never reached: ``missed``, ``untaken``."""
     found = {}
     for name in sorted({name for name, _ in lines}):
         counts = [count for (file, _), count in lines.items() if file == name]

@@ -69,7 +69,7 @@ def test_batches_before_the_fetch_offset_alone_do_not_move_the_position() -> Non
     assert (len(block), block.next_offset, completed.next_fetch_offset, completed.last_leader_epoch) == (0, 100, 100, -1)
 
 
-def test_skipped_batches_are_checked_and_chained_all_the_same() -> None:
+def test_skipped_batches_are_checked_and_chained_too() -> None:
     completed = fetch(4)
     with pytest.raises(CorruptRecordError, match="does not follow"):
         completed.feed(run(1) + run(4))
@@ -79,7 +79,7 @@ def test_skipped_batches_are_checked_and_chained_all_the_same() -> None:
         completed.feed(run(4))
 
 
-def test_chain_goes_on_across_feeds() -> None:
+def test_chain_continues_across_feeds() -> None:
     completed = fetch()
     completed.feed(run(0))
     with pytest.raises(CorruptRecordError, match="does not follow"):

@@ -153,7 +153,7 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group, names in SCENARIOS.items() for name in names])
-def test_scenario_is_told_by_tests_that_exist(group: str, name: str) -> None:
+def test_tests_of_each_scenario_exist(group: str, name: str) -> None:
     for told in SCENARIOS[group][name]:
         file, test = told.split(":")
         text = HERE.with_name(f"test_{file}.py").read_text()

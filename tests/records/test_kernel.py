@@ -27,7 +27,7 @@ def address(view: memoryview) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
-def test_memory_serves_again_where_a_little_more_is_wanted() -> None:
+def test_memory_is_reused_when_slightly_more_is_needed() -> None:
     """Ranges of one length hold ever more records, and a page that is fresh costs more than to decode into it."""
     size = 49 << 20  # what was kept before is smaller
     kept = kernel.Arena()

@@ -78,7 +78,7 @@ def test_poll_refuses_a_time_that_is_none_and_gives_nothing_of_the_slice(impleme
     assert one.poll(True) is given[0]
 
 
-def test_poll_asks_first_when_somebody_is_due(implementation: Any) -> None:
+def test_poll_calls_the_owner_first_when_it_is_due(implementation: Any) -> None:
     one = poller(implementation)
     given = messages(2)
     one.handed_out.begin(given)

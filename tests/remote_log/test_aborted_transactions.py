@@ -75,7 +75,7 @@ def test_duplicates_come_once_and_in_order_of_first_offset(tier):
     assert collect(tier, 0, 10) == ([(1, 0), (5, 3)], True, 10)
 
 
-def test_a_lost_snapshot_makes_the_search_go_on(tier):
+def test_a_lost_snapshot_makes_the_search_continue(tier):
     first = tier.add([batch(0, 10)], number=1)
     tier.remove(first, ObjectKind.PRODUCER_SNAPSHOT)
     second = tier.add([batch(10, 10)], number=2)

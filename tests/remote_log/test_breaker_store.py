@@ -127,7 +127,7 @@ def test_failures_in_a_row_keep_the_store_from_being_asked(
         lambda: store.size("a"),
     )
     for call in calls:
-        with pytest.raises(RemoteStorageUnavailableError, match="last requests failed"):
+        with pytest.raises(RemoteStorageUnavailableError, match="recent requests to the store failed"):
             call()
     assert len(objects.calls) == FAILURES
     assert list(store.list("p")) == [], "a listing is no look-up"

@@ -53,7 +53,7 @@ def test_what_comes_after_a_doubt_changes_nothing():
     assert ready.state is DISTRUSTED
 
 
-def test_a_partition_read_anew_is_trusted_at_its_new_end_only():
+def test_a_partition_read_again_is_trusted_only_at_its_new_end():
     partition = FollowedPartition(0, 1)
     partition.doubt()
     partition.read_anew(3, 5)

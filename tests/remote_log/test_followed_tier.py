@@ -50,7 +50,7 @@ def test_nothing_is_said_before_all_events_were_read(made):
     assert made.resolve(0) == NotRemote("metadata-not-ready")
 
 
-def test_a_cache_taken_while_reading_begins_anew_is_not_used(made):
+def test_a_cache_taken_before_a_reread_is_not_used(made):
     made.store._caches[TIP] = made.tier.cache
     answers = iter([True, False])
     made.followed._ready = lambda tip: next(answers)

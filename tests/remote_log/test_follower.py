@@ -306,7 +306,7 @@ ALL_EMPTY = dict.fromkeys(range(PARTITIONS), (0, 0))
 
 
 @pytest.mark.parametrize("failure", [FATAL, RuntimeError("defect"), KeyError("defect"), MemoryError()], ids=repr)
-def test_any_failure_begins_anew_with_all_partitions(start, failure, caplog):
+def test_any_failure_restarts_all_partitions(start, failure, caplog):
     follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)}, [FakeMessage(HOME, 0, SEGMENT)])
     assert follower.wait_ready(TIP, SECONDS)
     assert follower._store.partitions() == [TIP]
@@ -331,7 +331,7 @@ def test_pauses_between_failures_grow(start):
     assert [longest * 0.75 <= pause <= longest for pause, longest in zip(clock.paused, (1, 2, 4), strict=True)] == [True] * 3
 
 
-def test_a_fatal_error_of_librdkafka_begins_anew(start):
+def test_a_fatal_error_of_librdkafka_restarts_the_follower(start):
     class FatalError:
         def fatal(self):
             return True
@@ -350,7 +350,7 @@ def test_a_follower_that_does_not_recover_ends_with_its_first_failure(start, cap
     consumer.taken.acquire()
     consumer.taken.acquire()
     assert (follower.distrusted(), follower.rereads) == ([HOME], 0)
-    assert "no location of it is granted" in caplog.text
+    assert "no location of this partition is granted" in caplog.text
     consumer.script.put(FATAL)
     follower._thread.join(SECONDS)
     assert not follower.ready(TIP)
@@ -358,7 +358,7 @@ def test_a_follower_that_does_not_recover_ends_with_its_first_failure(start, cap
     assert follower.wait_settled(0)
 
 
-def test_a_distrusted_partition_is_read_anew_and_trusted_again(start):
+def test_a_distrusted_partition_is_read_again_and_trusted(start):
     marks = {n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)}
     follower, consumer = start(marks, [FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 7, FINISHED)])
     wait_until(lambda: follower.distrusted() == [HOME], "the doubt")
@@ -375,7 +375,7 @@ def test_a_distrusted_partition_is_read_anew_and_trusted_again(start):
     assert follower.restarts == 0
 
 
-def test_reading_anew_keeps_what_other_metadata_partitions_said(start):
+def test_a_reread_keeps_events_of_other_metadata_partitions(start):
     follower, consumer = start(ALL_EMPTY, [FakeMessage(HOME, 0, SEGMENT)])
     wait_until(lambda: follower._store.partitions() == [TIP], "the segment")
     other = (HOME + 1) % PARTITIONS
@@ -387,7 +387,7 @@ def test_reading_anew_keeps_what_other_metadata_partitions_said(start):
     assert follower.ready(TIP)
 
 
-def test_a_partition_that_cannot_be_read_anew_is_tried_again(start, caplog):
+def test_a_failed_reread_of_a_partition_is_retried(start, caplog):
     follower, consumer = start(ALL_EMPTY, clock=HastyClock())
     assert follower.wait_settled(SECONDS)
     consumer.failures = {"watermarks": FATAL}
@@ -411,7 +411,7 @@ def test_a_defect_in_applying_a_record_costs_its_partition_only(start, monkeypat
     assert f"applying the record at offset 0 of {METADATA_TOPIC}-{HOME} failed" in caplog.text
 
 
-def test_closing_twice_or_before_the_start_does_no_harm(start):
+def test_closing_twice_or_before_the_start_is_harmless(start):
     follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)))
     follower.close()
     follower.close()
@@ -512,7 +512,7 @@ def test_reads_golden_events_from_a_broker(cluster, follow):
         assert store.cache(tip).list_all_remote_log_segments() == expected
 
 
-def test_goes_on_with_events_that_come_later(cluster, follow):
+def test_continues_with_events_that_come_later(cluster, follow):
     arrived = threading.Event()
 
     class Store(RemoteLogMetadataStore):

@@ -1,4 +1,4 @@
-"""Where nothing may be read, what is kept is given and all else is told apart from what fails."""
+"""Without reads, cached values are returned; a missing value is distinguished from a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def loaded() -> tuple[str, int]:
     return "loaded", 1
 
 
-def test_reads_are_allowed_where_nobody_says_otherwise() -> None:
+def test_reads_are_allowed_by_default() -> None:
     about_to_read()
     with kept_only():
         assert is_kept_only()

@@ -22,7 +22,7 @@ def test_the_old_spelling_works_with_one_warning(caplog):
     with caplog.at_level("WARNING", "kafka_remote_client"):
         assert [layout_named("local").name for _ in range(3)] == ["local-tiered-storage"] * 3
     assert caplog.messages == [
-        "the layout name 'local' is deprecated and goes with the next release: use 'local-tiered-storage'"
+        "the layout name 'local' is deprecated and will be removed in the next release; use 'local-tiered-storage'"
     ]
 
 
@@ -47,7 +47,7 @@ def test_options_reach_the_layout_that_has_them(tmp_path):
 
 @pytest.mark.parametrize("options", [LayoutOptions("p/"), LayoutOptions("", {"key1": "file"})])
 def test_options_that_a_layout_does_not_have_are_refused(options):
-    with pytest.raises(ConfigurationError, match="local-tiered-storage takes no key prefix"):
+    with pytest.raises(ConfigurationError, match="local-tiered-storage supports no key prefix"):
         layout_named("local-tiered-storage", options)
     assert layout_named("local-tiered-storage", LayoutOptions()).name == "local-tiered-storage"
 

@@ -258,7 +258,7 @@ def test_what_fails_once_is_tried_again(tier):
     assert len(listing.cache(TIP).list_all_remote_log_segments()) == 1
 
 
-def test_partitions_and_ids_are_told_apart():
+def test_partitions_and_ids_are_distinguished():
     tier = Tier()
     for number, topic, partition in ((2, "a", 10), (2, "a", 9), (1, "a", 3), (3, "b", 0)):
         tip = TopicIdPartition(UUID(int=number), topic, partition)

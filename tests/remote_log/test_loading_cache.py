@@ -49,7 +49,7 @@ def together(count, ask):
     return joined
 
 
-def test_many_who_ask_at_once_share_one_load():
+def test_concurrent_callers_share_one_load():
     cache, load = LoadingCache(1000), Loader(("value", 10))
     joined = together(8, lambda: cache.get("a", load))
     wait_until(lambda: cache.statistics().misses == 8, "all to have asked", pause=0.01)
@@ -60,7 +60,7 @@ def test_many_who_ask_at_once_share_one_load():
     assert cache.statistics().hits == 1
 
 
-def test_a_failure_reaches_all_who_wait_and_is_not_kept():
+def test_a_failure_reaches_all_waiting_callers_and_is_not_cached():
     cache, load = LoadingCache(1000), Loader(OSError("gone"), ("value", 10))
     joined = together(4, lambda: cache.get("a", load))
     wait_until(lambda: cache.statistics().misses == 4, "all to have asked", pause=0.01)
@@ -84,7 +84,7 @@ def test_other_keys_do_not_wait():
     assert joined() == ["slow"]
 
 
-def test_who_waits_for_a_thread_that_is_interrupted_loads_itself():
+def test_a_caller_waiting_for_an_interrupted_thread_loads_itself():
     flights, load = SingleFlight(), Loader(KeyboardInterrupt(), "value")
     first = together(1, lambda: flights.do("a", load))
     assert load.begun.wait(60)
@@ -118,7 +118,7 @@ def test_a_load_that_raises_leaves_the_way_free():
     assert flights.do("a", lambda: 1) == 1
 
 
-def test_an_offer_is_loaded_by_whoever_begins_it():
+def test_an_offer_is_loaded_by_the_thread_that_begins_it():
     cache, loads = LoadingCache(1000), []
 
     def load():
@@ -135,7 +135,7 @@ def test_an_offer_is_loaded_by_whoever_begins_it():
     assert cache.statistics().misses == 1
 
 
-def test_who_asks_before_the_pool_begins_loads_by_the_offer():
+def test_a_caller_before_the_pool_loads_the_offer_itself():
     cache, loads = LoadingCache(1000), []
 
     def load(value):
@@ -148,7 +148,7 @@ def test_who_asks_before_the_pool_begins_loads_by_the_offer():
     assert loads == ["offered"]
 
 
-def test_who_asks_after_the_pool_began_waits_for_it():
+def test_a_caller_waits_for_a_load_that_the_pool_began():
     cache, load = LoadingCache(1000), Loader(("value", 10))
     begun = together(1, cache.offer("a", load))
     assert load.begun.wait(60)
@@ -179,7 +179,7 @@ def test_an_offer_that_fails_is_silent_and_leaves_the_way_free():
     assert cache.get("a", lambda: ("value", 10)) == "value"
 
 
-def test_an_offer_that_fails_fails_for_who_asks():
+def test_a_failing_offer_fails_for_the_caller():
     cache = LoadingCache(1000)
     assert cache.offer("a", lambda: 1 // 0) is not None
     with pytest.raises(ZeroDivisionError):

@@ -365,7 +365,7 @@ def test_a_store_that_fails_ahead_is_asked_again():
         assert lookups.ask(15, resolver=resolver) == lookups.alone(15)
 
 
-def test_a_pool_that_is_busy_or_shut_down_holds_nobody_up():
+def test_a_busy_or_closed_pool_delays_no_look_up():
     lookups, go = Lookups(3, open_transactions=[(7, 3)]), threading.Event()
     expected = lookups.alone(15)
     with ThreadPoolExecutor(1) as busy:

@@ -169,7 +169,7 @@ def test_first_undecided_is_the_oldest_open_transaction_at_the_tiers_end(tier, r
     assert resolver.first_undecided_offset(tier.cache, tail=tail) is None
 
 
-def test_without_a_snapshot_the_log_tells_what_is_undecided(tier, resolver):
+def test_without_a_snapshot_the_log_gives_open_transactions(tier, resolver):
     tier.remove(tier.add([batch(5, 10), batch(15, 5, producer_id=4)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
     assert resolver.first_undecided_offset(tier.cache) == 15
 

@@ -36,7 +36,7 @@ def without_snapshot(tier, *segments):
         tier.remove(segment, ObjectKind.PRODUCER_SNAPSHOT)
 
 
-def test_a_sound_snapshot_tells_without_reading_the_log(tier):
+def test_a_valid_snapshot_avoids_reading_the_log(tier):
     tier.add([batch(0, 10)], number=1, open_transactions=[(9, 7), (8, 3)])
     assert open_at_end(tier) == [(8, 3), (9, 7)]
     assert not tier.store.reads(".log")

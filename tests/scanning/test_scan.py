@@ -69,8 +69,8 @@ def test_one_bound_in_time_is_a_filter_by_itself(bound: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({}, "a scan needs either topics or topic_pattern"),
-        ({"topics": "a", "topic_pattern": "b"}, "a scan needs either topics or topic_pattern"),
+        ({}, "a scan needs exactly one of topics and topic_pattern"),
+        ({"topics": "a", "topic_pattern": "b"}, "a scan needs exactly one of topics and topic_pattern"),
         ({"topics": "a b"}, "not the name of a topic: 'a b'"),
         ({"topics": [7]}, "not the name of a topic: 7"),
         ({"topic_pattern": "("}, r"topic_pattern is not a valid regular expression: '\('"),
@@ -86,8 +86,8 @@ def test_one_bound_in_time_is_a_filter_by_itself(bound: str) -> None:
         ({"topics": "a", "since": 5, "until": 4}, "until is before since"),
         ({"topics": "a", "columns": "offset"}, "columns must be a list of names"),
         ({"topics": "a", "columns": ()}, "columns must name at least one column"),
-        ({"topics": "a", "columns": ["ofset"]}, r"unknown columns: \['ofset'\]; there are key, value"),
-        ({"topics": "a", "columns": ["key", "key"]}, "columns are named twice"),
+        ({"topics": "a", "columns": ["ofset"]}, r"unknown columns: \['ofset'\]; known columns: key, value"),
+        ({"topics": "a", "columns": ["key", "key"]}, "duplicate columns"),
         ({"topics": "a", "predicate": True}, "not a predicate: True"),
         ({"topics": "a", "limit": -1}, "limit must be a whole number"),
         ({"topics": "a", "isolation_level": "dirty"}, "isolation_level must be an IsolationLevel"),

@@ -53,7 +53,7 @@ def test_a_split_whose_first_segment_is_gone_is_an_error(tmp_path: Path) -> None
     with open_tier(tmp_path.as_uri()) as tier:
         start = tier.bounds(*ZSTD).log_start
         assert 0 < start < int(last[0])
-        told = f"cannot read codec-zstd-rdk-0 at offset 5 from the tier: it begins at offset {start}"
+        told = f"cannot read codec-zstd-rdk-0 at offset 5 from the tier: the tier begins at offset {start}"
         with pytest.raises(TierUnavailableError, match=told) as raised:
             list(split_blocks(tier, Split(ZSTD, 5, start + 5, 0), IsolationLevel.READ_COMMITTED))
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (*ZSTD, 5)

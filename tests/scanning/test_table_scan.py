@@ -35,7 +35,7 @@ def tiered(table: TableScan, expected: list[Row]) -> list[Row]:
     return [row for row in expected if row["offset"] < ends[row["topic"], row["partition"]]]  # type: ignore[index]
 
 
-def test_it_is_found_at_the_top() -> None:
+def test_the_package_exports_the_scan_api() -> None:
     assert kafka_remote_client.scan is scan
     assert kafka_remote_client.TableScan is TableScan
     assert kafka_remote_client.column is column

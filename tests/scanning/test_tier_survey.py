@@ -70,8 +70,8 @@ def test_a_partition_of_half_copied_segments_alone_is_empty(tmp_path: Path) -> N
         assert survey(tier, Scan(topics="logappend")) == [TieredPartition(TopicPartition("logappend", 0), 0, 0)]
 
 
-def test_what_is_not_there_is_told(golden: TierReader) -> None:
+def test_missing_topics_and_partitions_raise(golden: TierReader) -> None:
     with pytest.raises(NoSegmentsError, match="orders"):
         survey(golden, Scan(topics=["epochs", "orders"]))
-    with pytest.raises(ConfigurationError, match=r"nothing of partitions \[7\] of epochs"):
+    with pytest.raises(ConfigurationError, match=r"no segments of partitions \[7\] of epochs"):
         survey(golden, Scan(topics="epochs", partitions=[1, 7]))

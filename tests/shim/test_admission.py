@@ -20,7 +20,7 @@ def entry(admission: Admission, key: int, length: int = 100, *, collected: bool 
 
 
 @pytest.mark.parametrize("key", BEFORE)
-def test_requests_for_versions_and_sasl_admit_nobody(key: int) -> None:
+def test_requests_for_versions_and_sasl_admit_no_client(key: int) -> None:
     admission = Admission()
     assert entry(admission, key, MAX_BYTES_BEFORE) is Entry.PASSES
     assert entry(admission, ApiKey.METADATA) is Entry.ASK_FIRST, "they asked nothing"
@@ -63,7 +63,7 @@ def test_question_names_no_topic_and_creates_none() -> None:
     assert not asked.allow_auto_topic_creation
 
 
-def test_answer_that_names_no_broker_admits_nobody() -> None:
+def test_answer_that_names_no_broker_admits_no_client() -> None:
     admission = Admission()
     entry(admission, ApiKey.METADATA)
     admission.answered(encode_response(MetadataResponse((), ()), QUESTION_VERSION))

@@ -40,7 +40,7 @@ def test_grants_are_told_and_add_up_to_the_counters(caplog: pytest.LogCaptureFix
     assert "http" not in caplog.text
 
 
-def test_nothing_is_told_where_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_below_the_audit_level(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, LOGGER), ThreadPoolExecutor(2) as workers:
         broker = GrantingBroker(FakeTier(), GrantLimits(3000, 5000, 30.0), Counters(), workers)
         assert asyncio.run(broker.answer(client_request(tagged_fetch()), FakeAsk()))

@@ -77,7 +77,7 @@ class Batches:
         return fetch.decode_response(body, version)
 
     async def told(self, request: fetch.FetchRequest, version: int = 13) -> dict[int, str | fetch.PartitionData]:
-        """By partition: granted, pending, or the data of an ordinary answer."""
+        """Returns by partition: granted, pending, or the data of an ordinary answer."""
         response = await self.response(request, version)
         assert not response.error_code
         return {one.partition_index: kind(one) for topic in response.responses for one in topic.partitions}
@@ -95,7 +95,7 @@ def kind(told: fetch.PartitionData) -> str | fetch.PartitionData:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is decided first waits for all others."""
+    """The first decision waits for all others."""
     monkeypatch.setattr(grants, "_GATHER_SECONDS", SECONDS)
 
 
@@ -233,7 +233,7 @@ def test_asking_again_for_what_is_pending_gets_all_that_does_not_hang() -> None:
     assert made.counters["locations_granted"] == 4
 
 
-def test_a_decision_that_takes_longer_than_each_wait_is_told_at_last() -> None:
+def test_a_decision_longer_than_each_wait_is_delivered_at_last() -> None:
     """Here the broker takes longer than a client waits to answer the question behind the look-up."""
     tier = HeldTier()
 
@@ -274,7 +274,7 @@ def test_a_later_request_is_bounded_by_its_own_probe() -> None:
     assert [question.end_offset for question in tier.calls] == [1000, 900]
 
 
-def test_a_look_up_past_its_deadline_is_refused_to_all_who_ask() -> None:
+def test_a_look_up_past_its_deadline_is_refused_to_all_clients() -> None:
     tier = HeldTier(0)
 
     async def body(made: Batches) -> None:
@@ -396,7 +396,7 @@ def test_the_end_of_the_read_is_part_of_the_question(end_offset: int | None, wan
 
 
 @pytest.mark.parametrize(("batched", "told"), [(True, [110, 140]), (False, [None] * 2)])
-def test_offsets_of_ranges_are_told_to_those_who_know_them(batched: bool, told: object) -> None:
+def test_range_offsets_are_sent_only_to_clients_that_know_them(batched: bool, told: object) -> None:
     tier = HeldTier()
     tier.answer = resolved(range_offsets=(110, 140))
 

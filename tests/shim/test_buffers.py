@@ -34,7 +34,7 @@ def test_budget_is_the_sum_of_what_is_held_now() -> None:
     assert budget.held == 40
 
 
-def test_nobody_goes_while_all_fits() -> None:
+def test_no_connection_is_dropped_within_the_budget() -> None:
     budget = BufferBudget(100)
     one = Connection("one")
     budget.holds(one, 100)
@@ -49,7 +49,7 @@ def test_clients_that_no_broker_serves_go_first() -> None:
     assert names(budget, old, new) == ["new"]
 
 
-def test_who_holds_most_for_longest_goes_next_and_no_more_than_needed() -> None:
+def test_the_largest_longest_held_buffers_go_next_as_needed() -> None:
     budget = BufferBudget(100)
     reads, stuck, large = Connection("reads", since=9.99), Connection("stuck"), Connection("large", since=9.0)
     idle = Connection("idle")

@@ -50,7 +50,7 @@ def test_everything_there_is_sound(tmp_path: Path) -> None:
         assert list(check_shim(ShimConfig(f"{host}:{port}"), SystemClock())) == []
 
 
-def test_each_finding_is_told(tmp_path: Path) -> None:
+def test_each_finding_is_reported(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     (tmp_path / "kafka-tiered-storage").mkdir()
     (tmp_path / "kafka-tiered-storage" / "else").write_text("here")
@@ -61,7 +61,7 @@ def test_each_finding_is_told(tmp_path: Path) -> None:
     assert topic.startswith("__remote_log_metadata cannot be read: ")
 
 
-def test_store_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise RemoteStorageAccessError("access denied")
 

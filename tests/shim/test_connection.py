@@ -391,7 +391,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class Doorkeeper:
-    """Lets everybody in, or nobody."""
+    """Accepts all connections, or none."""
 
     def __init__(self, *, lets_in: bool = True) -> None:
         self.lets_in = lets_in
@@ -420,7 +420,7 @@ async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnec
     return connection, transport
 
 
-def test_who_does_not_take_the_last_words_is_cut_off() -> None:
+def test_a_client_that_does_not_read_the_end_is_cut_off() -> None:
     async def body() -> None:
         clock, owner = ManualClock(), Doorkeeper()
         connection, transport = await connected(clock, owner)
@@ -439,7 +439,7 @@ def test_who_does_not_take_the_last_words_is_cut_off() -> None:
     asyncio.run(body())
 
 
-def test_who_is_not_let_in_is_cut_off_at_once() -> None:
+def test_a_refused_connection_is_cut_off_at_once() -> None:
     async def body() -> None:
         _, transport = await connected(ManualClock(), Doorkeeper(lets_in=False))
         assert transport.events[-1] == "abort"
@@ -447,7 +447,7 @@ def test_who_is_not_let_in_is_cut_off_at_once() -> None:
     asyncio.run(body())
 
 
-def test_a_broker_that_answers_too_late_is_hung_up_on() -> None:
+def test_a_broker_that_connects_too_late_is_disconnected() -> None:
     async def body() -> None:
         connection, _ = await connected(ManualClock(), Doorkeeper())
         connection.close()

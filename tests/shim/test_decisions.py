@@ -44,7 +44,7 @@ def run(body: Callable[[Decided], Awaitable[None]], *, kept: float = KEPT) -> No
     asyncio.run(with_decisions())
 
 
-def test_who_asks_again_has_the_decision_that_was_begun() -> None:
+def test_a_repeated_question_gets_the_pending_decision() -> None:
     async def body(made: Decided) -> None:
         await made.pending(data())
         await made.pending(data())
@@ -84,7 +84,7 @@ def test_a_result_is_kept_where_the_request_ends_in_the_same_moment() -> None:
     run(body)
 
 
-def test_two_who_ask_at_the_same_time_have_the_same_decision() -> None:
+def test_concurrent_questions_share_one_decision() -> None:
     async def body(made: Decided) -> None:
         both = asyncio.gather(made.of(data()), made.of(data()))
         await asyncio.sleep(0)
@@ -124,7 +124,7 @@ def test_other_clients_and_other_questions_have_decisions_of_their_own(key: str,
     run(body)
 
 
-def test_what_nobody_takes_is_dropped() -> None:
+def test_an_unused_decision_is_dropped() -> None:
     async def body(made: Decided) -> None:
         await made.pending(data())
         made.released.set()
@@ -148,7 +148,7 @@ def test_what_was_replaced_does_not_drop_its_successor() -> None:
     run(body)
 
 
-def test_an_error_is_raised_once_and_then_decided_anew() -> None:
+def test_an_error_is_raised_once_and_then_decided_again() -> None:
     decisions: Decisions[int] = Decisions(KEPT)
     fails = [True]
 

@@ -100,7 +100,7 @@ def test_grants_ranges_with_the_brokers_own_numbers(granter: Granter, version: i
     }
 
 
-def test_the_brokers_word_is_asked_without_bytes_wait_or_tags(granter: Granter) -> None:
+def test_probes_to_the_broker_have_no_bytes_wait_or_tags(granter: Granter) -> None:
     kept = tagged_fetch(partition={"tags": {0: bytes(16)} | dict(tagged_fetch().topics[0].partitions[0].tags)})
     granter.granted(kept)
     first, second = granter.ask.fetches
@@ -215,7 +215,7 @@ def test_what_the_tier_says_can_rule_a_location_out(granter: Granter, answer: An
     assert granter.refused(tagged_fetch()) == why
 
 
-def test_a_look_up_that_takes_too_long_is_the_brokers(granter: Granter) -> None:
+def test_a_look_up_that_takes_too_long_goes_to_the_broker(granter: Granter) -> None:
     released = threading.Event()
 
     def hang(question: LocationQuestion) -> NotRemote:

@@ -44,17 +44,17 @@ def lines(caplog: pytest.LogCaptureFixture, *findings: tuple[str | None, str | N
 def test_a_shim_whose_broker_is_gone_is_not_announced_as_ready(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog, ("no broker answers", "no metadata"), ("no broker answers", "no metadata")) == [
         "WARNING not ready: no broker answers",
-        "WARNING locations are not granted, or not of all partitions: no metadata",
+        "WARNING locations of some or all partitions are not granted: no metadata",
     ]
 
 
-def test_each_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_change_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     told = lines(caplog, ("gone", None), (None, None), (None, "store down"), (None, "store down"), (None, None))
     assert told == [
         "WARNING not ready: gone",
         "INFO the tier can be read: locations are granted",
         "INFO ready: a broker answers",
-        "WARNING locations are not granted, or not of all partitions: store down",
+        "WARNING locations of some or all partitions are not granted: store down",
         "INFO the tier can be read: locations are granted",
     ]
 
@@ -69,7 +69,7 @@ def test_the_tier_is_judged_after_its_metadata_was_read_or_ten_seconds(caplog: p
     assert "the tier can be read" in caplog.text
 
 
-def test_ends_while_a_check_runs_and_its_failure_is_then_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+def test_health_log_ends_during_a_check_and_ignores_its_failure(caplog: pytest.LogCaptureFixture) -> None:
     entered, stopped = threading.Event(), threading.Event()
 
     def slow() -> str | None:

@@ -193,7 +193,7 @@ def test_connections_beyond_the_bound_are_closed(listen: object) -> None:
         release.set()
 
 
-def test_speaks_tls_and_survives_those_who_do_not(listen: object) -> None:
+def test_serves_tls_and_survives_plaintext_clients(listen: object) -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(CERTIFICATES / "good.pem")
     listener = listen(echo, ssl_context=server)

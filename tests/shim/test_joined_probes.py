@@ -129,7 +129,7 @@ def test_one_that_is_cancelled_takes_no_answer_from_others() -> None:
     run(body)
 
 
-def test_the_end_of_the_connection_cancels_all_who_wait() -> None:
+def test_the_end_of_the_connection_cancels_all_waiting_probes() -> None:
     async def body(broker: Broker, probes: JoinedProbes) -> None:
         broker.error = asyncio.CancelledError()  # type: ignore[assignment] # as Ask does when the connection ends
         sent = asyncio.create_task(probes.answer(*question(0)))

@@ -1,4 +1,4 @@
-"""Each broker gets a listener of its own, bound before anyone is told of it."""
+"""Each broker gets its own listener, bound before any client learns its address."""
 
 from __future__ import annotations
 

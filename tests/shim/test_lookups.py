@@ -86,7 +86,7 @@ def run(
     asyncio.run(all_of_it())
 
 
-def test_time_of_each_look_up_is_told_once(held: Held) -> None:
+def test_time_of_each_look_up_is_reported_once(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         lookups = made(SECONDS)
         held.go_on.set()
@@ -159,7 +159,7 @@ def test_what_still_waits_for_a_thread_is_not_begun_past_its_deadline(held: Held
     run(body, held, pool=lambda: ThreadPoolExecutor(1))
 
 
-def test_who_goes_away_leaves_the_look_up_to_others(held: Held) -> None:
+def test_a_cancelled_caller_leaves_the_look_up_running(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         lookups = made(SECONDS)
         leaves, stays = (asyncio.create_task(lookups.answer("a", QUESTION)) for _ in range(2))
@@ -173,7 +173,7 @@ def test_who_goes_away_leaves_the_look_up_to_others(held: Held) -> None:
     run(body, held)
 
 
-def test_an_error_that_nobody_waits_for_is_dropped(held: Held) -> None:
+def test_an_error_without_a_waiting_caller_is_dropped(held: Held) -> None:
     held.error = ValueError("too late")
     complaints: list[object] = []
 
@@ -201,7 +201,7 @@ def test_other_work_has_a_deadline_too(held: Held) -> None:
 
 
 class Kept(Held):
-    """As Held, but what it answers of KEPT needs no read."""
+    """Like Held, but its answers about KEPT need no read."""
 
     def __call__(self, question: LocationQuestion) -> int:
         if question == KEPT:

@@ -101,7 +101,7 @@ def test_without_a_setting_there_is_no_listener() -> None:
         assert shim.management_url is None
 
 
-def test_taken_address_is_told() -> None:
+def test_taken_address_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ConfigurationError, match=f"cannot listen on {address}"):

@@ -28,7 +28,7 @@ ROUNDS = 20
 
 
 def answer(request: ReceivedRequest) -> bytes:
-    """As many zeros as a client wants that asks for a flood; an echo for all others."""
+    """Returns as many zeros as a client of a flood wants, and an echo to all other clients."""
     return request.answer(bytes(FLOOD)) if request.body.endswith(b"flood") else echo(request)
 
 

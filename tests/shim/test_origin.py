@@ -160,7 +160,7 @@ def test_s06_without_a_signature_there_is_nothing(origin: ObjectOrigin) -> None:
 def test_s06_a_damaged_signature_is_refused(origin: ObjectOrigin) -> None:
     url = sign(origin)
     damaged = url[:-1] + ("0" if url[-1] != "0" else "1")
-    refused(ask(origin, damaged), 403, "SignatureDoesNotMatch", "The signature does not fit the request")
+    refused(ask(origin, damaged), 403, "SignatureDoesNotMatch", "The signature does not match the request")
 
 
 def test_s06_another_key_method_or_range_is_refused(origin: ObjectOrigin, root: Path) -> None:

@@ -111,7 +111,7 @@ def test_connections_are_capped_per_address_and_in_all() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", struct.pack(">i", 50), heartbeat(1)[:10]])
-def test_who_never_asks_anything_is_sent_away(sent: bytes) -> None:
+def test_a_client_that_sends_no_request_is_disconnected(sent: bytes) -> None:
     clock = ManualClock()
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, admission_timeout=0.2), clock=clock) as shim:
         with RawClient(shim.bootstrap_servers) as client:
@@ -156,7 +156,7 @@ def test_clients_without_a_broker_have_a_cap_of_their_own() -> None:
         assert last.read()
 
 
-def test_who_says_nothing_for_long_is_sent_away() -> None:
+def test_an_idle_client_is_disconnected() -> None:
     clock = ManualClock()
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, idle_timeout=1), clock=clock) as shim:
         with RawClient(shim.bootstrap_servers) as client:
@@ -169,7 +169,7 @@ def test_who_says_nothing_for_long_is_sent_away() -> None:
         assert shim.metrics()["connections_dropped.idle"] == 1
 
 
-def test_who_takes_nothing_for_long_is_sent_away() -> None:
+def test_a_client_that_stops_reading_is_disconnected() -> None:
     def flood(request: ReceivedRequest) -> bytes | None:
         request.connection.sendall(struct.pack(">ii", (100 << 20) + 4, request.correlation_id) + bytes(100 << 20))
         return None
@@ -195,8 +195,8 @@ def test_who_takes_nothing_for_long_is_sent_away() -> None:
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_who_is_accepted_while_the_shim_stops_is_sent_away(turns: int) -> None:
-    """asyncio takes a few turns from a connection to the protocol that is told of it."""
+def test_a_client_accepted_during_the_stop_is_disconnected(turns: int) -> None:
+    """asyncio takes a few turns between a connection and the call of its protocol."""
 
     async def stopped_meanwhile() -> socket.socket:
         proxy = Proxy(ShimConfig("127.0.0.1:1"), PassThrough(), Counters(), SystemClock())

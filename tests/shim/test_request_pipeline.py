@@ -185,7 +185,7 @@ def test_an_answer_that_would_have_to_be_read_is_bounded() -> None:
         ends.exchange.from_broker(struct.pack(">ii", 1 << 30, 5))
 
 
-def test_a_fetch_that_is_not_claimed_goes_on_as_it_came() -> None:
+def test_a_fetch_that_is_not_claimed_continues_as_it_came() -> None:
     ends = Ends()
     sent = request(ApiKey.FETCH, 12, 3, b"ordinary")
     ends.exchange.from_client(sent)

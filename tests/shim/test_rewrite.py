@@ -130,7 +130,7 @@ def test_an_answer_without_node_endpoints_is_copied() -> None:
     assert rewrite_addresses(ApiKey.PRODUCE, 12, body, advertise) == body
 
 
-def test_keeps_tags_and_fields_that_nobody_knows() -> None:
+def test_keeps_unknown_tags_and_fields() -> None:
     kind = response_class("metadata", "MetadataResponse", 12)
     value = filled(kind)
     unknown = b"\x01\xf0\x61\x03abc" + b"and a field of the future"

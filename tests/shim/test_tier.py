@@ -185,5 +185,5 @@ def test_the_origin_listens_on_loopback(tmp_path: Path, listen: str) -> None:
     made(store=tmp_path.as_uri(), origin_listen=listen).close()
 
 
-def test_another_address_of_the_origin_needs_a_word(tmp_path: Path) -> None:
+def test_a_public_address_of_the_origin_needs_test_origin(tmp_path: Path) -> None:
     made(store=tmp_path.as_uri(), origin_listen="0.0.0.0:0", test_origin=True).close()

@@ -1,4 +1,4 @@
-"""TLS on both sides of a shim: who is let in, who is told apart, and that bytes pass as they do without it."""
+"""TLS on both sides of a shim: which clients it admits and distinguishes, and that bytes pass as without TLS."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_what_is_no_request_ends_a_tls_connection_too(
         all_gone(shim)
 
 
-def test_who_has_to_show_a_certificate_is_let_in_only_with_one(
+def test_a_required_client_certificate_admits_only_its_holders(
     broker: ScriptedBroker, files: dict[str, str], tls: dict[str, Any], authority: Authority, trusting: ssl.SSLContext
 ) -> None:
     mine = authority.issue()
@@ -241,7 +241,7 @@ def test_brokers_are_spoken_to_over_tls_where_that_is_configured(
                 assert client.read().endswith(body)
 
 
-def test_a_broker_that_is_not_who_it_says_is_never_told_anything(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_with_a_wrong_certificate_receives_no_bytes(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedPeer(tls_echo, certificate=CERTIFICATE) as peer, caplog.at_level(logging.WARNING):
         config = ShimConfig(f"localhost:{peer.port}", broker_settings={"security.protocol": "ssl"})
         with Shim(config) as shim, RawClient(shim.bootstrap_servers) as client:
@@ -278,9 +278,9 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"ssl_key": "key.pem"}, "TLS needs a certificate"),
-        ({"ssl_client_ca": "ca.pem"}, "TLS needs a certificate"),
-        ({"origin_https": True}, "TLS needs a certificate"),
+        ({"ssl_key": "key.pem"}, "TLS needs a certificate: set ssl_certificate"),
+        ({"ssl_client_ca": "ca.pem"}, "TLS needs a certificate: set ssl_certificate"),
+        ({"origin_https": True}, "TLS needs a certificate: set ssl_certificate"),
         ({"ssl_certificate": "/nowhere.pem"}, "the listener's certificate cannot be used: No such file"),
         ({"broker_settings": {"sasl.password": "canary"}}, r"sasl\.password is not a supported broker setting"),
         ({"broker_settings": {"security.protocol": "canary"}}, "unknown security.protocol"),

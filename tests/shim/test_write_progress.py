@@ -22,7 +22,7 @@ def test_single_bytes_gain_no_time() -> None:
     assert progress.waited(60.0) == 59.0
 
 
-def test_time_begins_anew_when_all_that_waited_is_taken() -> None:
+def test_time_restarts_when_all_waiting_bytes_are_read() -> None:
     progress = WriteProgress()
     progress.wrote(100)
     progress.look(100, 1.0)

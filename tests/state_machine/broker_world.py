@@ -169,7 +169,7 @@ class BrokerWorld(World):
         return self._stable if key == _OPEN and isolation == "read_committed" else self.ends[key]
 
     def produce(self, key: Key, count: int, commit: bool | None = None) -> None:
-        """New records at the end of a partition; behind an open transaction nobody would see all of them.
+        """Appends records to a partition; after an open transaction a reader could not see all of them.
 
         ``commit``: they are a transaction that commits or aborts.
         """

@@ -50,7 +50,7 @@ class GroupWorld:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """``world`` and ``protocol`` are set by whoever runs the machine. ``steps`` counts commands, over all runs.
+    """The runner of the machine sets ``world`` and ``protocol``. ``steps`` counts commands, over all runs.
 
     ``kinds``: of which members are, by turns. ``patience``: how many seconds a group may take for what it has to do.
     ``failures``: what was found so far; :func:`run` makes the list.

@@ -57,7 +57,7 @@ faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """``world`` is set by whoever runs the machine. ``steps`` counts commands, ``from_store`` records that were read
+    """The runner of the machine sets ``world``. ``steps`` counts commands, ``from_store`` records that were read
     directly, over all runs in this process.
 
     ``failures``: the differences that were found; :func:`run` makes the list. ``commit_seconds``: how long commits that were
@@ -284,7 +284,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._see_positions()
 
     def _see_positions(self) -> None:
-        """Where both are quiet, positions and lag are equal, and exactly where the log says."""
+        """While both are idle, positions and lag are equal, and agree with the log."""
         quiet = [key for key in sorted(self.pair.assigned) if self.pair.is_quiet(key)]
         told = self.pair.both(lambda consumer: consumer.position([tp(key) for key in quiet]))
         for key, (*_, offset, _, _) in zip(quiet, told, strict=True):
@@ -348,7 +348,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.pair.both(lambda consumer: _offset_for_time(consumer, key, max(0, time)))
 
     def _last_messages(self, number: int) -> dict[str, Message]:
-        """By each consumer's name the last record of a partition of which both have delivered the same; empty without one."""
+        """Returns by consumer name the last record of a partition of which both delivered the same; empty without one."""
         same = [key for key in sorted(self.pair.assigned) if self.pair.is_level(key)]
         return {
             side.consumer.name: last

@@ -57,7 +57,7 @@ class Options:
     announces_ends: bool
 
     def settings(self) -> dict[str, Any]:
-        """Of either consumer. What is stored is committed at the end, and when partitions are given up, never by the clock."""
+        """Settings of both consumers. They commit stored offsets at the end and when they give up partitions, not by time."""
         return {
             "isolation_level": self.isolation,
             "auto_offset_reset": self.reset,
@@ -129,7 +129,7 @@ def by_arrow(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
 
 
 class Pair:
-    """Made anew for each run of the machine."""
+    """Both consumers of one run of the machine."""
 
     def __init__(self, world: World, options: Options, group: str) -> None:
         self.world = world
@@ -146,7 +146,7 @@ class Pair:
         self.open()
 
     def open(self) -> None:
-        """Both consumers anew, each in its own group."""
+        """Opens both consumers again, each in its own group."""
         self._opened += 1
         settings = self.options.settings()
 
@@ -246,7 +246,7 @@ class Pair:
             self._take(side, by_poll, partial(_searching, side))
 
     def refused(self, call: Callable[[RecordedConsumer], Any], *, alone: bool) -> None:
-        """An assignment that both refuse; ``alone``: what was assigned before is given up all the same."""
+        """Makes an assignment that both refuse; ``alone``: the former assignment is given up nevertheless."""
         assert _raised(self.both(call)), "librdkafka takes this list"
         if alone:  # rd_kafka_cgrp_assign() clears the assignment first
             for side in self.sides:
@@ -316,7 +316,7 @@ class Pair:
             self._note(side, take(side.consumer))
 
     def settle(self) -> None:
-        """Before offsets that were stored by themselves are committed, or cannot be caught up with any more."""
+        """Runs before automatically stored offsets are committed, or can no longer be caught up with."""
         if self.options.stores:
             self.quiet()
 

@@ -223,7 +223,7 @@ def test_a_seek_is_refused_until_its_partition_has_started(kafka_broker: KafkaBr
 
 
 def test_a_refused_seek_to_what_is_stored_ends_deliveries(kafka_broker: KafkaBroker, topic: str) -> None:
-    """The machine seeks to no ``OFFSET_STORED``: what was fetched is dropped, and the next seek begins anew."""
+    """The machine seeks to no ``OFFSET_STORED``: fetched records are dropped, and the next seek starts again."""
     with plain(kafka_broker) as consumer:
         consumer.assign([TopicPartition(topic, 0, START)])
         assert _place(_next(consumer)) == (START, None)

@@ -233,7 +233,7 @@ class World:
     # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
     def fault(self, name: str) -> None:
-        """From now on, in place of what was wrong before."""
+        """Replaces the current fault."""
         self.heal()
         if name == "expired":
             self.store_clock.shift_ms = _GONE_MS
@@ -253,7 +253,7 @@ class World:
     # -- consumers ---------------------------------------------------------------------------------------------------------
 
     def settings(self, **more: object) -> dict[str, Any]:
-        """Of both consumers. Waits are short, so that steps are."""
+        """Settings of both consumers. Short waits keep steps short."""
         return plain_settings(self.cluster, **{"fetch_wait_max_ms": 10, "reconnect_backoff_ms": 20, "check_crcs": True, **more})
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:

@@ -133,7 +133,7 @@ class AivenWriter:
         return {"zstd": self.compressed, "heuristic": self.heuristic, "aes": self.encrypted}[name]
 
     def objects(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> dict[str, bytes]:
-        """By key, from a store in the other layout."""
+        """Returns objects by key, from a store in the other layout."""
         log = store.get(LAYOUT.object_key(segment, ObjectKind.LOG))
         if self.heuristic and log[_ATTRIBUTES_AT + 1] & _CODEC:
             return attrs.evolve(self, compressed=False, heuristic=False).objects(store, segment)

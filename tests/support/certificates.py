@@ -45,7 +45,7 @@ class Issued:
         return path
 
     def keystore(self, password: str | None = None) -> bytes:
-        """As PKCS#12."""
+        """Returns the certificate and key as PKCS#12."""
         return pkcs12.serialize_key_and_certificates(b"me", self.key, self.certificate, None, _encryption(password))
 
 

@@ -131,7 +131,7 @@ def tiers(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> Partition
 
 
 def plain_settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
-    """For either consumer; ``_`` in a setting's name stands for ``.``."""
+    """Returns settings for either consumer; ``_`` in a setting's name stands for ``.``."""
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": f"group-{uuid4()}",

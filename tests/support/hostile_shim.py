@@ -29,7 +29,7 @@ def _honest(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGran
 
 
 class HostileShim(FakeBroker):
-    """For partition 0 of the topic "t" of the cluster that ``truth`` asks. Tests set its lies; ``lies`` counts them.
+    """A shim for partition 0 of topic "t" of the cluster that ``truth`` asks. Tests set its lies; ``lies`` counts them.
 
     ``lie`` changes a grant and the answer around it, ``spoil`` the bytes of the whole answer.
     """

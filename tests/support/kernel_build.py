@@ -61,5 +61,5 @@ def build(flags: list[str], directory: Path) -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Before a conftest imports the kernel."""
+    """Runs before a conftest imports the kernel."""
     put_in_place()

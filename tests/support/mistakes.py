@@ -48,7 +48,9 @@ REFUSED: Mapping[str, str] = {
     "no store is named": "fetch.remote.location.source=listing needs remote.storage.store.url",
     "the store's URL has another scheme": "the store URL must start with one of: az://, file://, gs://, s3://, s3+obstore://",
     "the layout is unknown": "unknown layout 'avien'; known layouts: aiven, local-tiered-storage",
-    "a key prefix is given to a layout without": "the layout local-tiered-storage takes no key prefix and no encryption keys",
+    "a key prefix is given to a layout without": (
+        "the layout local-tiered-storage supports no key prefix and no encryption keys; remove them"
+    ),
     "an encryption key has no id": "remote.storage.store.encryption.keys must be KEYID=PRIVATE_KEY_FILE",
     "http is not allowed for the endpoint": (
         "the S3 endpoint is plain http; set remote.storage.fetcher.allow.http=true to permit it"
@@ -231,7 +233,7 @@ def world(directory: Path) -> Iterator[World]:
 
 
 def hide_packages(monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
-    """As if the extra were not installed, where that is the mistake."""
+    """Hides the packages of the extra if the mistake is that it is not installed."""
     if mistake == "a package is missing":
         for name in [name for name in sys.modules if name.startswith("obstore.") or name in _WITH_OBSTORE]:
             monkeypatch.delitem(sys.modules, name)

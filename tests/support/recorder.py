@@ -142,7 +142,7 @@ class RecordedConsumer:
         self._add(Revoked, keys=_keys(partitions))
 
     def _starts(self, partitions: list[TopicPartition]) -> tuple[tuple[Place, ...], frozenset[Key]]:
-        """Where reading has to start, and which partitions start at a committed offset."""
+        """Returns where reading has to start, and which partitions start at a committed offset."""
         asked = [TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset in (OFFSET_INVALID, OFFSET_STORED)]
         known: dict[Key, int] = {}
         if asked and not self._closed:  # a member that leaves a group gets no more answers
@@ -180,7 +180,7 @@ class RecordedConsumer:
         return messages
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> list[Message]:
-        """By ``consume_arrow``, as messages; of a consumer that has none by ``consume``."""
+        """Returns messages from ``consume_arrow``, or from ``consume`` if the consumer has no ``consume_arrow``."""
         if not isinstance(self.inner, Consumer):
             return self.consume(max_records, timeout)
         began = self.history.now()

@@ -39,7 +39,7 @@ class Side:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where the consumers of this side begin."""
+        """The bootstrap servers of this side's consumers."""
         return self.broker.bootstrap_servers if self._shim is None else self._shim.bootstrap_servers
 
     def consumer(self, **changes: object) -> confluent_kafka.Consumer:

@@ -40,7 +40,7 @@ def schema(spark: SparkSession, source: str, options: Options) -> Any:
 
 
 def digest(spark: SparkSession, source: str, options: Options) -> Any:
-    """For each partition: rows, first and last offset, and two sums over the hashes of all columns of each row."""
+    """Returns by partition: rows, first and last offset, and two sums over the hashes of all columns of each row."""
     return digest_of(_frame(spark, source, options))
 
 

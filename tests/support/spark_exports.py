@@ -31,7 +31,7 @@ def _table(store: str, topics: list[str], split_bytes: int) -> TableScan:
 
 
 def exported(spark: SparkSession, store: str, topics: list[str], split_bytes: int, target: str) -> Any:
-    """By the call that users make."""
+    """Exports with the call that users make."""
     result = _table(store, topics, split_bytes).to_parquet(target, spark=spark, row_group_bytes=20_000)
     return {"rows": result.rows, "splits": result.splits, "resumed": result.resumed}
 

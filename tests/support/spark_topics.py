@@ -111,7 +111,7 @@ def small_grants_shim(broker: KafkaBroker, **more: Any) -> Iterator[Shim]:
 
 
 def through_the_broker(broker: KafkaBroker, **more: str) -> dict[str, str]:
-    """For ``format("kafka")``."""
+    """Returns options for ``format("kafka")``."""
     return {"kafka.bootstrap.servers": broker.bootstrap_servers, "includeHeaders": "true", **more}
 
 

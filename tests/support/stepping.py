@@ -70,7 +70,7 @@ class Stepping:
         return command
 
     def location(self, offset: int, window: int = 80_000) -> SegmentLocation:
-        """Where the golden tier has an offset of the topic."""
+        """Returns the location of an offset of the topic in the golden tier."""
         found = self.answer(TOPIC, offset, window)
         assert isinstance(found, SegmentLocation)
         return found

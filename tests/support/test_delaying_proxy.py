@@ -65,7 +65,7 @@ def test_each_request_of_each_connection_waits(proxy: DelayingProxy) -> None:
     assert proxy.requests() - before == 48
 
 
-def test_an_answer_that_nobody_reads_any_more_stops_nobody_else(proxy: DelayingProxy) -> None:
+def test_an_abandoned_answer_stops_no_other_client(proxy: DelayingProxy) -> None:
     proxy.set_latency(0)
     left = http.client.HTTPConnection(proxy.authority, timeout=60)
     left.request("GET", "/left")

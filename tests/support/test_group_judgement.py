@@ -50,14 +50,14 @@ def test_each_record_once_is_right() -> None:
     group.judged("first", "second")
 
 
-def test_a_record_that_came_to_nobody_is_told() -> None:
+def test_a_record_that_no_member_received_is_reported() -> None:
     group = Group()
     group.reads("first", 0, 0, 3)
     with pytest.raises(AssertionError, match="orders-0 at 3 came to nobody"):
         group.judged()
 
 
-def test_a_record_that_came_to_two_members_is_told_with_both_reads() -> None:
+def test_a_record_that_two_members_received_is_reported() -> None:
     group = Group()
     group.reads("first", 0, 0, 2)
     group.gives_up("first")

@@ -363,7 +363,7 @@ def test_every_invariant_is_broken_by_some_history() -> None:
     assert {invariant for invariant, _ in BROKEN.values()} == set(INVARIANTS)
 
 
-def test_only_what_was_asked_for_is_told() -> None:
+def test_only_what_was_asked_for_is_reported() -> None:
     broken = Written().poll(0, 2)
     assert {breach.invariant for breach in violations(broken, ORACLE)} == {"I1", "I4"}
     check(broken, ORACLE, without={"I1", "I4"})

@@ -47,7 +47,7 @@ def test_a_step_runs_once(once: Callable[..., None]) -> None:
     assert step.calls == ["write"]
 
 
-def test_who_asks_after_a_failure_is_told_the_first_cause(once: Callable[..., None]) -> None:
+def test_a_caller_after_a_failure_gets_the_first_cause(once: Callable[..., None]) -> None:
     step = _Step(failures=1)
     with pytest.raises(ValueError, match="the broker is late"):
         once(step.write)

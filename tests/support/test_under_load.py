@@ -26,7 +26,7 @@ def test_run_that_ends_without_a_report_has_failed() -> None:
     assert outcome_of("Segmentation fault", -11) == (0, ["exit status -11"])
 
 
-def test_run_tells_what_passed() -> None:
+def test_run_reports_passed_tests() -> None:
     assert run([sys.executable, "-c", "print('= 3 passed in 1s')"], 60) == (3, [])
 
 

@@ -190,7 +190,7 @@ class VirtualReading:
         heapq.heappush(self._events, (self._clock.now + seconds, next(self._numbers), event))
 
     def _advance(self) -> None:
-        """To the next event, or to when the scheduler wants to be asked again."""
+        """Moves the clock to the next event, or to the time at which the scheduler wants a call."""
         tick = self._scheduler.patience(self._clock.now, _TICK_SECONDS) if self._idle else _TICK_SECONDS
         at = self._clock.now + (_TICK_SECONDS if tick is None else max(tick, 1e-6))
         if self._events and self._events[0][0] <= at:

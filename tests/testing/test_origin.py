@@ -71,7 +71,7 @@ def target(origin: ScriptedOrigin) -> str:
         ("lines=1-2", 416, None, None),
     ],
 )
-def test_tells_the_truth_by_default(
+def test_answers_correctly_by_default(
     client: Client, target: str, wanted: str | None, status: int, body: bytes | None, content_range: str | None
 ) -> None:
     response = client.ask(target, wanted)
@@ -264,7 +264,7 @@ def test_what_is_scripted_comes_before_the_rules(client: Client, target: str, or
         assert response.status == status
 
 
-def test_a_reset_origin_tells_the_truth_and_remembers_nothing(origin: ScriptedOrigin, target: str) -> None:
+def test_a_reset_origin_answers_correctly_without_history(origin: ScriptedOrigin, target: str) -> None:
     origin.script(Answer(silent=True), error(500))
     origin.rule(error(500))
     stalled = Client(origin)

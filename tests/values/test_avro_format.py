@@ -95,7 +95,7 @@ def test_both_decoders_give_what_was_written(records: list[dict[str, Any] | None
 
 
 @given(st.lists(BY_VALUE_RECORDS, max_size=4))
-def test_what_the_compiled_decoder_lacks_is_read_all_the_same(records: list[dict[str, Any]]) -> None:
+def test_the_decoder_reads_what_the_compiled_one_lacks(records: list[dict[str, Any]]) -> None:
     found = parsed(BY_VALUE_SCHEMA, [encoded(BY_VALUE_SCHEMA, one) for one in records], compiled=True)
     assert [plain(one) for one in found.values.to_pylist()] == records
 

@@ -34,6 +34,6 @@ def test_a_table_of_values_alone_has_no_place(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "dead.jsonl").read_text()) == {"value": "YQ==", "headers": [], "errors": {"value": "no"}}
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="missing"):
         append_dead_letters(tmp_path / "missing" / "dead.jsonl", pa.table({"value": [b"a"]}), {0: {"value": "no"}})

@@ -55,7 +55,7 @@ def test_a_segment_below_the_first_known_epoch_is_outside_the_lineage() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(10, 19, number=2, epochs=[(3, 10)]))
     ((segment, problem),) = chain_problems(cache, lineage((3, 10)))
     assert (segment.remote_log_segment_id.id.int, problem.kind) == (1, FindingKind.OUTSIDE_LINEAGE)
-    assert "none that is still known" in problem.message
+    assert "not known any more" in problem.message
 
 
 def test_a_segment_whose_front_another_one_holds_is_live_in_part() -> None:
@@ -73,7 +73,7 @@ def test_a_segment_that_belongs_to_the_log_from_its_middle_on_is_live() -> None:
     assert found(cache, lineage((0, 0), (2, 10))) == []
 
 
-def test_a_segment_may_belong_to_the_log_with_its_last_offset_alone() -> None:
+def test_a_segment_may_share_only_its_last_offset_with_the_log() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(5, 10, number=2, epochs=[(1, 5), (2, 10)]))
     assert found(cache, lineage((0, 0), (2, 10))) == []
     behind = cache_of(metadata(0, 9, number=1), metadata(5, 10, number=2, epochs=[(1, 5), (2, 10)]))

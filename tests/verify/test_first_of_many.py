@@ -10,13 +10,13 @@ def test_nothing_is_no_problem() -> None:
     assert FirstOfMany().problems(KIND, 9, "entries") == []
 
 
-def test_one_is_told_as_it_is() -> None:
+def test_a_single_finding_is_unchanged() -> None:
     found = FirstOfMany()
     found.add("odd", 7, 8)
     assert found.problems(KIND, 9, "entries") == [Problem(KIND, "odd", 7, 8)]
 
 
-def test_the_first_of_several_is_told_with_their_number() -> None:
+def test_the_first_of_several_has_their_number() -> None:
     found = FirstOfMany()
     for message in ("odd", "even", "odd again"):
         found.add(message)

@@ -46,7 +46,7 @@ def test_a_claim_is_wrong_where_another_one_is_right() -> None:
     assert [p.kind for p in problems([0, 0, 0, 1], right, wrong)] == [WRONG]
 
 
-def test_a_batch_that_differs_from_two_claims_is_told_once() -> None:
+def test_a_batch_that_differs_from_two_claims_is_reported_once() -> None:
     claims = (FindingKind.METADATA_MISMATCH, [(0, 0)]), (WRONG, [(0, 0)])
     assert [p.kind for p in problems([0, 0, 7, 0, 0], *claims)] == [BATCH]
 

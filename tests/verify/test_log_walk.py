@@ -129,7 +129,7 @@ def test_every_byte_of_a_body_is_one_problem(resync: bool) -> None:
         assert len(heard.batches) == 4
 
 
-def test_every_truncation_is_told() -> None:
+def test_every_truncation_is_reported() -> None:
     batches = log_of(3)
     data, at = b"".join(batches), positions(batches)
     for length in range(1, len(data)):
@@ -253,7 +253,7 @@ def test_damage_behind_a_damaged_piece_is_the_same_problem() -> None:
     assert [header.base_offset for header in heard.batches] == [100, 102, 104, 114, 116]
 
 
-def test_a_damaged_piece_is_told_and_the_walk_goes_on_behind_it() -> None:
+def test_a_damaged_piece_is_reported_and_the_walk_continues() -> None:
     batches = log_of(9)
     at, data = positions(batches), b"".join(batches)
     heard = Heard()

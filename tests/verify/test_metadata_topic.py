@@ -30,7 +30,7 @@ def test_a_broker_that_does_not_answer_ends_the_wait() -> None:
     (port,) = free_ports(1)
     topic = MetadataTopic({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": "0"})
     try:
-        with pytest.raises(LocationError, match="could not be read"):
+        with pytest.raises(LocationError, match="timed out after"):
             topic.read(0.1)
         assert not topic.ready(TIP)
     finally:

@@ -41,17 +41,17 @@ def test_index_entry_of_several_batches_has_the_offset_of_the_last() -> None:
     assert words([(39, 50), (59, 200)]) == []
 
 
-def test_a_position_where_no_batch_begins_is_told() -> None:
+def test_a_position_where_no_batch_begins_is_reported() -> None:
     assert words([(19, 51)]) == ["offset 119 at position 51: no batch begins there"]
 
 
-def test_an_offset_that_ends_no_batch_is_told() -> None:
+def test_an_offset_that_ends_no_batch_is_reported() -> None:
     assert words([(18, 50)]) == ["offset 118 at position 50: no batch at or after that position ends with that offset"]
     assert words([(29, 50), (39, 100)]) == ["offset 129 at position 50: no batch before the next entry ends with that offset"]
     assert words([(90, 250)]) == ["offset 190 at position 250: no batch at or after that position ends with that offset"]
 
 
-def test_an_entry_behind_the_log_is_told() -> None:
+def test_an_entry_behind_the_log_is_reported() -> None:
     made = check([(19, 50), (90, 300)])
     assert made.ends_before_index
     assert [problem.message for problem in made.problems()] == ["offset 190 at position 300: the log ends before it"]

@@ -144,7 +144,7 @@ def test_what_the_files_tell_describes_a_segment_that_no_object_describes() -> N
     assert (bare.end_offset, epochs(bare)) == (100, [(1, 100)])
 
 
-def test_each_claim_of_epochs_is_named_in_the_order_of_who_makes_it() -> None:
+def test_claims_of_epochs_are_in_the_order_of_their_sources() -> None:
     claims = checker._claims(TOLD, described(120), LINEAGE)
     assert [claim.by for claim in claims] == ["the metadata topic", "the manifest", "the checkpoint"]
     assert [claim.kind for claim in claims] == [FindingKind.METADATA_MISMATCH] * 2 + [FindingKind.LEADER_EPOCHS_MISMATCH]

@@ -33,11 +33,11 @@ def test_entries_of_the_batches_that_raise_the_highest_timestamp_are_right() -> 
     assert words([(4000, 30)]) == []
 
 
-def test_another_timestamp_than_the_batch_s_is_told() -> None:
+def test_another_timestamp_than_the_batch_s_is_reported() -> None:
     assert words([(3001, 19), (4000, 39)]) == ["timestamp 3001 at offset 119: the highest timestamp of that batch is 3000"]
 
 
-def test_an_entry_below_an_earlier_timestamp_is_told() -> None:
+def test_an_entry_below_an_earlier_timestamp_is_reported() -> None:
     assert words([(2000, 29), (4000, 39)]) == ["timestamp 2000 at offset 129: a batch before has the timestamp 3000"]
 
 
@@ -46,7 +46,7 @@ def test_the_last_entry_has_to_be_the_highest_of_all() -> None:
     assert words([]) == ["its last entry has the timestamp -1, the highest of all batches is 4000"]
 
 
-def test_an_entry_behind_the_log_is_told() -> None:
+def test_an_entry_behind_the_log_is_reported() -> None:
     made = check([(4000, 39), (5000, 60)])
     assert made.ends_before_index
     assert made.highest == 4000
@@ -59,7 +59,7 @@ def test_what_is_lost_is_not_judged() -> None:
     assert words([(1000, 9)], lost=3) == []
 
 
-def test_an_offset_between_batches_is_told() -> None:
+def test_an_offset_between_batches_is_reported() -> None:
     made = TimeIndexCheck(TimeIndex(time_entries((1000, 5), (2000, 12)), 100))
     made.batch(BatchHeader(0, 50, 100, 105, 2, 0, 0, 1000, 1000, -1, 6), NOTHING)
     made.batch(BatchHeader(50, 50, 120, 129, 2, 0, 0, 2000, 2000, -1, 10), NOTHING)

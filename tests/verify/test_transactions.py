@@ -51,17 +51,17 @@ def test_an_abort_that_is_in_the_index_is_right() -> None:
     assert check(COMMITTED, [], []) == []
 
 
-def test_an_abort_that_is_not_in_the_index_is_told() -> None:
+def test_an_abort_that_is_not_in_the_index_is_reported() -> None:
     ((kind, message),) = check(ABORTED)
     assert kind is INDEX
-    assert message == "the transaction of producer 7 from offset 100 on, aborted at 102, is not in it"
+    assert message == "the transaction of producer 7 from offset 100 on, aborted at 102, is not in the index"
 
 
 def test_a_marker_without_records_needs_no_entry() -> None:
     assert check([abort_marker(100, 7)]) == []
 
 
-def test_entries_that_no_marker_stands_for_are_told() -> None:
+def test_entries_that_no_marker_stands_for_are_reported() -> None:
     assert "there is no marker" in check(ABORTED, [(7, 100, 101, 102), (7, 100, 102, 103)])[0][1]
     assert "that is a COMMIT marker" in check(COMMITTED, [(7, 100, 101, 102)])[0][1]
     assert "that marker is of producer 7" in check(ABORTED, [(8, 100, 102, 103)])[0][1]

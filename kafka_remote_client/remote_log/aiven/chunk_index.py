@@ -187,7 +187,7 @@ class ChunkIndex:
 def chunk_count(chunk_size: int, size: int) -> int:
     """How many chunks ``size`` bytes make; none at all make one, which is empty. Raises RemoteLogMetadataError."""
     if not 1 <= chunk_size <= MAX_SIZE or not 0 <= size <= MAX_SIZE:
-        raise RemoteLogMetadataError(f"{size} bytes in chunks of {chunk_size}")
+        raise RemoteLogMetadataError(f"the sizes are invalid: {size} bytes in chunks of {chunk_size}")
     return max(1, -(-size // chunk_size))
 
 
@@ -212,7 +212,7 @@ def decode_sizes(text: str, count: int) -> list[int]:
         raise RemoteLogMetadataError(f"a chunk index of {count} chunks, more than {_MAX_CHUNKS}")
     payload = _payload(text, _HEAD.size + 4 * count)
     if len(payload) < _COUNT.size or _COUNT.unpack_from(payload)[0] != count:
-        raise RemoteLogMetadataError(f"a chunk index lists another number of chunks than the {count} that its sizes give")
+        raise RemoteLogMetadataError(f"a chunk index does not list the {count} chunks that its sizes imply")
     if count == 1:
         if len(payload) != _COUNT.size + _LAST.size:
             raise RemoteLogMetadataError(f"a chunk index of one chunk has {len(payload)} bytes")

@@ -47,7 +47,7 @@ class ChunkTable:
     def __attrs_post_init__(self) -> None:
         largest = min(self.chunks.chunk_size, self.chunks.original_end - self.chunks.original_start)
         if largest > MAX_CHUNK_BYTES:
-            raise RemoteLogMetadataError(f"a segment is kept in chunks of {largest} bytes, more than {MAX_CHUNK_BYTES}")
+            raise RemoteLogMetadataError(f"a segment has chunks of {largest} bytes, more than {MAX_CHUNK_BYTES}")
 
     def encode(self) -> bytes:
         """The bytes of the module's table."""

@@ -54,7 +54,9 @@ class KeyRing:
         key = self._keys.get(key_id)
         if key is None:
             known = ", ".join(sorted(self._keys)) or "none"
-            raise DataKeyError(f"a segment is encrypted with key {key_id!r}; known private keys: {known}")
+            raise DataKeyError(
+                f"a segment is encrypted for key {key_id!r}, whose private key is not configured; known keys: {known}"
+            )
         try:
             data_key = key.decrypt(wrapped)
         except ValueError:

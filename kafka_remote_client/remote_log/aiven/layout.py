@@ -106,7 +106,7 @@ class AivenLayout:
         manifest = self._manifests.manifest(store, f"{self.prefix}{main}.{keys.LOG}")
         told = manifest.segment_metadata()
         if (told.remote_log_segment_id, told.start_offset) != (segment.remote_log_segment_id, segment.start_offset):
-            raise RemoteLogMetadataError(f"the manifest is that of segment {told.remote_log_segment_id}")
+            raise RemoteLogMetadataError(f"the manifest describes segment {told.remote_log_segment_id}")
         sizes = segment.sizes[ObjectKind.LOG], segment.sizes[ObjectKind.OFFSET_INDEX]
         wanted = manifest.chunks.object_end, max(piece.position + piece.size for piece in manifest.indexes.values())
         if sizes != wanted:
@@ -178,7 +178,7 @@ def _check_size(manifest: SegmentManifest, metadata: RemoteLogSegmentMetadata) -
     if manifest.chunks.original_end != metadata.segment_size_in_bytes:
         raise RemoteLogMetadataError(
             f"segment {metadata.remote_log_segment_id} has {metadata.segment_size_in_bytes} bytes, "
-            f"{manifest.chunks.original_end} by its manifest"
+            f"its manifest says {manifest.chunks.original_end}"
         )
 
 

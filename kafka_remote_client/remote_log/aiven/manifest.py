@@ -92,7 +92,7 @@ class SegmentManifest:
         start, end = _integer(told, "startOffset", _MAX_INT64), _integer(told, "endOffset", _MAX_INT64)
         epochs = _epochs(_object(told.get("segmentLeaderEpochs"), "segmentLeaderEpochs"))
         if end < start or not epochs or epochs[0].start_offset != start or epochs[-1].start_offset > end:
-            raise RemoteLogMetadataError(f"a manifest has the leader epochs {epochs} for the offsets {start} to {end}")
+            raise RemoteLogMetadataError(f"a manifest has the invalid leader epochs {epochs} for offsets {start} to {end}")
         transactions = self.indexes.get(ObjectKind.TRANSACTION_INDEX)
         return RemoteLogSegmentMetadata(
             remote_log_segment_id=_segment_id(_object(told.get("remoteLogSegmentId"), "remoteLogSegmentId")),

@@ -47,7 +47,7 @@ def open_table(
     deltalake cannot reach.
     """
     if set(by) - {PartitionBy.TOPIC}:
-        raise ConfigurationError("a Delta table is partitioned by columns: partition_by takes topic")
+        raise ConfigurationError("partition_by must be topic for a Delta table")
     if by and "topic" not in schema.names:
         raise ConfigurationError("partition_by needs the column topic")
     options = dict(storage_options or {})
@@ -57,10 +57,13 @@ def open_table(
     except (DeltaError, OSError) as error:
         raise ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {error}") from error
     if table.schema() != Schema.from_arrow(schema):
-        raise ConfigurationError(f"the Delta table {os.fspath(where)} has other columns than the scan: {table.schema()}")
+        raise ConfigurationError(
+            f"the Delta table {os.fspath(where)} has columns that differ from the scan's: {table.schema()}"
+        )
     if table.metadata().partition_columns != partitions:
         raise ConfigurationError(
-            f"the Delta table {os.fspath(where)} has partitions {table.metadata().partition_columns}, not partition_by's"
+            f"the Delta table {os.fspath(where)} has partitions {table.metadata().partition_columns}, "
+            "which differ from partition_by"
         )
     return table
 

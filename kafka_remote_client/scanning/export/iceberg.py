@@ -63,7 +63,7 @@ def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: S
     if missing:
         raise ConfigurationError(f"partition_by needs the column {missing[0]}")
     if not identifier.rpartition(".")[0]:
-        raise ConfigurationError(f"not the name of a table: {identifier!r}; it is NAMESPACE.TABLE")
+        raise ConfigurationError(f"the table name {identifier!r} must have the form NAMESPACE.TABLE")
     try:
         found = load_catalog(catalog) if isinstance(catalog, str) else catalog
     except ValueError as error:
@@ -87,7 +87,8 @@ def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[Par
         table = found.load_table(identifier)
     if _partitions(table) != wanted:
         raise ConfigurationError(
-            f"table {identifier} has other partitions than partition_by: {table.spec()}; give them, or choose another table"
+            f"table {identifier} has partitions that differ from partition_by: {table.spec()}; "
+            "give the same ones, or choose another table"
         )
     if TableProperties.DEFAULT_NAME_MAPPING not in table.properties:
         # Our files have no field ids: columns are found by name.

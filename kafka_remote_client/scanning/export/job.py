@@ -107,7 +107,7 @@ class ExportJob:
             topic, now = one.topic_partition.topic, topic_ids.get(one.topic_partition.topic)
             if now != one.topic_id:
                 raise ConfigurationError(
-                    f"topic {topic} is not the one that export job {self.name} began with "
+                    f"topic {topic} was created again since export job {self.name} started "
                     f"(topic id {one.topic_id}, now {now}); give another job name and another target"
                 )
 

@@ -78,7 +78,7 @@ class ExportLedger:
         gone = sorted(file.path for split in written for file in split.files if file.path not in there)
         if gone:
             raise ExportError(
-                f"{len(gone)} files of export job {self._job} were removed before its commit, {gone[0]} for one; "
+                f"{len(gone)} files of export job {self._job} were removed before its commit, for example {gone[0]}; "
                 f"remove {self.paths.staging} in {self._target.root} and run it again"
             )
 

@@ -40,7 +40,7 @@ def is_job_name(name: str) -> bool:
 def check_job_name(job: str) -> str:
     """The name of a job, which is a part of paths. Raises ConfigurationError for one that is not fit for that."""
     if not isinstance(job, str) or not is_job_name(job):
-        raise ConfigurationError(f"not the name of a job: {job!r}; letters, digits, '.', '_' and '-', 100 at most")
+        raise ConfigurationError(f"the job name {job!r} must be 1 to 100 letters, digits, '.', '_' and '-'")
     return job
 
 

@@ -46,7 +46,7 @@ def partition_by(value: str | Sequence[str]) -> tuple[PartitionBy, ...]:
     except ValueError:
         raise ConfigurationError(f"partition_by must be topic, day or hour, or topic and one of these, not {value!r}") from None
     if {PartitionBy.DAY, PartitionBy.HOUR} <= found:
-        raise ConfigurationError("partition_by takes day or hour, not both; hour has the day in it")
+        raise ConfigurationError("partition_by must have day or hour, not both; hour includes the day")
     return tuple(one for one in PartitionBy if one in found)
 
 
@@ -124,6 +124,7 @@ def _day(number: int) -> str:
         found: date = (_EPOCH + timedelta(days=number)).date()
     except OverflowError:
         raise UnsupportedFormatError(
-            f"a record's timestamp is {number} days from 1970, which is no date; export without partition_by day or hour"
+            f"a record's timestamp is {number} days from 1970, outside the range of dates; "
+            "export without partition_by day or hour"
         ) from None
     return found.isoformat()

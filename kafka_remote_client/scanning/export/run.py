@@ -82,7 +82,7 @@ class Export:
 
     def __attrs_post_init__(self) -> None:
         if self.scan.limit is not None:
-            raise ConfigurationError("an export has no limit: which records it would have depends on the order of reading")
+            raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
         self.writing.check(self.scan.columns)
 
     def open(self) -> OpenScan:
@@ -141,8 +141,8 @@ class Export:
             return known
         if commit.has(self.job):
             raise ConfigurationError(
-                f"the table has commits of export job {self.job} already, whose records in _exports and _staging were removed; "
-                "give another job name, and start behind what was exported"
+                f"the table already has commits of export job {self.job}, but its files in _exports and _staging were removed; "
+                "give another job name, and start after the exported offsets"
             )
         job = job_of(self.job, opened.plan, options, topic_ids)
         ledger.begin(job)

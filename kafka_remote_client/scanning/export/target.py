@@ -179,7 +179,7 @@ def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None
         found, root = (None, "") if secret else pa.fs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:
         shown = f"{text.partition(':')[0]}://…" if {"@", "?"} & set(text) else text
-        raise ConfigurationError(f"not a target for files: {shown}: {str(error).replace(text, shown)}") from None
+        raise ConfigurationError(f"cannot write files to the target {shown}: {str(error).replace(text, shown)}") from None
     if found is None:
         raise ConfigurationError("the target's URL holds a password or a key; give credentials in the environment")
     return ExportTarget(found, root.rstrip("/"))

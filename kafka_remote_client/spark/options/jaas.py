@@ -26,7 +26,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _KEY = "kafka.sasl.jaas.config"
-_SHAPE = f'{_KEY} must read: <login module> required <option>="<value>" ...;'
+_SHAPE = f'{_KEY} must have the form <login module> required <option>="<value>" ...;'
 
 
 @attrs.frozen

@@ -111,7 +111,7 @@ REFUSED: Mapping[str, str] = {
     "value.deserializer": _DESERIALIZER,
     "enable.auto.commit": _NO_COMMIT,
     "interceptor.classes": "no Java classes; transform the columns in the query",
-    "config.providers": "no Java classes; give the values themselves, say from Spark's secrets",
+    "config.providers": "no Java classes; give the values themselves, for example from Spark's secrets",
 }
 
 

@@ -45,7 +45,7 @@ def translate_sasl(rest: dict[str, str], *, needed: bool) -> dict[str, str]:
     if mechanism is None:
         if needed:
             raise refused(
-                "sasl.mechanism", "is not set, which is Kerberos to Java: set PLAIN, SCRAM-SHA-256/512 or OAUTHBEARER"
+                "sasl.mechanism", "is not set, and Java's default is Kerberos: set PLAIN, SCRAM-SHA-256/512 or OAUTHBEARER"
             )
         return {}
     if mechanism not in _MECHANISMS:

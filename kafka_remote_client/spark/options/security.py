@@ -84,5 +84,5 @@ def translate_security(java: Mapping[str, str]) -> SecuritySettings:
     sasl = translate_sasl(rest, needed=protocol.startswith("sasl_"))
     trust_store = translate_tls(rest, settings)
     for key in sorted(rest):
-        raise refused(key, "is a security setting that is not supported, and none is ignored")
+        raise refused(key, "is a security setting that is not supported; remove it")
     return SecuritySettings(settings | sasl, trust_store, ignored)

@@ -218,7 +218,7 @@ class _Reader:
     def directory(self, name: str) -> str | None:
         text = self.value(name).strip().removeprefix("file://")
         if "://" in text or (name in self.values and not text.startswith("/")):
-            raise ConfigurationError(f"{name} must be a directory of a file system that is mounted, by its whole path")
+            raise ConfigurationError(f"{name} must be the absolute path of a directory on a mounted file system")
         return text or None
 
     def bound(self, side: str) -> OffsetBound:

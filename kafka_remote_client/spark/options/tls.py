@@ -91,7 +91,7 @@ def _key_store(rest: dict[str, str], settings: dict[str, str]) -> None:
         if location is None or key is not None or chain is not None:
             raise refused(f"{store}.key", "is for PEM stores; for a PKCS12 store set only ssl.keystore.location")
         if key_password not in {None, password}:
-            raise refused("ssl.key.password", "must be that of the PKCS12 store")
+            raise refused("ssl.key.password", "must be the password of the PKCS12 store")
         settings["ssl.keystore.location"] = location
         settings |= {} if password is None else {"ssl.keystore.password": password}
         return

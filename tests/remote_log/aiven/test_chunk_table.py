@@ -105,5 +105,5 @@ def test_a_reader_takes_on_chunks_of_a_bounded_size():
     largest = table(MAX_CHUNK_BYTES, 2 * MAX_CHUNK_BYTES)
     assert ChunkTable.decode(largest.encode()) == largest
     assert table(2**31 - 1, MAX_CHUNK_BYTES).chunks.chunk_size == 2**31 - 1
-    with pytest.raises(RemoteLogMetadataError, match="in chunks of 67108865 bytes"):
+    with pytest.raises(RemoteLogMetadataError, match="has chunks of 67108865 bytes"):
         table(MAX_CHUNK_BYTES + 1, 2 * MAX_CHUNK_BYTES)

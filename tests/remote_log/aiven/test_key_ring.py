@@ -43,9 +43,9 @@ def test_keys_come_from_files(tmp_path):
 
 
 def test_a_key_that_is_not_on_the_ring_is_named():
-    with pytest.raises(DataKeyError, match="with key 'key2'; known private keys: key1"):
+    with pytest.raises(DataKeyError, match="for key 'key2', whose private key is not configured; known keys: key1"):
         key_ring().unwrap("key2", wrap(DATA_KEY))
-    with pytest.raises(DataKeyError, match="known private keys: none"):
+    with pytest.raises(DataKeyError, match="known keys: none"):
         KeyRing().unwrap("key1", wrap(DATA_KEY))
 
 

@@ -185,7 +185,7 @@ def test_a_manifest_of_another_segment_is_found_out():
     laid = Laid(PLAIN, PLAIN)
     laid.store.objects[laid.key(".rsm-manifest")] = laid.store.objects[laid.key(".rsm-manifest", 1)]
     assert laid.state()[1] == [50]
-    assert "is that of segment" in laid.state()[2][0]
+    assert "the manifest describes segment" in laid.state()[2][0]
 
 
 @pytest.mark.parametrize("suffix", [".log", ".indexes"])
@@ -199,9 +199,9 @@ def test_objects_of_another_size_than_the_manifest_says_are_found_out(suffix):
 def test_a_manifest_of_another_size_than_the_metadata_is_refused():
     laid = Laid(PLAIN)
     other = attrs.evolve(laid.segment, segment_size_in_bytes=laid.segment.segment_size_in_bytes + 1)
-    with pytest.raises(RemoteLogMetadataError, match="by its manifest"):
+    with pytest.raises(RemoteLogMetadataError, match="its manifest says"):
         laid.layout.read_index(laid.store, other, ObjectKind.OFFSET_INDEX)
-    with pytest.raises(RemoteLogMetadataError, match="by its manifest"):
+    with pytest.raises(RemoteLogMetadataError, match="its manifest says"):
         laid.layout.locate(laid.store, other, [ByteRange(0, 10)])
 
 
@@ -216,7 +216,7 @@ def test_a_listing_needs_no_key_and_tells_what_the_metadata_would():
 
 
 @pytest.mark.parametrize("topic", ["orders", "a-b", "a.b_c", "-", "a-MWJ6FHTfRYy67jzwZdeqSQ", "orders-0"])
-def test_topics_are_told_apart_whatever_their_names_hold(topic):
+def test_topics_of_any_name_are_distinguished(topic):
     laid = Laid(PLAIN)
     objects = dict(laid.store.objects)
     tip = TopicIdPartition(TIP.topic_id, topic, 3)

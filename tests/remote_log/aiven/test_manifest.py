@@ -97,7 +97,7 @@ def test_says_how_the_objects_are_stored():
     assert "<3 bytes>" in repr(manifest)
 
 
-def test_a_plain_segment_is_told_by_what_is_not_there():
+def test_a_segment_without_encryption_and_compression_is_plain():
     for value in (PLAIN, changed("encryption", _REMOVED, PLAIN)):
         manifest = parse(value)
         assert manifest.encoding.is_plain
@@ -113,7 +113,7 @@ def test_segment_may_be_encrypted_or_compressed_alone():
     assert parse({**MANIFEST, "encryption": None}).encoding == ChunkEncoding(compressed=True)
 
 
-def test_tells_of_the_segment_too():
+def test_a_manifest_has_the_segments_metadata():
     told = parse(MANIFEST).segment_metadata()
     assert (told.start_offset, told.end_offset, told.max_timestamp_ms, told.broker_id) == (1234, 9999, 1700000000000, 2)
     assert told.segment_leader_epochs == (EpochEntry(3, 1234), EpochEntry(10, 5000))
@@ -269,13 +269,13 @@ def test_a_manifest_that_does_not_say_how_is_refused(path, value):
         ("remoteLogSegmentId.topicIdPartition.topicPartition.partition", -1),
     ],
 )
-def test_what_it_tells_of_the_segment_matters_only_to_those_who_ask(path, value):
+def test_segment_fields_are_checked_only_when_requested(path, value):
     manifest = parse(changed(f"remoteLogSegmentMetadata.{path}", value))
     with pytest.raises(RemoteLogMetadataError):
         manifest.segment_metadata()
 
 
-def test_it_need_not_tell_of_the_segment():
+def test_a_manifest_may_lack_the_segments_metadata():
     manifest = parse(changed("remoteLogSegmentMetadata", _REMOVED))
     with pytest.raises(RemoteLogMetadataError):
         manifest.segment_metadata()

@@ -1,4 +1,4 @@
-"""Commits of a job in pieces: each once, wherever the run before ended, and whoever else writes to the table."""
+"""Commits of a job in pieces: each is made once, wherever the former run ended, and whatever else writes to the table."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_another_writer_s_commit_is_no_failure(
 def test_commits_whose_job_is_gone_are_not_taken_for_this_one(orders: TableScan, tmp_path: Path) -> None:
     orders.to_delta(tmp_path)
     shutil.rmtree(tmp_path / "_exports")
-    with pytest.raises(ConfigurationError, match="the table has commits of export job export already"):
+    with pytest.raises(ConfigurationError, match="the table already has commits of export job export"):
         orders.to_delta(tmp_path)
 
 
@@ -95,11 +95,11 @@ def test_a_store_that_refuses_is_an_export_error(orders: TableScan, tmp_path: Pa
 
 def test_a_table_that_does_not_fit_is_refused(orders: TableScan, tmp_path: Path) -> None:
     open_table(tmp_path / "orders", orders.schema, (), None)
-    with pytest.raises(ConfigurationError, match="has other columns than the scan"):
+    with pytest.raises(ConfigurationError, match="has columns that differ from the scan's"):
         orders.select("offset").to_delta(tmp_path / "orders")
-    with pytest.raises(ConfigurationError, match=r"has partitions \[\], not partition_by's"):
+    with pytest.raises(ConfigurationError, match=r"has partitions \[\], which differ from partition_by"):
         orders.to_delta(tmp_path / "orders", partition_by="topic")
-    with pytest.raises(ConfigurationError, match="partition_by takes topic"):
+    with pytest.raises(ConfigurationError, match="partition_by must be topic for a Delta table"):
         orders.to_delta(tmp_path / "orders", partition_by="day")
     with pytest.raises(ConfigurationError, match="partition_by needs the column topic"):
         orders.select("offset").to_delta(tmp_path / "orders", partition_by="topic")
@@ -124,7 +124,7 @@ def test_without_deltalake_the_extra_is_named(orders: TableScan, tmp_path: Path,
         orders.to_delta(tmp_path)
 
 
-def test_files_that_were_vacuumed_before_the_commit_are_told(
+def test_files_that_were_vacuumed_before_the_commit_are_reported(
     orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:

@@ -80,7 +80,7 @@ def test_no_data_file_is_opened_by_a_commit(small: TableScan, catalog: Catalog, 
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_run_goes_on_behind_the_last_commit(
+def test_a_run_continues_behind_the_last_commit(
     small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     monkeypatch.setattr(commits, "pieces", small_pieces)
@@ -125,7 +125,7 @@ def test_files_of_attempts_that_do_not_count_are_removed(small: TableScan, catal
 def test_commits_whose_job_is_gone_are_not_taken_for_this_one(small: TableScan, catalog: Catalog) -> None:
     small.to_iceberg(catalog, NAME)
     shutil.rmtree(Path(catalog.load_table(NAME).location().removeprefix("file://")) / "_exports")
-    with pytest.raises(ConfigurationError, match="the table has commits of export job export already"):
+    with pytest.raises(ConfigurationError, match="the table already has commits of export job export"):
         small.to_iceberg(catalog, NAME)
 
 
@@ -154,7 +154,7 @@ def test_a_table_that_does_not_fit_is_refused(small: TableScan, catalog: Catalog
     with pytest.raises(ConfigurationError, match="does not have the scan's columns"):
         open_table(catalog, NAME, pa.schema([("price", pa.string())]), ())
     small.to_iceberg(catalog, NAME)
-    with pytest.raises(ConfigurationError, match="has other partitions than partition_by"):
+    with pytest.raises(ConfigurationError, match="has partitions that differ from partition_by"):
         small.to_iceberg(catalog, NAME, partition_by="day", job="again")
     with pytest.raises(ConfigurationError, match="partition_by needs the column topic"):
         small.select("offset").to_iceberg(catalog, "kafka.offsets", partition_by="topic")
@@ -226,7 +226,7 @@ def test_what_a_catalogue_refuses_is_told_and_resumed(
 def test_a_catalogue_or_a_name_that_is_none_is_refused(small: TableScan, catalog: Catalog) -> None:
     with pytest.raises(ConfigurationError, match="configuration has no catalog nowhere"):
         small.to_iceberg("nowhere", NAME)
-    with pytest.raises(ConfigurationError, match="not the name of a table: 'orders'"):
+    with pytest.raises(ConfigurationError, match="the table name 'orders'"):
         small.to_iceberg(catalog, "orders")
 
 

@@ -55,10 +55,10 @@ def test_other_options_are_named() -> None:
         JOB.check_options({"columns": "value", "since": "5"})
 
 
-def test_a_topic_that_was_created_again_is_told() -> None:
+def test_a_topic_that_was_created_again_is_reported() -> None:
     JOB.check_topics(IDS)
     for now in ({"orders": "another"}, {}):
-        with pytest.raises(ConfigurationError, match="topic orders is not the one"):
+        with pytest.raises(ConfigurationError, match="topic orders was created again since export job january started"):
             JOB.check_topics(now)
     with pytest.raises(ConfigurationError, match="topic orders was created again since export job february"):
         JOB.check_beside(at(60, 70, "another"))

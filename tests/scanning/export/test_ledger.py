@@ -27,7 +27,7 @@ def target(tmp_path: Path) -> ExportTarget:
     return target_of(tmp_path)
 
 
-def test_a_job_that_nobody_began_is_not_known(target: ExportTarget) -> None:
+def test_a_job_that_was_not_started_is_unknown(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     assert (ledger.known_job(), ledger.commit_plan(), ledger.finished(), ledger.records(SPLITS)) == (None, None, None, {})
 
@@ -91,7 +91,7 @@ def test_what_is_no_job_is_no_obstacle(target: ExportTarget) -> None:
     assert ExportLedger(target, "january").known_job() == job("january")
 
 
-def test_files_in_place_that_were_removed_are_told(target: ExportTarget) -> None:
+def test_files_in_place_that_were_removed_are_reported(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     paths = [ledger.paths.in_place(split.id, 0, "a") for split in SPLITS]
     written = [WrittenSplit(split.id, (WrittenFile(path, path, 1, 1),)) for split, path in zip(SPLITS, paths, strict=True)]

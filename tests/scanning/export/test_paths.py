@@ -1,4 +1,4 @@
-"""Where files of an export lie: names follow from the split, and staged ones are hidden."""
+"""Paths of an export's files: names follow from the split, and staged files are hidden."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_what_is_staged_is_hidden_and_has_another_suffix() -> None:
 
 @pytest.mark.parametrize("job", ["", "a/b", "..", "_a", "ä", "a" * 101, None, 3])
 def test_a_job_whose_name_is_no_part_of_a_path_is_refused(job: str) -> None:
-    with pytest.raises(ConfigurationError, match="not the name of a job"):
+    with pytest.raises(ConfigurationError, match="the job name "):
         JobPaths(job)
 
 

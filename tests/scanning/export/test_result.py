@@ -1,4 +1,4 @@
-"""Where an export ends, for whoever goes on from there."""
+"""The end of an export, for consumers that continue there."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_group_gets_the_ends_as_committed_offsets(monkeypatch: pytest.MonkeyPa
         RESULT.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})
 
 
-def test_a_cluster_that_does_not_commit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_commit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_remote_client.scanning.export.result._TIMEOUT_SECONDS", 0.2)
     (port,) = free_ports(1)
     with pytest.raises(ExportError, match="cannot commit offsets for group readers"):

@@ -26,7 +26,7 @@ Visible = Callable[[Path], list[Row]]
 
 
 class CutOff(BaseException):
-    """As a process that is killed: no handler of the product's expects it."""
+    """Ends the run like a killed process: no handler of the product expects it."""
 
 
 def cut_at(number: int, counted: list[str]) -> Callable[[str, str], None]:
@@ -166,7 +166,7 @@ def test_a_topic_that_was_created_again_is_refused(small: TableScan, tmp_path: P
     with pytest.raises(CutOff):
         small.to_parquet(tmp_path, filesystem=counted_files(cut_at(9, [])))
     monkeypatch.setattr(OpenScan, "topic_ids", lambda self: {"epochs": UUID(int=7)})
-    with pytest.raises(ConfigurationError, match="topic epochs is not the one that export job export began with"):
+    with pytest.raises(ConfigurationError, match="topic epochs was created again since export job export started"):
         small.to_parquet(tmp_path)
 
 
@@ -196,7 +196,7 @@ def test_a_job_that_was_planned_commits_without_the_tier(
 
 
 def test_a_limit_is_no_export(small: TableScan, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="an export has no limit"):
+    with pytest.raises(ConfigurationError, match="an export must not have a limit"):
         small.head(5).to_parquet(tmp_path)
     with pytest.raises(ConfigurationError, match="needs the column timestamp"):
         small.select("key").to_parquet(tmp_path, partition_by="hour")

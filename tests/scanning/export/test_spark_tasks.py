@@ -60,7 +60,7 @@ def test_tasks_write_each_record_once(small: TableScan, committed: list[Row], tm
     assert again.files == result.files
 
 
-def test_a_failed_job_names_the_error_and_the_next_goes_on(
+def test_a_failed_job_names_the_error_and_the_next_continues(
     small: TableScan, committed: list[Row], tmp_path: Path, visible: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, read = OpenScan.record_batches, []

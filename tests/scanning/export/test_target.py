@@ -39,8 +39,8 @@ def test_a_target_is_a_path_or_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert target_of("bucket/table/", LocalFileSystem()).root == "bucket/table"
 
 
-def test_a_url_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="not a target for files: nowhere://a"):
+def test_an_unknown_url_scheme_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cannot write files to the target nowhere://a"):
         target_of("nowhere://a")
 
 
@@ -116,7 +116,7 @@ def test_a_local_file_is_on_the_disk_when_it_counts(tmp_path: Path) -> None:
     assert target.read_json("c.json") == 5
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ExportError, match="cannot read file in"):
         target_of(tmp_path).names("file")

@@ -36,7 +36,7 @@ def test_fails_where_the_log_ends_too_soon() -> None:
         DataLoss().bounded(TP, 5, 10, 0, 8)
 
 
-def test_goes_on_with_what_there_is_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_continues_with_the_remaining_records_and_warns(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert DataLoss(fail=False).bounded(TP, 5, 20, 8, 12) == (8, 12)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
@@ -50,7 +50,7 @@ def test_what_is_left_is_what_both_hold(start: int, end: int, log_start: int, si
     assert list(range(first, last)) == [n for n in range(start, end) if log_start <= n < log_end]
 
 
-def test_goes_on_at_the_log_s_start_when_the_broker_has_lost_an_offset() -> None:
+def test_continues_at_the_log_s_start_when_the_broker_has_lost_an_offset() -> None:
     assert DataLoss(fail=False).resumed(TP, 5, 20, 9) == 9
     with pytest.raises(DataLossError, match="the offsets 5 to 8 were deleted"):
         DataLoss().resumed(TP, 5, 20, 9)

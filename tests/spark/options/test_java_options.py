@@ -15,7 +15,7 @@ SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 
 
 def settings(**options: str) -> dict[str, str]:
-    """Of options with ``_`` for ``.``, beside the bootstrap servers."""
+    """Returns the settings of options with ``_`` for ``.``, beside the bootstrap servers."""
     given = {f"kafka.{key.replace('_', '.')}": value for key, value in options.items()}
     return dict(translate(SERVERS | given).settings)
 
@@ -41,7 +41,7 @@ def test_numbers_are_cut_to_what_librdkafka_takes() -> None:
     assert (found["fetch.max.bytes"], found["fetch.wait.max.ms"], found["retry.backoff.ms"]) == ("1000000", "300000", "1")
 
 
-def test_as_the_system_has_it_is_zero_there() -> None:
+def test_minus_one_becomes_librdkafkas_zero() -> None:
     found = settings(send_buffer_bytes="-1", connections_max_idle_ms="-1")
     assert (found["socket.send.buffer.bytes"], found["connections.max.idle.ms"]) == ("0", "0")
 

@@ -228,7 +228,8 @@ def test_counters_go_to_a_directory_by_its_whole_path() -> None:
     assert parsed({"remote.countersDirectory": "/data/counters"}).counters_directory == "/data/counters"
     assert parsed({"remote.countersDirectory": "file:///data/counters"}).counters_directory == "/data/counters"
     for text in ("counters", "s3://bucket/counters", ""):
-        assert "remote.countersDirectory must be a directory" in refusal(BASE | {"remote.countersDirectory": text})
+        told = refusal(BASE | {"remote.countersDirectory": text})
+        assert "remote.countersDirectory must be the absolute path of a directory" in told
 
 
 def test_a_misspelled_option_of_spark_is_named_with_the_closest_one() -> None:

@@ -10,7 +10,7 @@ from kafka_remote_client.spark.options.tls import translate_tls
 
 
 def translated(**options: str) -> tuple[dict[str, str], TrustStore | None]:
-    """Of options without ``ssl.`` and with ``_`` for ``.``."""
+    """Translates options without ``ssl.`` and with ``_`` for ``.``."""
     rest = {f"ssl.{name.replace('_', '.')}": value for name, value in options.items()}
     settings: dict[str, str] = {}
     store = translate_tls(rest, settings)
@@ -106,6 +106,6 @@ def test_pkcs12_key_stores() -> None:
 
 def test_pkcs12_key_store_is_a_file_with_one_password() -> None:
     assert "is for PEM stores" in refusal(keystore_type="PKCS12", keystore_location="k", keystore_key="canary")
-    assert "must be that of the PKCS12 store" in refusal(
+    assert "must be the password of the PKCS12 store" in refusal(
         keystore_type="PKCS12", keystore_location="k", keystore_password="p", key_password="canary"
     )

@@ -250,7 +250,9 @@ def test_one_refused_location_fails_a_query_that_may_not_fall_back() -> None:
             return NotRemote("not-granted")
 
     assert learn(Refusing())[0].tier_failure is None
-    with pytest.raises(TierUnavailableError, match="the shim grants no location of a-0 at offset 0, although it is tiered"):
+    with pytest.raises(
+        TierUnavailableError, match="the shim grants no location of a-0 at offset 0, although that offset is tiered"
+    ):
         learn(Refusing(), **{"remote.onFallback": "fail"})
 
 

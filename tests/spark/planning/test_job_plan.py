@@ -26,7 +26,7 @@ def planned(*ranges: OffsetRange, told: Assumptions = TOLD, prices: Prices | Non
     return estimate_job(ranges, splits, assumptions=told, prices=prices)
 
 
-def test_what_nobody_told_is_assumed_of_one_core_and_kafkas_segments() -> None:
+def test_default_assumptions_are_one_core_and_kafkas_segments() -> None:
     assert attrs.asdict(Assumptions()) == {
         "cores": 1,
         "latency_ms": 20.0,
@@ -75,7 +75,7 @@ def test_a_segment_in_many_splits_is_one_segment() -> None:
 
 
 def asked_plan(*asked: AskedRequests, tiered_end: int = 500) -> JobPlan:
-    """Of five splits, each a segment of 1,000 bytes and an estimated three GETs."""
+    """Returns a plan of five splits, each a segment of 1,000 bytes and an estimated three GETs."""
     ranges = [OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=tiered_end)]
     return estimate_job(ranges, plan_splits(ranges, split_bytes=1000), asked=asked, assumptions=TOLD)
 

@@ -115,7 +115,7 @@ def test_a_tiered_offset_that_is_not_granted_is_a_failure_after_attempts() -> No
     store = Store(NotRemote("not-granted"))
     failure = tried(store)
     assert isinstance(failure, LocationNotGrantedError)
-    assert "the shim grants no location of t-1 at offset 40, although it is tiered" in str(failure)
+    assert "the shim grants no location of t-1 at offset 40, although that offset is tiered" in str(failure)
     assert len(store.located) == ATTEMPTS
 
 

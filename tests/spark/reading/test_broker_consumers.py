@@ -119,7 +119,7 @@ def test_closing_leaves_room_for_more(making: Making) -> None:
     assert making.use() is not first
 
 
-def test_after_a_fork_the_consumers_of_the_parent_are_left_alone(making: Making) -> None:
+def test_after_a_fork_the_parents_consumers_stay_open(making: Making) -> None:
     first = making.use()
     with making.consumers.lend({"a": "b"}):
         making.consumers.forget()

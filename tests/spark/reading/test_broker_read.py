@@ -220,7 +220,7 @@ def test_a_partition_that_is_there_after_all_is_read_on() -> None:
 
 
 @pytest.mark.parametrize("watermarks", [None, KafkaException(KafkaError(KafkaError._TRANSPORT, "reason"))])
-def test_bounds_that_cannot_be_had_fail_the_task(watermarks: object) -> None:
+def test_missing_bounds_fail_the_task(watermarks: object) -> None:
     _, run = read(watermarks=watermarks)
     with pytest.raises(BrokerReadError, match="the log's bounds are unknown"):
         run()

@@ -124,7 +124,7 @@ def test_the_isolation_level_is_the_option_s(from_broker: list[tuple[int, int]])
     assert engine.asked[0][-1] is IsolationLevel.READ_COMMITTED
 
 
-def test_the_broker_goes_on_at_the_exact_next_offset(
+def test_the_broker_continues_at_the_exact_next_offset(
     from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert offsets(FakeEngine([block(5, 6), ReadEnd("local", 8)])) == [5, 6, 8, 9]
@@ -186,7 +186,7 @@ def test_messages_are_the_same_records_as_a_consumer_gives_them(from_broker: lis
     assert from_broker == [(8, 10)]
 
 
-def test_it_is_counted_what_came_from_where_and_why(from_broker: list[tuple[int, int]]) -> None:
+def test_records_and_causes_are_counted_by_tier(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([block(5, 6), ReadEnd("local", 8)])
     failing: Any = FakeEngine([block(5), RemoteStorageTimeoutError("nothing came")])
     engine.metrics.range_done(1000, 0.1)  # of a task before
@@ -342,7 +342,7 @@ def test_a_tiered_offset_that_is_not_granted_is_a_fallback(
         assert worker.read(attrs.evolve(SPLIT, tiered_end=tiered_end)) == [5, 6, 7, 8, 9]
         assert len(caplog.records) == fallbacks
     assert caplog.records[0].levelno == logging.WARNING
-    assert "the shim grants no location of t-3 at offset 7, although it is tiered" in caplog.text
+    assert "the shim grants no location of t-3 at offset 7, although that offset is tiered" in caplog.text
     error = NoSegmentsError("found no segments of topic t; the store has no objects there")
     absent = [ReadEnd("nothing-tiered", 7, error=error)]
     for tiered_end, fallbacks in ((7, 1), (8, 2)):

@@ -76,7 +76,7 @@ def test_the_last_idle_ones_are_kept(making: Making) -> None:
     assert [made.closed for made in making.made] == [1, 1] + [0] * KEPT
 
 
-def test_an_old_engine_is_closed_when_nobody_has_it(making: Making) -> None:
+def test_an_old_engine_is_closed_when_it_is_not_lent(making: Making) -> None:
     with making.engines.lend(options()) as first:
         making.clock.now += MAX_AGE_SECONDS + 1
         with making.engines.lend(options()) as second:
@@ -112,7 +112,7 @@ def test_closing_leaves_room_for_more(making: Making) -> None:
     assert [made.closed for made in making.made] == [1, 0]
 
 
-def test_after_a_fork_the_parent_s_engines_are_left_alone(making: Making) -> None:
+def test_after_a_fork_the_parents_engines_stay_open(making: Making) -> None:
     with making.engines.lend(options()):
         making.engines.forget()
     with making.engines.lend(options()):
@@ -131,7 +131,7 @@ def test_no_secret_is_in_a_repr(making: Making) -> None:
         assert "geheim" not in repr(making.engines) + repr(making.engines._kept)
 
 
-def test_a_new_engine_is_the_caller_s_alone() -> None:
+def test_each_call_makes_a_new_engine() -> None:
     given = options(**{"remote.storage.fetcher.class": "memory"})
     first, second = engine_for(given, ManualClock()), engine_for(given, ManualClock())
     assert isinstance(first, FetchEngine)

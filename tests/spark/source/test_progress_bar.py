@@ -127,7 +127,7 @@ def test_spark_may_tell_of_a_task_s_end_a_little_later() -> None:
     assert len(bar.shown) >= 5
 
 
-def test_a_session_that_is_gone_disturbs_nobody() -> None:
+def test_a_stopped_session_raises_nothing() -> None:
     context, bar = Context(), Bar()
     context.tracker.getJobIdsForGroup = None  # type: ignore[assignment] # nothing answers
     with show_progress(session(context), make_bar=lambda _: bar, clock=ManualClock()):

@@ -204,7 +204,7 @@ def test_limits_are_refused_by_name_where_pyspark_knows_none(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("limits")
-def test_limits_are_told_where_pyspark_asks() -> None:
+def test_limits_are_passed_to_pyspark() -> None:
     found = stream_reader(BASE | {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2"})
     assert isinstance(found, LimitedStreamReader)
     assert found.getDefaultReadLimit() == ReadMaxRows(5)

@@ -32,7 +32,7 @@ class Violation:
 def violation(
     invariant: str, text: str, *events: Event | None, consumer: str = "", key: Key | None = None, offsets: Iterable[int] = ()
 ) -> Violation:
-    """Of these events."""
+    """Returns a violation by these events."""
     numbers = tuple(event.number for event in events if event is not None)
     owner = consumer or next((event.consumer for event in events if event is not None), "")
     return Violation(invariant, text, owner, key, tuple(offsets), numbers)
