@@ -5,9 +5,9 @@
     bounds    ListOffsets: the log's start, and the end that the isolation level shows
     blocks    Fetch from an exact offset to an exact end  ->  the batches of the answer  ->  record blocks
 
-Records are decoded as those of the tier: checksums, aborted transactions, control batches. A Fetch without records, an error
-that may pass, and a lost connection are repeated until nothing came for ``patience`` seconds. Topics are told apart by their
-ids if the cluster has ids, so the records of a topic that was created again are never mixed with those of the old one.
+Records are decoded as those of the tier: checksums, aborted transactions, control batches. A request is repeated after a
+retriable error, a lost connection, or an answer without records, until ``patience`` seconds pass without progress. Topics have
+ids if the cluster has them, so the records of a topic that was created again are never mixed with those of the old one.
 
 References: Kafka's Fetcher and CompletedFetch; KIP-320 (leader epochs), KIP-516 (topic ids).
 """
@@ -119,17 +119,18 @@ class BrokerLog:
         end: int,
         isolation_level: IsolationLevel,
         *,
-        size_in_bytes: int = _MOST_BYTES,
+        size_in_bytes: int = 0,
         tally: bool | None = None,
     ) -> Generator[RecordBlock, None, None]:
         """Yields the records of ``[start, end)``, which must be in the log and visible. A block may be empty.
 
-        ``topic_id``: zeros = not known. ``size_in_bytes``: an estimate of the range. ``tally``: as in CompletedFetch.
+        ``topic_id``: zeros = not known. ``size_in_bytes``: an estimate of the range, 0 = not known. ``tally``: as in
+        CompletedFetch.
 
         Raises UnsupportedFormatError as well.
         """
         at, limit = start, Deadline(self._clock, self._patience)
-        asked = max(_LEAST_BYTES, min(_MOST_BYTES, size_in_bytes))
+        asked = max(_LEAST_BYTES, min(_MOST_BYTES, size_in_bytes or _MOST_BYTES))
         while at < end:
 
             def ask(deadline: Deadline, offset: int = at) -> PartitionData:

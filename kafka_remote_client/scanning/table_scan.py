@@ -25,8 +25,10 @@ import pyarrow as pa
 
 from kafka_remote_client import arguments
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.scanning.broker_part import BrokerAddress, check_brokers
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
@@ -52,17 +54,21 @@ def _threads(value: int | None) -> int | None:
 
 @attrs.frozen
 class TableScan:
-    """A read (``scan``) and the address of its tier (``address``). It can be pickled.
+    """A read (``scan``), the address of its tier (``address``), and of its brokers, if it may read there. It can be pickled.
 
     ``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8.
 
-    Reading raises ConfigurationError for a missing store, topic or partition, TierUnavailableError if something
-    cannot be read to its end, and the store's errors. It never returns a part of a table as the whole.
+    Reading raises ConfigurationError for a missing store, topic or partition, TierUnavailableError or BrokerReadError if
+    something cannot be read to its end, and the store's errors. It never returns a part of a table as the whole.
     """
 
     scan: Scan
     address: TierAddress
     threads: int | None = attrs.field(default=None, converter=_threads)
+    brokers: BrokerAddress | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_brokers(self.scan, self.brokers)
 
     def select(self, *columns: str) -> TableScan:
         """Returns a scan of only these columns, in this order. Raises ConfigurationError for unknown ones."""
@@ -86,7 +92,8 @@ class TableScan:
     def open(self) -> OpenScan:
         """Opens the tier for a read split by split. It reads no records."""
         topics = self.scan.topics
-        return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
+        tier = self.address.open(topics[0] if len(topics) == 1 else None)
+        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads)
 
     def plan(self) -> ScanPlan:
         """Returns the plan: splits with ids, GETs and bytes. It reads only metadata."""
@@ -214,7 +221,9 @@ class TableScan:
         from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
 
         threads = {} if self.threads is None else {"threads": self.threads}
-        return Export(scan=self.scan, address=self.address, target=target, job=job, writing=writing, **threads)
+        return Export(
+            scan=self.scan, address=self.address, brokers=self.brokers, target=target, job=job, writing=writing, **threads
+        )
 
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
@@ -243,6 +252,9 @@ def scan(
     limit: int | None = None,
     isolation_level: IsolationLevel | str = IsolationLevel.READ_COMMITTED,
     out_of_order: timedelta | None = None,
+    live: bool = False,
+    on_fallback: OnFallback | str = OnFallback.FAIL,
+    broker: Mapping[str, object] | None = None,
     layout: str = default_of("remote.storage.store.layout"),
     key_prefix: str = "",
     encryption_keys: Mapping[str, str] | None = None,
@@ -251,10 +263,14 @@ def scan(
     config: RemoteFetchConfig | None = None,
     threads: int | None = None,
 ) -> TableScan:
-    """Returns the tiered records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
+    """Returns the records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
 
     The fields of :class:`~kafka_remote_client.scanning.scan.Scan` choose the records. ``since`` and ``until`` are milliseconds,
     a ``datetime`` with a time zone, a ``date``, or a time in ISO 8601 (UTC by default): since <= timestamp < until.
+
+    ``live``: also the records that are not tiered yet, up to the high watermark, or the last stable offset under
+    read_committed, at the time of the plan. ``on_fallback``: ``"fail"``, or ``"broker"`` to read from the brokers what the tier
+    cannot give. Both need ``broker``: librdkafka's settings for a connection, ``bootstrap.servers`` at least.
 
     The other arguments are those of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. The call opens nothing.
 
@@ -273,6 +289,8 @@ def scan(
         limit=limit,
         isolation_level=isolation_level,
         out_of_order=out_of_order,
+        live=live,
+        on_fallback=on_fallback,
     )
     address = TierAddress(
         store_url,
@@ -283,4 +301,4 @@ def scan(
         topic_id=topic_id,
         config=config,
     )
-    return TableScan(wanted, address, threads)
+    return TableScan(wanted, address, threads, None if broker is None else BrokerAddress(broker))

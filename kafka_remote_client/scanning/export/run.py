@@ -25,6 +25,7 @@ import attrs
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import uuid_to_text
+from kafka_remote_client.scanning.broker_part import BrokerAddress
 from kafka_remote_client.scanning.export.job import ExportJob, job_of, options_of
 from kafka_remote_client.scanning.export.ledger import ExportLedger
 from kafka_remote_client.scanning.export.result import ExportResult
@@ -75,6 +76,7 @@ class Export:
 
     scan: Scan
     address: TierAddress
+    brokers: BrokerAddress | None = None
     target: ExportTarget
     job: str
     writing: ParquetWriting
@@ -88,7 +90,8 @@ class Export:
     def open(self) -> OpenScan:
         """Opens the tier."""
         topics = self.scan.topics
-        return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
+        tier = self.address.open(topics[0] if len(topics) == 1 else None)
+        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads)
 
     def run(
         self,
@@ -101,8 +104,8 @@ class Export:
         ``write``: who writes splits; ``None``: threads of this process.
 
         Raises ConfigurationError for a job that was begun with other options, and for offsets that another job in the target
-        has; ExportError where the target cannot be written; TierUnavailableError and what the store raises where the tier
-        cannot be read. In all cases readers see what they saw before, and the next run goes on.
+        has; ExportError where the target cannot be written; TierUnavailableError, BrokerReadError and what the store raises
+        where something cannot be read. In all cases readers see what they saw before, and the next run goes on.
         """
         ledger = ExportLedger(self.target, self.job)
         options = options_of(self.scan, self.address, self.writing.options)
