@@ -103,13 +103,21 @@ class BrokerLog:
         return self._patiently("the bounds of logs", ask)
 
     def diverges(self, partition: TopicPartition, topic_id: UUID, offset: int, epoch: int) -> bool:
-        """Whether the leader's log has no records of ``epoch`` right before ``offset``: what ends there is not of this log."""
+        """Whether the leader's log has no records of ``epoch`` right before ``offset``: what ends there is not of this log.
 
-        def ask(deadline: Deadline) -> PartitionData:
-            return self._fetched(partition, topic_id, offset, deadline, last_fetched_epoch=epoch)
+        ``offset`` is at or above the log's start.
+        """
 
-        data = self._patiently(f"the lineage of {partition}", ask, partition, offset)
-        return DIVERGING_EPOCH_TAG in data.tags
+        def ask(deadline: Deadline) -> bool:
+            try:
+                data = self._fetched(partition, topic_id, offset, deadline, last_fetched_epoch=epoch)
+            except BrokerResponseError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                return True
+            return DIVERGING_EPOCH_TAG in data.tags
+
+        return self._patiently(f"the lineage of {partition}", ask, partition, offset)
 
     def blocks(
         self,

@@ -112,8 +112,7 @@ def time_bounds(scan: Scan) -> TimeBounds:
 def with_live_rest(known: TieredPartition, log_start: int, end: int) -> TieredPartition:
     """Returns the partition as the log ``[log_start, end)``, of which ``known`` is the tiered part.
 
-    ``end`` is at least the tier's, if there is one. A partition without segments is not tiered at all. The times of what is not
-    tiered are unknown, so all of it can match.
+    A partition without segments is not tiered at all. The times of what is not tiered are unknown, so all of it can match.
     """
     tiered_end = known.end if known.segments else log_start
     too_young = known.first_too_young

@@ -5,7 +5,8 @@
     tier alone     partitions of the store              [first segment, last segment, or the first undecided transaction)
     live           partitions of the cluster            [log start, last stable offset or high watermark)
 
-The tier is examined first, and then the brokers. So the log's end is never below the end of the tier, if both are of one log.
+The tier is examined first, and then the brokers. So the log's end is not below the end of the tier, except shortly after a
+leader election. Then the scan ends where the leader says.
 
 References: :mod:`~kafka_remote_client.scanning.plan`.
 """
@@ -163,7 +164,7 @@ def _live(brokers: BrokerPart, facts: _Facts, log_start: int, log_end: int) -> T
     if last is not None and last.end > log_start:
         tip, end = facts.tip, last.end
         epoch = last.metadata.epoch_for_offset(end - 1)
-        if end > log_end or brokers.log.diverges(known.topic_partition, tip.topic_id, end, epoch):
+        if brokers.log.diverges(known.topic_partition, tip.topic_id, end, epoch):
             raise TierUnavailableError(
                 f"the tier of {known.topic_partition} ends at offset {end} of leader epoch {epoch}, which is not in the log of "
                 f"the leader (it ends at {log_end}): a leader election lost records, or the brokers are of another cluster"

@@ -184,9 +184,11 @@ def test_a_broker_that_is_too_old_is_refused() -> None:
 
 
 def test_a_lineage_that_is_not_the_leader_s_is_told() -> None:
-    leaders = Leaders(data(), data(tags={DIVERGING_EPOCH_TAG: b""}))
-    found = [log(leaders).diverges(PARTITION, TOPIC_ID, 80, 3) for _ in range(2)]
-    assert found == [False, True]
+    leaders = Leaders(data(), data(tags={DIVERGING_EPOCH_TAG: b""}), ErrorCode.OFFSET_OUT_OF_RANGE)
+    found = [log(leaders).diverges(PARTITION, TOPIC_ID, 80, 3) for _ in range(3)]
+    assert found == [False, True, True]
+    with pytest.raises(BrokerReadError, match=r"the lineage of t-1 from the brokers: .*TOPIC_AUTHORIZATION_FAILED"):
+        log(Leaders(ErrorCode.TOPIC_AUTHORIZATION_FAILED)).diverges(PARTITION, TOPIC_ID, 80, 3)
     request = leaders.asked[0][1]
     assert (request.topics[0].partitions[0].last_fetched_epoch, request.max_bytes, request.max_wait_ms) == (3, 0, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -50,6 +51,11 @@ def test_a_live_scan_of_transactions_equals_the_plain_consumer(
     assert local <= metrics["broker-fetch-records-total"] < len(wanted)  # type: ignore[operator]
     assert end > wanted[-1][0]
     assert plain(kafka_broker, topic, isolation, end) == []
+    facts = transactional_topic
+    seams = (facts.deleted_before, facts.local_abort_first, facts.offsets.latest_tiered, facts.open_first, facts.local_abort)
+    for start, stop in pairwise(sorted({0, *seams, *(seam + 1 for seam in seams), end, end + 5})):
+        part = table(kafka_broker, topic, live=True, isolation_level=isolation, start_offset=start, end_offset=stop)
+        assert offsets_and_values(part) == [one for one in wanted if start <= one[0] < stop]
     result = live.to_parquet(tmp_path)
     assert (result.rows, result.ends) == (len(wanted), {TopicPartition(topic, 0): end})
 

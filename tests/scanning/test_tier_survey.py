@@ -18,7 +18,7 @@ from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.protocol.metadata import MetadataPartition, MetadataTopic
 from kafka_remote_client.scanning.broker_part import BrokerPart
-from kafka_remote_client.scanning.plan import TieredPartition
+from kafka_remote_client.scanning.plan import TieredPartition, plan_scan
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 from tests.support.golden import golden_local
@@ -123,10 +123,15 @@ def test_a_live_survey_has_all_partitions_of_the_cluster(rising: TierReader) -> 
     assert (one.start, one.end, one.first_too_young) == (0, 3500, None)
 
 
-@pytest.mark.parametrize("log", [Log(diverging=True), Log(end=2999)])
-def test_a_tier_that_is_not_of_the_leaders_log_is_refused(rising: TierReader, log: Log) -> None:
+def test_a_tier_beyond_what_the_leader_shows_is_read_as_far_as_that(rising: TierReader) -> None:
+    _, tiered = live(rising, Log(end=2900))
+    assert (tiered.end, tiered.tiered_end) == (2900, 3000)
+    assert plan_scan(Scan(topics="orders", live=True), [tiered], range_bytes=1000).broker_bytes == 0
+
+
+def test_a_tier_that_is_not_of_the_leaders_log_is_refused(rising: TierReader) -> None:
     with pytest.raises(TierUnavailableError, match="ends at offset 3000 of leader epoch 0, which is not in the") as told:
-        live(rising, log)
+        live(rising, Log(diverging=True))
     assert (told.value.topic, told.value.partition, told.value.offset) == ("orders", 7, 3000)
 
 
