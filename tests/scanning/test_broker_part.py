@@ -1,4 +1,4 @@
-"""Scans with the brokers: the live rest, and fallbacks. The oracle is a plain consumer of the same cluster."""
+"""Scans that use the brokers: the live rest, and fallbacks. The oracle is a plain consumer of the same cluster."""
 
 from __future__ import annotations
 
