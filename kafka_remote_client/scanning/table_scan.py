@@ -143,6 +143,11 @@ class TableScan:
         filesystem: Any = None,
         spark: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
+        value_format: str | None = None,
+        value_schema: Any = None,
+        key_format: str | None = None,
+        key_schema: Any = None,
+        on_error: str = "raise",
         **writing: Unpack[WritingArguments],
     ) -> ExportResult:
         """Writes all records as Parquet files below a folder, exactly once: a run that was killed goes on when it is repeated.
@@ -151,19 +156,32 @@ class TableScan:
         ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
         ``spark``: a classic ``SparkSession``, whose executors write the splits. ``progress``: called now and then.
 
+        ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
+        values and keys as typed columns. JSON and Avro need a schema. ``on_error``: "raise", or "column" to keep what does not
+        parse as bytes beside the reason.
+
         ``writing``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
 
         Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
-        for a limit; ExportError where the folder cannot be written; and what reading raises. Nothing is visible then.
+        for a limit; ExportError where the folder cannot be written; UnreadableRecordError for a key or value that does not
+        parse; and what reading raises. Nothing is visible then.
         """
         # Beside Arrow, the parts that write are for those who write
         from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
         from kafka_remote_client.scanning.export.split_writer import ParquetWriting  # noqa: PLC0415
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import TypedColumns  # noqa: PLC0415
 
         asked = ParquetWriting(**writing)
-        export = self._export(target_of(path, filesystem), job, asked)
+        typed = TypedColumns(
+            value_format=value_format,
+            value_schema=value_schema,
+            key_format=key_format,
+            key_schema=key_schema,
+            on_error=on_error,
+        )
+        export = attrs.evolve(self._export(target_of(path, filesystem), job, asked), typed=typed)
         return export.run(PublishFiles(export), progress, _writers(export, spark))
 
     def to_iceberg(
@@ -220,7 +238,7 @@ class TableScan:
     def _export(self, target: ExportTarget, job: str, writing: ParquetWriting) -> Export:
         from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
 
-        threads = {} if self.threads is None else {"threads": self.threads}
+        threads: dict[str, Any] = {} if self.threads is None else {"threads": self.threads}
         return Export(
             scan=self.scan, address=self.address, brokers=self.brokers, target=target, job=job, writing=writing, **threads
         )
