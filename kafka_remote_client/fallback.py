@@ -23,7 +23,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import Action, DirectFetchError
 from kafka_remote_client.model import RemoteLogSegmentId
 
-__all__ = ["Fallback", "FallbackLog", "OnFallback", "TierUnavailableError"]
+__all__ = ["BrokerReadError", "Fallback", "FallbackLog", "OnFallback", "TierUnavailableError"]
 
 _QUIET_SECONDS = 60.0
 _LOGICAL = {
@@ -47,6 +47,13 @@ class TierUnavailableError(DirectFetchError):
 
     action: ClassVar[Action] = Action.STOP
     cause: ClassVar[str] = "tier-unavailable"
+
+
+class BrokerReadError(DirectFetchError):
+    """The brokers sent no records in time, or a permanent error, or records that are damaged."""
+
+    action: ClassVar[Action] = Action.STOP
+    cause: ClassVar[str] = "broker-read"
 
 
 @attrs.frozen

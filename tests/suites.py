@@ -50,7 +50,7 @@ def _in(*folders: str) -> frozenset[str]:
 
 SUITES = {
     "unit": Suite(20, 2, "loadgroup"),
-    "shim": Suite(14, 4, "loadfile", _in("cli", "embedded", "fetch", "integration", "parity", "shim", "spark")),
+    "shim": Suite(14, 4, "loadfile", _in("cli", "embedded", "fetch", "integration", "parity", "scanning", "shim", "spark")),
     "consumer": Suite(16, 4, "loadfile", _in("consumer")),
     "field": Suite(10, 1, "no", _in("consumer"), counted=False, alone=True),  # under default time-outs
     # Hundreds of cells that mostly wait. Here and below coverage would cost up to a third of the minutes and add nothing: the

@@ -27,6 +27,7 @@ from kafka_remote_client.cli.store_arguments import open_listing, parse_encrypti
 from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
+from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
@@ -177,14 +178,27 @@ def _export(
     ] = None,
     consumer: Annotated[
         list[str] | None,
-        typer.Option("--consumer", help="librdkafka setting for --commit-group; repeatable.", metavar=SETTING_FORMS),
+        typer.Option(
+            "--consumer",
+            help="librdkafka setting for --commit-group, --live and --on-fallback; repeatable.",
+            metavar=SETTING_FORMS,
+        ),
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Also export the records that are not tiered yet.")] = False,
+    on_fallback: Annotated[
+        OnFallback, typer.Option("--on-fallback", help="What happens if a part of the tier cannot be read.")
+    ] = OnFallback.FAIL,
     output: Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object).")] = OutputFormat.TEXT,
 ) -> None:
-    """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once, without a broker."""
+    """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once. Needs no broker by default."""
     settings = parse_settings(consumer or [], "--consumer")
-    if commit_group is not None and "bootstrap.servers" not in settings:
-        raise typer.BadParameter("needs --consumer bootstrap.servers=HOST:PORT", param_hint="--commit-group")
+    needing = {
+        "--commit-group": commit_group is not None,
+        "--live": live,
+        "--on-fallback": on_fallback is OnFallback.BROKER,
+    }
+    for option in (name for name, is_set in needing.items() if is_set and "bootstrap.servers" not in settings):
+        raise typer.BadParameter("needs --consumer bootstrap.servers=HOST:PORT", param_hint=option)
     if catalog is not None and form is not ExportFormat.ICEBERG:
         raise typer.BadParameter("needs --format iceberg", param_hint="--catalog")
     reading = {
@@ -195,6 +209,9 @@ def _export(
         "until": until,
         "columns": column or None,
         "isolation_level": isolation_level.value,
+        "live": live,
+        "on_fallback": on_fallback.value,
+        "broker": settings if live or on_fallback is OnFallback.BROKER else None,
         "layout": layout,
         "key_prefix": key_prefix,
         "encryption_keys": parse_encryption_keys(encryption_key or []),

@@ -1,4 +1,4 @@
-"""``kafka-remote export``: topics from the tier to a table, without any broker."""
+"""``kafka-remote export``: topics from the tier to a table, with the brokers if asked."""
 
 from __future__ import annotations
 

@@ -54,12 +54,12 @@ class _Topic:
 
 
 class ClusterMetadata:
-    """Leaders by topic and partition. ``ask`` sends a Metadata request for topics to one address."""
+    """Leaders by topic and partition. ``ask`` sends a Metadata request for topics (``None`` = all) to one address."""
 
     def __init__(
         self,
         bootstrap: Sequence[Address],
-        ask: Callable[[Address, Sequence[str], Deadline], MetadataResponse],
+        ask: Callable[[Address, Sequence[str] | None, Deadline], MetadataResponse],
         clock: Clock,
         max_age: float = DEFAULT_MAX_AGE_SECONDS,
     ) -> None:
@@ -103,6 +103,24 @@ class ClusterMetadata:
                 failures = dict.fromkeys(missing, LocationError(f"timed out getting the metadata of {len(missing)} topics"))
         return {key: self._leader(key, failures.get(key[0]), contradicted=key in stale) for key in partitions}
 
+    def topics(self, names: Sequence[str] | None, deadline: Deadline) -> dict[str, MetadataTopic]:
+        """Returns the topics of these names as a broker describes them now, ``None`` = all that it shows.
+
+        Raises BrokerResponseError for a named topic that does not exist or may not be described; LocationError when no broker
+        answers.
+        """
+        response = self._first_answer(names, deadline)
+        if response.error_code != ErrorCode.NONE:
+            raise broker_error(response.error_code, "Metadata")
+        found = {entry.name: entry for entry in response.topics if entry.name is not None}
+        if names is None:
+            return {name: entry for name, entry in found.items() if entry.error_code == ErrorCode.NONE}
+        for name in names:
+            code = found[name].error_code if name in found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if code != ErrorCode.NONE:
+                raise broker_error(code, f"Metadata of {name}")
+        return {name: found[name] for name in names}
+
     def _missing(self, partitions: Sequence[Key], stale: Mapping[Key, PartitionLeader]) -> list[str]:
         """Returns the topics of partitions without metadata, or with old or contradicted metadata."""
         now = self._clock.monotonic()
@@ -129,17 +147,22 @@ class ClusterMetadata:
 
     def _refresh(self, topics: Sequence[str], deadline: Deadline) -> dict[str, LocationError]:
         """Asks until a broker answers. Keeps the metadata of the topics, and returns the errors of the others."""
+        try:
+            return self._learn(topics, self._first_answer(topics, deadline))
+        except LocationError as failure:
+            return dict.fromkeys(topics, failure)
+
+    def _first_answer(self, topics: Sequence[str] | None, deadline: Deadline) -> MetadataResponse:
+        """Asks one broker after the other until one answers. Raises the last LocationError."""
         failure = LocationError("no broker is available for the metadata request")
         for address in dict.fromkeys((*self._brokers, *self._bootstrap)):
             if deadline.expired():
                 break
             try:
-                response = self._ask(address, topics, deadline)
+                return self._ask(address, topics, deadline)
             except LocationError as error:
                 failure = error
-                continue
-            return self._learn(topics, response)
-        return dict.fromkeys(topics, failure)
+        raise failure
 
     def _learn(self, topics: Sequence[str], response: MetadataResponse) -> dict[str, LocationError]:
         if response.error_code != ErrorCode.NONE:

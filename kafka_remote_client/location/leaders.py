@@ -81,6 +81,10 @@ class PartitionLeaders:
         self._closed = False
         self._cluster = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), self._ask_metadata, clock)
 
+    def topics(self, names: Sequence[str] | None, deadline: Deadline) -> dict[str, metadata.MetadataTopic]:
+        """As :meth:`ClusterMetadata.topics`: what the cluster says now about topics, ``None`` = all."""
+        return self._cluster.topics(names, deadline)
+
     def ask(self, topic: str, partition: int, deadline: Deadline, question: Callable[[PartitionLeader, PeerSession], _T]) -> _T:
         """Returns the answer of the partition's leader to ``question``, which gets the leader and a session with it.
 
@@ -207,12 +211,13 @@ class PartitionLeaders:
         session, _ = peer.session(deadline)
         return _ask(session, ask)
 
-    def _ask_metadata(self, address: Address, topics: Sequence[str], deadline: Deadline) -> metadata.MetadataResponse:
+    def _ask_metadata(self, address: Address, topics: Sequence[str] | None, deadline: Deadline) -> metadata.MetadataResponse:
         def ask(session: PeerSession) -> metadata.MetadataResponse:
             version = session.best_version(METADATA, _NEVER_CREATES_TOPICS)
             if version is None:
                 raise broker_error(ErrorCode.UNSUPPORTED_VERSION, "Metadata")
-            request = metadata.MetadataRequest(tuple(metadata.MetadataRequestTopic(topic) for topic in topics))
+            named = None if topics is None else tuple(metadata.MetadataRequestTopic(topic) for topic in topics)
+            request = metadata.MetadataRequest(named)
             body = metadata.encode_request(request, version)
             return metadata.decode_response(session.call(METADATA, version, body, deadline), version)
 

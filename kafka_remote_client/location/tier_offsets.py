@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
 from kafka_remote_client.location.cluster import PartitionLeader
-from kafka_remote_client.model import UNKNOWN_OFFSET, PartitionOffsets
+from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets
 from kafka_remote_client.protocol import list_offsets
 from kafka_remote_client.protocol.api_keys import LIST_OFFSETS
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic, OffsetSpec
 from kafka_remote_client.protocol.peer import PeerSession
 
-__all__ = ["partition_offsets"]
+__all__ = ["leader_offsets", "partition_offsets"]
 
 _Key = tuple[str, int]
 
@@ -34,7 +34,7 @@ def partition_offsets(
     ends: dict[OffsetSpec, Mapping[_Key, int]] = {}
     for spec in (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST_TIERED, OffsetSpec.LATEST):
         wanted = {key: leader for key, leader in led.items() if key not in answers}
-        found = _ask(session, spec, wanted, deadline) if wanted else {}
+        found = leader_offsets(session, spec, wanted, deadline) if wanted else {}
         answers |= {key: answer for key, answer in found.items() if isinstance(answer, DirectFetchError)}
         ends[spec] = {key: answer for key, answer in found.items() if not isinstance(answer, DirectFetchError)}
     for key in led.keys() - answers.keys():
@@ -47,16 +47,22 @@ def partition_offsets(
     return answers
 
 
-def _ask(
-    session: PeerSession, spec: OffsetSpec, led: Mapping[_Key, PartitionLeader], deadline: Deadline
+def leader_offsets(
+    session: PeerSession,
+    spec: OffsetSpec,
+    led: Mapping[_Key, PartitionLeader],
+    deadline: Deadline,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[_Key, int | DirectFetchError]:
+    """Returns one bound of each partition that the peer leads. Raises as :func:`partition_offsets`."""
     version = session.best_version(LIST_OFFSETS)
     if version is None or version < list_offsets.FIRST_VERSION[spec]:
         return dict.fromkeys(led, UNKNOWN_OFFSET)
     topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for (topic, partition), leader in led.items():
         topics[topic].append(ListOffsetsPartition(partition, spec, leader.leader_epoch))
-    request = ListOffsetsRequest(tuple(ListOffsetsTopic(topic, tuple(wanted)) for topic, wanted in topics.items()))
+    asked = tuple(ListOffsetsTopic(topic, tuple(wanted)) for topic, wanted in topics.items())
+    request = ListOffsetsRequest(asked, isolation_level)
     body = session.call(LIST_OFFSETS, version, list_offsets.encode_request(request, version), deadline)
     found: dict[_Key, int | DirectFetchError] = {}
     for entry in list_offsets.decode_response(body, version).topics:

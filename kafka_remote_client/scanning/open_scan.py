@@ -31,6 +31,7 @@ from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.records.tally import Tally
 from kafka_remote_client.scanning.arrow_filter import mask_of
+from kafka_remote_client.scanning.broker_part import BrokerAddress, brokers_of
 from kafka_remote_client.scanning.interleave import interleaved
 from kafka_remote_client.scanning.plan import ScanPlan, TieredPartition, plan_scan, segments_in
 from kafka_remote_client.scanning.predicate import Predicate, columns_of
@@ -60,15 +61,25 @@ class SegmentBounds:
 class OpenScan:
     """A context manager that owns ``tier``. Splits may be read by several threads at once.
 
-    Reading raises TierUnavailableError if a split cannot be read to its end. Planning raises the errors of the tier's metadata
-    and of the store.
+    Reading raises TierUnavailableError if a split cannot be read to its end, and BrokerReadError if the brokers cannot give
+    their part. Planning raises the errors of the tier's metadata and of the store, and BrokerReadError.
     """
 
-    def __init__(self, scan: Scan, tier: TierReader, *, threads: int | None = None) -> None:
-        """``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8."""
+    def __init__(
+        self, scan: Scan, tier: TierReader, *, brokers: BrokerAddress | None = None, threads: int | None = None
+    ) -> None:
+        """``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8.
+
+        Raises ConfigurationError for ``brokers`` with which it cannot connect, or if the scan needs some; closes ``tier`` then.
+        """
         self.scan = scan
         self._tier = tier
         self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
+        try:
+            self._brokers = brokers_of(scan, brokers, tier)
+        except BaseException:
+            tier.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -79,20 +90,22 @@ class OpenScan:
     def close(self) -> None:
         """Stops all reads. May be called twice."""
         self._tier.close()
+        if self._brokers is not None:
+            self._brokers.close()
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The plan, made at the first call. Segments that are uploaded later are not read."""
+        """The plan, made at the first call. Its ends are fixed then: what is written or tiered later is not in it."""
         _, range_bytes = split_window(self._tier.config)
         return plan_scan(self.scan, self._survey, range_bytes=range_bytes)
 
     def topic_ids(self) -> dict[str, UUID]:
         """The ids of the topics that are read: one that was created again has another one. Raises as planning."""
-        return {tip.topic: tip.topic_id for tip in partitions_of(self._tier, self.scan)}
+        return {tip.topic: tip.topic_id for tip in partitions_of(self._tier, self.scan, self._brokers)}
 
     @cached_property
     def _survey(self) -> list[TieredPartition]:
-        return survey(self._tier, self.scan)
+        return survey(self._tier, self.scan, self._brokers)
 
     @cached_property
     def _segments(self) -> Mapping[TopicPartition, Sequence[SegmentSpan]]:
@@ -109,7 +122,7 @@ class OpenScan:
 
     def blocks(self, split: Split) -> Generator[RecordBlock, None, None]:
         """Yields all records of a split in the order of their offsets, without applying the predicate."""
-        return split_blocks(self._tier, split, self.scan.isolation_level)
+        return split_blocks(self._tier, split, self.scan.isolation_level, brokers=self._brokers)
 
     def record_batches(self, split: Split) -> Generator[pa.RecordBatch, None, None]:
         """Yields the records of a split for which the predicate is true, in the scan's columns. The limit does not apply.
@@ -117,7 +130,7 @@ class OpenScan:
         Raises UnsupportedFormatError as well, for a timestamp that does not fit Arrow's microseconds.
         """
         condition = self._condition(split)
-        with closing(split_blocks(self._tier, split, self.scan.isolation_level, borrow=True)) as blocks:
+        with closing(self._borrowed(split)) as blocks:
             for block in blocks:
                 records = self._records(block, split, condition)
                 if records is not None:
@@ -160,7 +173,7 @@ class OpenScan:
         return total if self.scan.limit is None else min(total, self.scan.limit)
 
     def segment_bounds(self, *, oldest: bool = False) -> Iterator[SegmentBounds]:
-        """Returns for each segment that the plan reads its number of records, their offsets and times, by batch headers.
+        """Returns for each tiered segment that the plan reads its number of records, their offsets and times, by batch headers.
 
         Conditions of the predicate on single records do not apply. ``oldest``: also the earliest timestamp, for which records
         are decoded unless the topic has LogAppendTime.
@@ -168,19 +181,25 @@ class OpenScan:
         for split in self.plan.splits:
             for start, end, _ in segments_in(split.start, split.end, self._segments[split.topic_partition]):
                 part = split.part(start, end)
-                tally = tally_of(self._tier, part, self.scan.isolation_level, oldest=oldest)
+                tally = self._tally(part, oldest=oldest)
                 yield SegmentBounds(*split.topic_partition, start, end, tally)
 
     def _counts(self, splits: list[Split]) -> Generator[int, None, None]:
         for split in splits:
             condition = self._condition(split)
             if condition is None:
-                yield tally_of(self._tier, split, self.scan.isolation_level).records
+                yield self._tally(split).records
                 continue
             names = tuple(columns_of(condition))
-            with closing(split_blocks(self._tier, split, self.scan.isolation_level, borrow=True)) as blocks:
+            with closing(self._borrowed(split)) as blocks:
                 for block in blocks:
                     yield mask_of(condition, block.to_arrow(*split.topic_partition, names)).true_count
+
+    def _borrowed(self, split: Split) -> Generator[RecordBlock, None, None]:
+        return split_blocks(self._tier, split, self.scan.isolation_level, borrow=True, brokers=self._brokers)
+
+    def _tally(self, split: Split, *, oldest: bool = False) -> Tally:
+        return tally_of(self._tier, split, self.scan.isolation_level, oldest=oldest, brokers=self._brokers)
 
     def _condition(self, split: Split) -> Predicate | None:
         """Returns the predicate to apply to each record of the split; ``None`` if all of them match."""

@@ -26,7 +26,7 @@ from kafka_remote_client.scanning.pruning import Extent, Verdict, hull, verdict
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, Split, plan_splits, tiles
 
-__all__ = ["ScanPlan", "TieredPartition", "TimeBounds", "plan_scan", "segments_in", "time_bounds"]
+__all__ = ["ScanPlan", "TieredPartition", "TimeBounds", "plan_scan", "segments_in", "time_bounds", "with_live_rest"]
 
 _LATEST = 2**63 - 1
 _MILLISECOND = timedelta(milliseconds=1)
@@ -47,8 +47,9 @@ class TimeBounds:
 class TieredPartition:
     """The facts about a partition's tier: offsets ``[start, end)`` are readable, and its segments, in order.
 
-    ``first_young_enough``: every record before this offset is too early for the scan's :class:`TimeBounds`; ``end`` if
-    all records are. ``first_too_young``: the scan may leave out records from here on. ``None`` = not looked up.
+    ``first_young_enough``: every tiered record before this offset is too early for the scan's :class:`TimeBounds`; the tier's
+    end if all of them are. ``first_too_young``: the scan may leave out records from here on. ``None`` = not looked up.
+    ``tiered_end``: the first offset that is not tiered, ``None`` = ``end``.
     """
 
     topic_partition: TopicPartition
@@ -57,6 +58,7 @@ class TieredPartition:
     segments: tuple[SegmentSpan, ...] = ()
     first_young_enough: int | None = None
     first_too_young: int | None = None
+    tiered_end: int | None = None
 
 
 @attrs.frozen
@@ -79,14 +81,20 @@ class ScanPlan:
         return sum(split.size_in_bytes for split in self.splits)
 
     @property
+    def broker_bytes(self) -> int:
+        """The part of ``read_bytes`` that is not tiered, by estimate."""
+        return sum(split.local_bytes for split in self.splits)
+
+    @property
     def gets(self) -> int:
         """The total of all splits."""
         return sum(split.gets or 0 for split in self.splits)
 
     def __str__(self) -> str:
+        live = f", about {self.broker_bytes:,} bytes of them from the brokers" if self.scan.live else ""
         return (
             f"{len(self.splits)} splits of {len(self.ends)} partitions: about {self.read_bytes:,} bytes in {self.gets:,} GETs, "
-            f"{self.segments:,} of {self.known_segments:,} segments"
+            f"{self.segments:,} of {self.known_segments:,} segments{live}"
         )
 
 
@@ -99,6 +107,22 @@ def time_bounds(scan: Scan) -> TimeBounds:
     if stop == _LATEST or scan.out_of_order is None:
         return TimeBounds(oldest)
     return TimeBounds(oldest, -(-stop // 1000) - (-scan.out_of_order // _MILLISECOND))
+
+
+def with_live_rest(known: TieredPartition, log_start: int, end: int) -> TieredPartition:
+    """Returns the partition as the log ``[log_start, end)``, of which ``known`` is the tiered part.
+
+    A partition without segments is not tiered at all. The times of what is not tiered are unknown, so all of it can match.
+    """
+    tiered_end = known.end if known.segments else log_start
+    too_young = known.first_too_young
+    return attrs.evolve(
+        known,
+        start=log_start,
+        end=end,
+        first_too_young=None if too_young is None or too_young >= tiered_end else too_young,
+        tiered_end=tiered_end,
+    )
 
 
 def plan_scan(scan: Scan, partitions: Iterable[TieredPartition], *, range_bytes: int) -> ScanPlan:
@@ -140,9 +164,10 @@ def _bounded(scan: Scan, known: TieredPartition) -> tuple[int, int]:
 def _pieces(known: TieredPartition, bounds: tuple[int, int], condition: Predicate | None) -> Iterator[OffsetRange]:
     """Returns the part of ``bounds`` that can match, as ranges of offsets with gaps between them."""
     start, end = bounds
-    start = start if known.first_young_enough is None else max(start, known.first_young_enough)
+    start = start if known.first_young_enough is None else max(start, min(known.first_young_enough, _first_unknown(known)))
     end = end if known.first_too_young is None else min(end, known.first_too_young)
-    whole = OffsetRange(known.topic_partition, start, end, known.segments, known.end)
+    tiered_end = known.end if known.tiered_end is None else known.tiered_end
+    whole = OffsetRange(known.topic_partition, start, end, known.segments, tiered_end)
     left = [found for tile in tiles(start, end, known.segments) if (found := _matching(known, tile, condition)) is not None]
     if not left:
         return
@@ -151,6 +176,16 @@ def _pieces(known: TieredPartition, bounds: tuple[int, int], condition: Predicat
         inside = left[first][0], left[last - 1][1]
         spans = tuple(span for _, _, span in segments_in(*inside, known.segments))
         yield attrs.evolve(whole, start=inside[0], end=inside[1], segments=spans)
+
+
+def _first_unknown(known: TieredPartition) -> int:
+    """Returns the first offset that is in no segment: its time was not looked up."""
+    at = known.start
+    for span in known.segments:
+        if span.start > at:
+            break
+        at = max(at, span.end)
+    return at
 
 
 def _matching(

@@ -15,6 +15,8 @@
     predicate      | which records                                          | all
     limit          | the maximum number of records                          | all
     out_of_order   | how far a timestamp may be below an earlier one        | not known
+    live           | also what is not tiered yet, up to the log's end       | False
+    on_fallback    | what happens where the tier cannot be read             | FAIL
 
 Only the user can know ``out_of_order`` before a read: the indexes of a segment have the latest timestamp up to an offset,
 but not the earliest one after it. With it, reading ends at the first record that is later than ``until`` by this much.
@@ -34,6 +36,7 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records.block import RECORD_COLUMNS
 from kafka_remote_client.scanning.predicate import And, Comparison, Operator, Predicate, microseconds
@@ -118,6 +121,19 @@ def _limit(value: SupportsIndex | None) -> int | None:
     return None if value is None else arguments.whole(value, "limit", 0)
 
 
+def _on_fallback(value: OnFallback | str) -> OnFallback:
+    try:
+        return OnFallback(value)
+    except ValueError:
+        raise ConfigurationError(f"on_fallback must be 'fail' or 'broker', not {value!r}") from None
+
+
+def _live(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"live must be True or False, not {value!r}")
+    return value
+
+
 def _split_bytes(value: SupportsIndex) -> int:
     return arguments.whole(value, "split_bytes", 1)
 
@@ -127,7 +143,7 @@ class Scan:
     """See the module. Raises ConfigurationError for invalid fields, before anything is read.
 
     ``since`` and ``until`` have the forms of :func:`~kafka_remote_client.scanning.predicate.microseconds`. Splits have
-    about ``split_bytes``.
+    about ``split_bytes``. ``live`` and ``OnFallback.BROKER`` need brokers.
     """
 
     topics: tuple[str, ...] = attrs.field(default=(), converter=_names)
@@ -142,6 +158,8 @@ class Scan:
     limit: int | None = attrs.field(default=None, converter=_limit)
     isolation_level: IsolationLevel = attrs.field(default=IsolationLevel.READ_COMMITTED, converter=arguments.isolation_level)
     out_of_order: timedelta | None = None
+    live: bool = attrs.field(default=False, converter=_live)
+    on_fallback: OnFallback = attrs.field(default=OnFallback.FAIL, converter=_on_fallback)
     split_bytes: int = attrs.field(default=DEFAULT_SPLIT_BYTES, converter=_split_bytes)
 
     def __attrs_post_init__(self) -> None:
@@ -188,6 +206,11 @@ class Scan:
     def end_of(self, partition: TopicPartition) -> int | None:
         """The first offset that is not read; ``None`` = the end of the log."""
         return _of(self.end_offset, partition)
+
+    @property
+    def needs_brokers(self) -> bool:
+        """Whether some of its records may be read from the brokers."""
+        return self.live or self.on_fallback is OnFallback.BROKER
 
     @property
     def filter(self) -> Predicate | None:

@@ -25,8 +25,10 @@ import pyarrow as pa
 
 from kafka_remote_client import arguments
 from kafka_remote_client.config import RemoteFetchConfig
+from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.scanning.broker_part import BrokerAddress, check_brokers
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
@@ -52,17 +54,21 @@ def _threads(value: int | None) -> int | None:
 
 @attrs.frozen
 class TableScan:
-    """A read (``scan``) and the address of its tier (``address``). It can be pickled.
+    """A read (``scan``), the address of its tier (``address``), and of its brokers, if it may read there. It can be pickled.
 
     ``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8.
 
-    Reading raises ConfigurationError for a missing store, topic or partition, TierUnavailableError if something
-    cannot be read to its end, and the store's errors. It never returns a part of a table as the whole.
+    Reading raises ConfigurationError for a missing store, topic or partition, TierUnavailableError or BrokerReadError if
+    something cannot be read to its end, and the store's errors. It never returns a part of a table as the whole.
     """
 
     scan: Scan
     address: TierAddress
     threads: int | None = attrs.field(default=None, converter=_threads)
+    brokers: BrokerAddress | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_brokers(self.scan, self.brokers)
 
     def select(self, *columns: str) -> TableScan:
         """Returns a scan of only these columns, in this order. Raises ConfigurationError for unknown ones."""
@@ -86,7 +92,8 @@ class TableScan:
     def open(self) -> OpenScan:
         """Opens the tier for a read split by split. It reads no records."""
         topics = self.scan.topics
-        return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
+        tier = self.address.open(topics[0] if len(topics) == 1 else None)
+        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads)
 
     def plan(self) -> ScanPlan:
         """Returns the plan: splits with ids, GETs and bytes. It reads only metadata."""
@@ -136,6 +143,11 @@ class TableScan:
         filesystem: Any = None,
         spark: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
+        value_format: str | None = None,
+        value_schema: Any = None,
+        key_format: str | None = None,
+        key_schema: Any = None,
+        on_error: str = "raise",
         **writing: Unpack[WritingArguments],
     ) -> ExportResult:
         """Writes all records as Parquet files below a folder, exactly once: a run that was killed goes on when it is repeated.
@@ -144,19 +156,32 @@ class TableScan:
         ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
         ``spark``: a classic ``SparkSession``, whose executors write the splits. ``progress``: called now and then.
 
+        ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
+        values and keys as typed columns. JSON and Avro need a schema. ``on_error``: "raise", or "column" to keep what does not
+        parse as bytes beside the reason.
+
         ``writing``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
 
         Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
-        for a limit; ExportError where the folder cannot be written; and what reading raises. Nothing is visible then.
+        for a limit; ExportError where the folder cannot be written; UnreadableRecordError for a key or value that does not
+        parse; and what reading raises. Nothing is visible then.
         """
         # Beside Arrow, the parts that write are for those who write
         from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
         from kafka_remote_client.scanning.export.split_writer import ParquetWriting  # noqa: PLC0415
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import TypedColumns  # noqa: PLC0415
 
         asked = ParquetWriting(**writing)
-        export = self._export(target_of(path, filesystem), job, asked)
+        typed = TypedColumns(
+            value_format=value_format,
+            value_schema=value_schema,
+            key_format=key_format,
+            key_schema=key_schema,
+            on_error=on_error,
+        )
+        export = attrs.evolve(self._export(target_of(path, filesystem), job, asked), typed=typed)
         return export.run(PublishFiles(export), progress, _writers(export, spark))
 
     def to_iceberg(
@@ -213,8 +238,10 @@ class TableScan:
     def _export(self, target: ExportTarget, job: str, writing: ParquetWriting) -> Export:
         from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
 
-        threads = {} if self.threads is None else {"threads": self.threads}
-        return Export(scan=self.scan, address=self.address, target=target, job=job, writing=writing, **threads)
+        threads: dict[str, Any] = {} if self.threads is None else {"threads": self.threads}
+        return Export(
+            scan=self.scan, address=self.address, brokers=self.brokers, target=target, job=job, writing=writing, **threads
+        )
 
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
@@ -243,6 +270,9 @@ def scan(
     limit: int | None = None,
     isolation_level: IsolationLevel | str = IsolationLevel.READ_COMMITTED,
     out_of_order: timedelta | None = None,
+    live: bool = False,
+    on_fallback: OnFallback | str = OnFallback.FAIL,
+    broker: Mapping[str, object] | None = None,
     layout: str = default_of("remote.storage.store.layout"),
     key_prefix: str = "",
     encryption_keys: Mapping[str, str] | None = None,
@@ -251,10 +281,14 @@ def scan(
     config: RemoteFetchConfig | None = None,
     threads: int | None = None,
 ) -> TableScan:
-    """Returns the tiered records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
+    """Returns the records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
 
     The fields of :class:`~kafka_remote_client.scanning.scan.Scan` choose the records. ``since`` and ``until`` are milliseconds,
     a ``datetime`` with a time zone, a ``date``, or a time in ISO 8601 (UTC by default): since <= timestamp < until.
+
+    ``live``: also the records that are not tiered yet, up to the high watermark, or the last stable offset under
+    read_committed, at the time of the plan. ``on_fallback``: ``"fail"``, or ``"broker"`` to read from the brokers what the tier
+    cannot give. Both need ``broker``: librdkafka's settings for a connection, ``bootstrap.servers`` at least.
 
     The other arguments are those of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. The call opens nothing.
 
@@ -273,6 +307,8 @@ def scan(
         limit=limit,
         isolation_level=isolation_level,
         out_of_order=out_of_order,
+        live=live,
+        on_fallback=on_fallback,
     )
     address = TierAddress(
         store_url,
@@ -283,4 +319,4 @@ def scan(
         topic_id=topic_id,
         config=config,
     )
-    return TableScan(wanted, address, threads)
+    return TableScan(wanted, address, threads, None if broker is None else BrokerAddress(broker))

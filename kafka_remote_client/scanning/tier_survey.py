@@ -1,4 +1,12 @@
-"""The facts about a tier for a plan: its partitions, their segments, and offsets of times. It reads no records.
+"""The facts about the partitions of a scan for a plan: segments, offsets of times, bounds of logs. It reads no records.
+
+::
+
+    tier alone     partitions of the store              [first segment, last segment, or the first undecided transaction)
+    live           partitions of the cluster            [log start, last stable offset or high watermark)
+
+The tier is examined first, and then the brokers. So the log's end is not below the end of the tier, except shortly after a
+leader election. Then the scan ends where the leader says.
 
 References: :mod:`~kafka_remote_client.scanning.plan`.
 """
@@ -7,45 +15,80 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
 
-from kafka_remote_client.errors import ConfigurationError
+import attrs
+
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError
+from kafka_remote_client.fallback import Fallback, TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader
-from kafka_remote_client.model import IsolationLevel, TopicIdPartition, TopicPartition
+from kafka_remote_client.model import IsolationLevel, TopicIdPartition, TopicPartition, uuid_to_text
+from kafka_remote_client.protocol.metadata import MetadataTopic
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
-from kafka_remote_client.scanning.plan import TieredPartition, TimeBounds, time_bounds
+from kafka_remote_client.scanning.broker_part import BrokerPart
+from kafka_remote_client.scanning.plan import TieredPartition, TimeBounds, time_bounds, with_live_rest
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import SegmentSpan
+from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["partitions_of", "survey"]
 
 _THREADS = 8
+_BEGINNING = -2
 
 
-def survey(tier: TierReader, scan: Scan) -> list[TieredPartition]:
+@attrs.frozen
+class _Facts:
+    """``last``: the last segment, ``None`` if nothing is tiered."""
+
+    tip: TopicIdPartition
+    known: TieredPartition
+    last: TieredSegment | None = None
+
+
+def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> list[TieredPartition]:
     """Returns the facts about each partition of the scan; it examines several in parallel.
 
-    Under read_committed a partition ends before the first transaction that is not decided in the tier.
+    Of the tier alone, a partition ends before the first transaction that is not decided there, under read_committed.
 
     Raises as :func:`partitions_of`, RemoteLogError kinds if metadata or transactions are not known, and the store's
-    raises.
+    raises; for a live scan TierUnavailableError, if the tier's end is not in the leader's log.
     """
-    partitions = partitions_of(tier, scan)
+    partitions = partitions_of(tier, scan, brokers)
     times = time_bounds(scan)
+
+    def facts(tip: TopicIdPartition) -> _Facts:
+        try:
+            return _surveyed(tier, scan, tip, times)
+        except DirectFetchError as error:
+            if brokers is None or not brokers.replaces_the_tier or isinstance(error, ConfigurationError):
+                raise
+            brokers.fell_back(Fallback(error.cause, error, tip.topic, tip.partition, _BEGINNING))
+            return _Facts(tip, TieredPartition(TopicPartition(tip.topic, tip.partition), 0, 0))
+
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as workers:
-        return list(workers.map(lambda tip: _surveyed(tier, scan, tip, times), partitions))
+        found = list(workers.map(facts, partitions))
+        if brokers is None or not scan.live:
+            return [one.known for one in found]
+        bounds = brokers.log.bounds([one.known.topic_partition for one in found], scan.isolation_level)
+        return list(workers.map(lambda one: _live(brokers, one, *bounds[one.known.topic_partition]), found))
 
 
-def partitions_of(tier: TierReader, scan: Scan) -> list[TopicIdPartition]:
-    """Returns the partitions of the scan that the tier has, in order.
+def partitions_of(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> list[TopicIdPartition]:
+    """Returns the partitions of the scan, in order: those of the tier, or for a live scan those of the cluster.
 
-    Raises NoSegmentsError for a named topic that is missing, ConfigurationError for a named partition that is in
-    none of the topics, and for a name of several topics.
+    Raises NoSegmentsError or BrokerReadError for a named topic that is missing, ConfigurationError for a named partition that
+    is in none of the topics, for a name of several topics in the tier, and for a tier of another topic of that name.
     """
-    topics = scan.topics or [topic for topic in tier.topics() if scan.takes_topic(topic)]
-    found = [tip for topic in topics for tip in _in_tier(tier, topic)]
+    if brokers is not None and scan.live:
+        place, found = "cluster", _in_cluster(tier, scan, brokers)
+    else:
+        topics = scan.topics or [topic for topic in tier.topics() if scan.takes_topic(topic)]
+        place, found = "store", [tip for topic in topics for tip in _in_tier(tier, topic)]
     missing = set(scan.partitions or ()) - {tip.partition for tip in found}
     if missing:
-        raise ConfigurationError(f"the store has no segments of partitions {sorted(missing)} of {', '.join(topics)}")
+        names = ", ".join(scan.topics or dict.fromkeys(tip.topic for tip in found))
+        raise ConfigurationError(f"the {place} has no records of partitions {sorted(missing)} of {names}")
     return [tip for tip in found if scan.takes(TopicPartition(tip.topic, tip.partition))]
 
 
@@ -56,11 +99,42 @@ def _in_tier(tier: TierReader, topic: str) -> Sequence[TopicIdPartition]:
     return tier.partitions(topic)
 
 
-def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds) -> TieredPartition:
+def _in_cluster(tier: TierReader, scan: Scan, brokers: BrokerPart) -> list[TopicIdPartition]:
+    described = brokers.log.topics(scan.topics or None)
+    topics = scan.topics or sorted(name for name, one in described.items() if scan.takes_topic(name) and not one.is_internal)
+    found = []
+    for topic in topics:
+        one = described[topic]
+        topic_id = _topic_id(tier, topic, one, brokers)
+        brokers.knows_topic(topic, topic_id)
+        numbers = sorted(partition.partition_index for partition in one.partitions)
+        found += [TopicIdPartition(topic_id, topic, number) for number in numbers]
+    return found
+
+
+def _topic_id(tier: TierReader, topic: str, described: MetadataTopic, brokers: BrokerPart) -> UUID:
+    """Returns the topic's id in the cluster, or that of the tier if the cluster has no ids."""
+    try:
+        tiered = {tip.topic_id for tip in tier.partitions(topic)}
+    except DirectFetchError as error:
+        if isinstance(error, ConfigurationError) or not brokers.replaces_the_tier:
+            raise
+        tiered = set()  # each partition has the same failure, and logs it
+    now = described.topic_id
+    if tiered and now not in {ZERO_UUID, *tiered}:
+        kept = ", ".join(uuid_to_text(one) for one in tiered)
+        raise ConfigurationError(
+            f"topic {topic} was created again: the cluster's has the topic id {uuid_to_text(now)}, the tier's {kept}; "
+            "a scan without live=True reads the tier's"
+        )
+    return now if now != ZERO_UUID else next(iter(tiered), ZERO_UUID)
+
+
+def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds) -> _Facts:
     partition = TopicPartition(tip.topic, tip.partition)
     segments = tier.segments(tip)
     if not segments:
-        return TieredPartition(partition, 0, 0)
+        return _Facts(tip, TieredPartition(partition, 0, 0))
     start, end = segments[0].start, segments[-1].end
     undecided = tier.first_undecided_offset(tip) if scan.isolation_level is IsolationLevel.READ_COMMITTED else None
     if undecided is not None:
@@ -73,7 +147,7 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         found = tier.offset_for_time(tip, time, first)
         return end if found is None else min(found, end)
 
-    return TieredPartition(
+    known = TieredPartition(
         partition,
         start,
         end,
@@ -81,6 +155,21 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         first_young_enough=at(times.oldest),
         first_too_young=at(times.youngest),
     )
+    return _Facts(tip, known, segments[-1])
+
+
+def _live(brokers: BrokerPart, facts: _Facts, log_start: int, log_end: int) -> TieredPartition:
+    """Returns the facts with the rest of the log. Raises TierUnavailableError if the tier is not a part of this log."""
+    known, last = facts.known, facts.last
+    if last is not None and last.end > log_start:
+        tip, end = facts.tip, last.end
+        epoch = last.metadata.epoch_for_offset(end - 1)
+        if brokers.log.diverges(known.topic_partition, tip.topic_id, end, epoch):
+            raise TierUnavailableError(
+                f"the tier of {known.topic_partition} ends at offset {end} of leader epoch {epoch}, which is not in the log of "
+                f"the leader (it ends at {log_end}): a leader election lost records, or the brokers are of another cluster"
+            ).with_context(topic=tip.topic, partition=tip.partition, offset=end)
+    return with_live_rest(known, log_start, log_end)
 
 
 def _span(segment: TieredSegment) -> SegmentSpan:

@@ -64,6 +64,10 @@ def test_invalid_arguments_are_reported_in_one_line(capsys: pytest.CaptureFixtur
     assert "partition_by must be topic, day or hour" in err
     _, err = exported(capsys, *arguments, "--commit-group", "readers", status=2)
     assert "--commit-group" in err
+    for option in (["--live"], ["--on-fallback", "broker"]):
+        _, err = exported(capsys, *arguments, *option, status=2)
+        assert option[0] in err
+        assert "needs --consumer bootstrap.servers=HOST:PORT" in err
     _, err = exported(capsys, *arguments, "--consumer", "sasl.password=canary", status=2)
     assert "sasl.password is a secret" in err
     assert "canary" not in err
@@ -117,3 +121,17 @@ def test_a_group_continues_where_the_export_ends(capsys: pytest.CaptureFixture[s
             assert [one.offset for one in member.committed([CommittedPartition("logappend", 0)], 10)] == [70]
         finally:
             member.close()
+
+
+@pytest.mark.embedded
+def test_live_records_are_exported_if_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with small_cluster(tmp_path / "tier") as cluster:
+        fill_topic(cluster, "orders", 100, (0,))
+        server = f"bootstrap.servers={cluster.bootstrap_servers}"
+        from_both = ["--live", "--on-fallback", "broker", "--consumer", server]
+        store, target = (tmp_path / "tier").as_uri(), str(tmp_path / "table")
+        with pytest.raises(SystemExit) as stopped:
+            run(["export", "orders", "--store", store, "--target", target, *from_both, "--output", "json"])
+        told = json.loads(capsys.readouterr().out)
+    assert stopped.value.code == 0
+    assert (told["records"], told["starting_offsets"]) == (100, {"orders": {"0": 100, "1": 0, "2": 0, "3": 0}})

@@ -221,3 +221,41 @@ def test_known_topics_are_answered_while_brokers_are_down(clock: ManualClock) ->
     assert codes(found) == {"t": ONE, "u": "down", "v": "down"}
     clock.now += 301
     assert codes(metadata.leaders([("t", 0), ("u", 0)], Deadline(clock, 1))) == {"t": ONE, "u": ONE}
+
+
+def test_topics_are_described_as_they_are_now(clock: ManualClock) -> None:
+    brokers = Brokers(lambda _: response(1, 2))
+    found = cluster(brokers, clock)
+    for _ in range(2):
+        assert [one.partition_index for one in found.topics(["t"], Deadline(clock, 1))["t"].partitions] == [0, 1]
+    assert brokers.topics == [("t",), ("t",)]
+
+
+def test_all_topics_are_those_that_the_broker_shows(clock: ManualClock) -> None:
+    topics = (MetadataTopic("t"), MetadataTopic("u", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED), MetadataTopic(None))
+    asked: list[object] = []
+
+    def ask(_: Address, names: Sequence[str] | None, __: Deadline) -> MetadataResponse:
+        asked.append(names)
+        return response(topics=topics)
+
+    found = ClusterMetadata((BOOTSTRAP,), ask, clock)
+    assert list(found.topics(None, Deadline(clock, 1))) == ["t"]
+    assert asked == [None]
+    for name, code in (("u", ErrorCode.TOPIC_AUTHORIZATION_FAILED), ("v", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        with pytest.raises(BrokerResponseError) as raised:
+            found.topics(["t", name], Deadline(clock, 1))
+        assert raised.value.code == code
+
+
+def test_topics_are_not_described_by_a_broker_that_fails(clock: ManualClock) -> None:
+    with pytest.raises(BrokerResponseError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        cluster(Brokers(lambda _: response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)), clock).topics(
+            ["t"], Deadline(clock, 1)
+        )
+
+    def unreachable(_: Address) -> MetadataResponse:
+        raise LocationError("unreachable")
+
+    with pytest.raises(LocationError, match="unreachable"):
+        cluster(Brokers(unreachable), clock).topics(["t"], Deadline(clock, 1))

@@ -26,6 +26,7 @@ _RECORDS_OF_THE_PAST = ("docs/changes/", "docs/decisions/", "docs/benchmarks.md"
 _OF_ANOTHER_MEANING = {
     ("kafka_remote_client/embedded/archiver.py", 64 << 20): "what the archiver fetches of the mock broker at a time",
     ("kafka_remote_client/embedded/broker.py", 8 << 20): "what the embedded broker reads of its tier at a time",
+    ("kafka_remote_client/fetch/broker_log.py", 8 << 20): "what a scan fetches of a broker at a time",
     ("kafka_remote_client/fetch/chunked_fetcher.py", 8 << 20): "memory that a chunk table's word is worth",
     ("kafka_remote_client/protocol/connection.py", 64 << 20): "largest response of a broker",
     ("kafka_remote_client/remote_log/aiven/chunk_table.py", 64 << 20): "largest chunk that a reader takes on",

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.predicate import column, header
 from kafka_remote_client.scanning.scan import Scan
 from tests.scanning.conftest import RECORDS
 from tests.support.scanned import Condition, Row, conditions, expected_rows, rows_of
-from tests.support.tier import batch
+from tests.support.tier import LAYOUT, Tier, batch, time_entries
 
 LEVELS = ["read_committed", "read_uncommitted"]
 GOLDEN = [
@@ -144,6 +147,19 @@ def test_segments_that_are_too_old_are_not_requested(rising: TierReader) -> None
     assert len(table(scan)) == 1000
     assert scan.plan.segments == 1
     assert scan.metrics()["remote-fetch-segment-total"] == 1
+
+
+def test_a_missing_segment_is_an_error_if_its_times_can_match() -> None:
+    """The first record that is late enough in the other segments has offset 2000."""
+    tier = Tier()
+    for number, start in ((1, 0), (3, 2000)):
+        segment = tier.add([batch(start + RECORDS * n, RECORDS) for n in range(200)], number=number, indexed=range(200))
+        lasts = range(RECORDS - 1, 1000, RECORDS)
+        tier.put(segment, ObjectKind.TIME_INDEX, time_entries(*((1000 + start + last, last) for last in lasts)))
+    with TierReader(tier.store, ListingLocationSource(tier.store, LAYOUT)) as reader:
+        with pytest.raises(TierUnavailableError, match="cannot read orders-7 at offset 1000") as raised:
+            table(opened(reader, topics="orders", since=2_500))
+        assert raised.value.offset == 1000
 
 
 def test_times_out_of_order_leave_nothing_out_as_long_as_they_are_told(golden: TierReader) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.plan import ScanPlan, TieredPartition, TimeBounds, plan_scan, segments_in, time_bounds
+from kafka_remote_client.scanning.plan import (
+    ScanPlan,
+    TieredPartition,
+    TimeBounds,
+    plan_scan,
+    segments_in,
+    time_bounds,
+    with_live_rest,
+)
 from kafka_remote_client.scanning.predicate import column
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import SegmentSpan
@@ -114,3 +122,44 @@ def test_times_to_look_up_follow_from_the_filter(scan: dict[str, Any], expected:
 def test_segments_in_a_range_are_found_without_walking_all() -> None:
     assert segments_in(150, 300, SEGMENTS) == [(150, 200, SEGMENTS[1]), (200, 300, SEGMENTS[2])]
     assert segments_in(400, 500, SEGMENTS) == []
+
+
+def test_the_live_rest_is_planned_behind_the_tier() -> None:
+    known = with_live_rest(tiered(first_too_young=400), 50, 500)
+    assert (known.start, known.end, known.tiered_end, known.first_too_young) == (50, 500, 400, None)
+    plan = planned(known, live=True, split_bytes=20_000)
+    assert offsets(plan) == [(50, 200), (200, 400), (400, 500)]
+    assert plan.ends == {T0: 500}
+    assert (plan.read_bytes, plan.broker_bytes) == (45_000, 10_000)
+    assert str(plan).endswith("4 of 4 segments, about 10,000 bytes of them from the brokers")
+    assert planned(live=True).broker_bytes == 0
+
+
+def test_all_of_a_partition_without_segments_is_live() -> None:
+    known = with_live_rest(TieredPartition(T0, 0, 0), 7, 57)
+    plan = planned(known, live=True, since=10**9)
+    assert offsets(plan) == [(7, 57)]
+    assert plan.broker_bytes == plan.read_bytes > 0
+    assert planned(with_live_rest(TieredPartition(T0, 0, 0), 7, 7), live=True).ends == {T0: 7}
+
+
+def test_times_of_the_live_rest_are_unknown_and_so_it_is_read() -> None:
+    late = with_live_rest(tiered(first_young_enough=400), 0, 450)
+    assert offsets(planned(late, live=True, since=10**9)) == [(400, 450)]
+    early = with_live_rest(tiered(first_too_young=150), 0, 450)
+    assert offsets(planned(early, live=True, until=1_100)) == [(0, 150)]
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (tiered(first_young_enough=250), [(300, 400)]),
+        (TieredPartition(T0, 0, 400, (SEGMENTS[0], SEGMENTS[3]), first_young_enough=310), [(100, 400)]),
+        (with_live_rest(TieredPartition(T0, 200, 400, SEGMENTS[2:], first_young_enough=310), 0, 400), [(0, 200), (300, 400)]),
+    ],
+)
+def test_offsets_without_a_segment_are_read_whatever_time_is_asked(
+    known: TieredPartition, expected: list[tuple[int, int]]
+) -> None:
+    plan = planned(known, live=True, since=1_250)
+    assert offsets(plan) == expected

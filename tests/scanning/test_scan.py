@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
 from kafka_remote_client.records.block import RECORD_COLUMNS
@@ -100,3 +101,14 @@ def test_one_bound_in_time_is_a_filter_by_itself(bound: str) -> None:
 def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         Scan(**wrong)
+
+
+def test_brokers_are_read_only_if_the_scan_says_so() -> None:
+    assert not Scan(topics="t").needs_brokers
+    assert Scan(topics="t", live=True).needs_brokers
+    assert Scan(topics="t", on_fallback="broker").needs_brokers
+    assert Scan(topics="t", on_fallback=OnFallback.FAIL).on_fallback is OnFallback.FAIL
+    with pytest.raises(ConfigurationError, match="on_fallback must be 'fail' or 'broker', not 'raise'"):
+        Scan(topics="t", on_fallback="raise")
+    with pytest.raises(ConfigurationError, match="live must be True or False, not 'yes'"):
+        Scan(topics="t", live="yes")

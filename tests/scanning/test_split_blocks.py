@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import IsolationLevel, TopicPartition
@@ -57,6 +58,15 @@ def test_a_split_whose_first_segment_is_gone_is_an_error(tmp_path: Path) -> None
         with pytest.raises(TierUnavailableError, match=told) as raised:
             list(split_blocks(tier, Split(ZSTD, 5, start + 5, 0), IsolationLevel.READ_COMMITTED))
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (*ZSTD, 5)
+
+
+def test_without_brokers_an_error_of_the_tier_is_raised_as_it_is(golden: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RemoteStorageUnavailableError("the store is down")
+
+    monkeypatch.setattr(TierReader, "bounds", fails)
+    with pytest.raises(RemoteStorageUnavailableError, match="the store is down"):
+        list(split_blocks(golden, Split(ZSTD, 0, 10, 0), IsolationLevel.READ_COMMITTED))
 
 
 def test_a_tally_of_a_split_is_that_of_its_records(golden: TierReader) -> None:

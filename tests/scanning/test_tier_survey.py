@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
-from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
+from kafka_remote_client.errors import ConfigurationError, NoSegmentsError, RemoteLogError
+from kafka_remote_client.fallback import TierUnavailableError
+from kafka_remote_client.fetch.broker_log import BrokerLog
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
-from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.plan import TieredPartition
+from kafka_remote_client.model import IsolationLevel, TopicPartition
+from kafka_remote_client.protocol.metadata import MetadataPartition, MetadataTopic
+from kafka_remote_client.scanning.broker_part import BrokerPart
+from kafka_remote_client.scanning.plan import TieredPartition, plan_scan
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 from tests.support.golden import golden_local
 from tests.support.scanned import expected_rows
+from tests.support.tier import TIP
 
 FIRST_UNDECIDED = 2455
 
@@ -75,3 +83,89 @@ def test_missing_topics_and_partitions_raise(golden: TierReader) -> None:
         survey(golden, Scan(topics=["epochs", "orders"]))
     with pytest.raises(ConfigurationError, match=r"no segments of partitions \[7\] of epochs"):
         survey(golden, Scan(topics="epochs", partitions=[1, 7]))
+
+
+class Log:
+    """The leader of orders, which has partitions 3 and 7. ``topic_id``: of the topic in the cluster."""
+
+    def __init__(self, start: int = 0, end: int = 3500, *, topic_id: UUID = TIP.topic_id, diverging: bool = False) -> None:
+        self._bounds = start, end
+        self._topic_id = topic_id
+        self._diverging = diverging
+        self.asked: list[tuple[TopicPartition, UUID, int, int]] = []
+
+    def topics(self, names: Sequence[str] | None) -> dict[str, MetadataTopic]:
+        partitions = tuple(MetadataPartition(number, 1) for number in (7, 3))
+        internal = MetadataTopic("orders-of-kafka", partitions, is_internal=True)
+        return {"orders": MetadataTopic("orders", partitions, topic_id=self._topic_id), "orders-of-kafka": internal}
+
+    def bounds(self, partitions: Sequence[TopicPartition], level: IsolationLevel) -> dict[TopicPartition, tuple[int, int]]:
+        return dict.fromkeys(partitions, self._bounds)
+
+    def diverges(self, *asked: Any) -> bool:
+        self.asked.append(asked)
+        return self._diverging
+
+
+def live(tier: TierReader, log: Log, **scan: Any) -> list[TieredPartition]:
+    wanted = Scan(**{"topics": "orders", "live": True, **scan})
+    return survey(tier, wanted, BrokerPart(cast("BrokerLog", log), wanted, tier))
+
+
+def test_a_live_survey_has_all_partitions_of_the_cluster(rising: TierReader) -> None:
+    log = Log(start=10)
+    local, tiered = live(rising, log, since=1500, until=2500, out_of_order=timedelta(0))
+    assert local == TieredPartition(TopicPartition("orders", 3), 10, 3500, tiered_end=10)
+    assert (tiered.topic_partition, tiered.start, tiered.end, tiered.tiered_end) == (("orders", 7), 10, 3500, 3000)
+    assert (len(tiered.segments), tiered.first_young_enough, tiered.first_too_young) == (3, 500, 1500)
+    assert log.asked == [(("orders", 7), TIP.topic_id, 3000, 0)]
+    (one,) = live(rising, Log(), topics=(), topic_pattern="orders.*", partitions=[7])
+    assert (one.start, one.end, one.first_too_young) == (0, 3500, None)
+
+
+def test_a_tier_beyond_what_the_leader_shows_is_read_as_far_as_that(rising: TierReader) -> None:
+    _, tiered = live(rising, Log(end=2900))
+    assert (tiered.end, tiered.tiered_end) == (2900, 3000)
+    assert plan_scan(Scan(topics="orders", live=True), [tiered], range_bytes=1000).broker_bytes == 0
+
+
+def test_a_tier_that_is_not_of_the_leaders_log_is_refused(rising: TierReader) -> None:
+    with pytest.raises(TierUnavailableError, match="ends at offset 3000 of leader epoch 0, which is not in the") as told:
+        live(rising, Log(diverging=True))
+    assert (told.value.topic, told.value.partition, told.value.offset) == ("orders", 7, 3000)
+
+
+def test_a_tier_below_the_logs_start_is_not_compared(rising: TierReader) -> None:
+    log = Log(start=3000, end=3100, diverging=True)
+    assert [(one.start, one.end) for one in live(rising, log)] == [(3000, 3100)] * 2
+    assert log.asked == []
+
+
+def test_the_tier_of_a_topic_that_was_created_again_is_refused(rising: TierReader) -> None:
+    with pytest.raises(ConfigurationError, match=r"topic orders was created again: .* has the topic id .*, the tier's"):
+        live(rising, Log(topic_id=UUID(int=9)))
+    unknown = Log(topic_id=UUID(int=0))
+    assert len(live(rising, unknown)) == 2
+    assert unknown.asked[0][1] == TIP.topic_id
+
+
+def test_segments_that_are_not_known_end_a_live_survey_by_default(rising: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Any:
+        raise RemoteLogError("damaged")
+
+    monkeypatch.setattr(TierReader, "segments", fails)
+    with pytest.raises(RemoteLogError, match="damaged"):
+        live(rising, Log())
+    assert [one.tiered_end for one in live(rising, Log(), on_fallback="broker")] == [0, 0]
+
+
+@pytest.mark.parametrize("more", [{}, {"on_fallback": "broker"}])
+def test_a_name_of_several_topics_is_an_error_for_a_live_scan_too(
+    rising: TierReader, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    def fails(*_: object) -> Any:
+        raise ConfigurationError("the store has 2 topics named 'orders'")
+
+    monkeypatch.setattr(TierReader, "partitions", fails)
+    with pytest.raises(ConfigurationError, match="2 topics named"):
+        live(rising, Log(), **more)

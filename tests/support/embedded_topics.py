@@ -43,6 +43,7 @@ __all__ = [
     "note_produced",
     "plain_rows",
     "plain_settings",
+    "read_messages",
     "read_to_ends",
     "records",
     "row",
@@ -223,10 +224,20 @@ def read_to_ends(
 
 def plain_rows(cluster: EmbeddedCluster, topic: str, partition: int = 0, **more: object) -> list[Row]:
     """Returns the records that confluent_kafka.Consumer reads from a partition."""
+    return rows_of(read_messages(cluster, topic, partition, **more))
+
+
+def read_messages(cluster: EmbeddedCluster, topic: str, partition: int = 0, **more: object) -> list[Message]:
+    """Returns the messages that confluent_kafka.Consumer reads from a partition, up to its end."""
     consumer = confluent_kafka.Consumer(plain_settings(cluster, **more))
+    messages: list[Message] = []
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
-        return read_to_ends(consumer).get((topic, partition), [])
+        while not (messages and is_end(messages[-1])):
+            assert not deadline.expired(), f"{topic}-{partition} has no end"
+            messages += by_consume(consumer)
+        return messages[:-1]
     finally:
         consumer.close()
 

@@ -160,6 +160,7 @@ def options_of(scan: Scan, address: TierAddress, writing: Mapping[str, object]) 
         "where": scan.predicate,
         "isolation_level": scan.isolation_level.name.lower(),
         "out_of_order": scan.out_of_order,
+        "live": scan.live or None,
     }
     return {name: _text(value) for name, value in {**reading, **writing}.items() if value is not None}
 

@@ -25,11 +25,13 @@ import attrs
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import uuid_to_text
+from kafka_remote_client.scanning.broker_part import BrokerAddress
 from kafka_remote_client.scanning.export.job import ExportJob, job_of, options_of
 from kafka_remote_client.scanning.export.ledger import ExportLedger
 from kafka_remote_client.scanning.export.result import ExportResult
 from kafka_remote_client.scanning.export.split_writer import ParquetWriting, write_split
 from kafka_remote_client.scanning.export.target import ExportTarget
+from kafka_remote_client.scanning.export.typed_columns import TypedColumns
 from kafka_remote_client.scanning.export.written_files import WrittenSplit
 from kafka_remote_client.scanning.interleave import interleaved
 from kafka_remote_client.scanning.open_scan import OpenScan
@@ -75,20 +77,24 @@ class Export:
 
     scan: Scan
     address: TierAddress
+    brokers: BrokerAddress | None = None
     target: ExportTarget
     job: str
     writing: ParquetWriting
+    typed: TypedColumns = attrs.field(factory=TypedColumns)
     threads: int = attrs.field(factory=lambda: min(_MOST_THREADS, os.cpu_count() or 1))
 
     def __attrs_post_init__(self) -> None:
         if self.scan.limit is not None:
             raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
         self.writing.check(self.scan.columns)
+        self.typed.check(self.scan.columns)
 
     def open(self) -> OpenScan:
         """Opens the tier."""
         topics = self.scan.topics
-        return OpenScan(self.scan, self.address.open(topics[0] if len(topics) == 1 else None), threads=self.threads)
+        tier = self.address.open(topics[0] if len(topics) == 1 else None)
+        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads)
 
     def run(
         self,
@@ -101,11 +107,11 @@ class Export:
         ``write``: who writes splits; ``None``: threads of this process.
 
         Raises ConfigurationError for a job that was begun with other options, and for offsets that another job in the target
-        has; ExportError where the target cannot be written; TierUnavailableError and what the store raises where the tier
-        cannot be read. In all cases readers see what they saw before, and the next run goes on.
+        has; ExportError where the target cannot be written; TierUnavailableError, BrokerReadError and what the store raises
+        where something cannot be read. In all cases readers see what they saw before, and the next run goes on.
         """
         ledger = ExportLedger(self.target, self.job)
-        options = options_of(self.scan, self.address, self.writing.options)
+        options = options_of(self.scan, self.address, self.writing.options | self.typed.options)
         known = ledger.known_job()
         finished = ledger.finished()
         if known is not None:
@@ -180,7 +186,7 @@ def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> S
 def write_split_of(export: Export, opened: OpenScan, split: Split) -> Steps:
     """Writes and records a split: the rows of each row group, and at last what was written."""
     ledger = ExportLedger(export.target, export.job)
-    with closing(opened.record_batches(split)) as batches:
+    with closing(export.typed.of(opened.record_batches(split))) as batches:
         written = yield from write_split(export.target, ledger.paths, export.writing, split, batches)
     ledger.record(written)
     yield written

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Assigned
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import Action, DirectFetchError
+from kafka_remote_client.fallback import BrokerReadError
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.options.source_options import SourceOptions
@@ -34,13 +33,6 @@ _NO_SUCH_OFFSET = frozenset({-140, 1})  # auto.offset.reset=error, and the broke
 _NOT_THERE = frozenset({-190, -188, 3})  # librdkafka's words for no such partition and topic, and the broker's own
 _PASSING = frozenset({-195, -187, -193, -185, -169})  # transport, all brokers down, name not resolved, time-out, login failed
 """Errors that librdkafka reports and recovers from."""
-
-
-class BrokerReadError(DirectFetchError):
-    """The broker sent no records in time, or a permanent error: the task fails, and Spark repeats it."""
-
-    action: ClassVar[Action] = Action.STOP
-    cause: ClassVar[str] = "broker-read"
 
 
 def consumer_settings(options: SourceOptions) -> dict[str, object]:
