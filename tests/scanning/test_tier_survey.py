@@ -81,7 +81,7 @@ def test_a_partition_of_half_copied_segments_alone_is_empty(tmp_path: Path) -> N
 def test_missing_topics_and_partitions_raise(golden: TierReader) -> None:
     with pytest.raises(NoSegmentsError, match="orders"):
         survey(golden, Scan(topics=["epochs", "orders"]))
-    with pytest.raises(ConfigurationError, match=r"no segments of partitions \[7\] of epochs"):
+    with pytest.raises(ConfigurationError, match=r"no records of partitions \[7\] of epochs"):
         survey(golden, Scan(topics="epochs", partitions=[1, 7]))
 
 
