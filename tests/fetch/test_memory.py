@@ -84,7 +84,7 @@ def test_a_small_range_gets_no_buffer_of_the_largest() -> None:
     assert len(pool.take(1_000_000)) < 2_000_000
 
 
-def test_idle_buffers_may_take_what_is_free_within_an_eighth_and_half_of_the_limit() -> None:
+def test_idle_buffers_take_an_eighth_to_half_of_the_limit() -> None:
     budget = MemoryBudget(1000)
     found = []
     for held in (0, 400, 600, 700, 900, 1100):
