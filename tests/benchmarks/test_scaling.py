@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,13 +49,14 @@ def test_tiers_of_one_kind_have_the_same_bytes() -> None:
 
 
 def test_rows_compare_the_time_of_a_byte_with_the_first_row() -> None:
-    def run(seconds: float, peak: int = 0) -> dict[str, float]:
-        counts = {"gets": 3, "hedges": 0, "locations": 1}
+    def run(seconds: float, peak: int = 0) -> dict[str, Any]:
+        counts = {"gets": 3, "hedges": 0, "locations": 1, "errors": {"unavailable": 1}}
         return {"seconds": seconds, "bytes": 2 * MIB, "peak_bytes": peak, "budget_bytes": 10 * MIB, **counts}
 
     one, two = rows({("total MiB", 1): [run(1.0), run(9.0), run(2.0)], ("total MiB", 2): [run(3.0, 43 * MIB)]})
     assert (one["mib_per_second"], one["over_first"], one["within"]) == (1.0, 1.0, True)
     assert (two["over_first"], two["within"]) == (1.5, False)
+    assert (one["failed_gets"], two["failed_gets"]) == (3, 1)
 
 
 def test_a_cell_compares_medians_with_the_best_fixed_setting() -> None:

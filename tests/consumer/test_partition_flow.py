@@ -211,7 +211,7 @@ def test_no_tier_delivered_what_a_seek_left_out() -> None:
 
 def test_an_event_without_a_place_in_the_route_names_the_partition() -> None:
     flow = PartitionFlow("t", 3, 5)
-    with pytest.raises(IllegalRouteError, match=r"^t-3: READ_ENDED in STARTING$"):
+    with pytest.raises(IllegalRouteError, match=r"^t-3: the event READ_ENDED is illegal in the route STARTING$"):
         flow.change_route(RouteEvent.READ_ENDED)
     assert flow.route is Route.STARTING
 
