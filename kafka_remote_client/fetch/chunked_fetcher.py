@@ -106,7 +106,7 @@ class ChunkedFetcher:
         self._inner.discard(remote_log_segment_metadata, wanted.start, wanted.end)
 
     def close(self) -> None:
-        self._buffers.restorers.shutdown(wait=False)
+        self._buffers.restorers.shutdown()
         self._inner.close()
 
 

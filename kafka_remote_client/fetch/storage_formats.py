@@ -60,6 +60,8 @@ class RestoringFetcher:
         return self._inner.fetch_log_segment(remote_log_segment_metadata, start_position, end_position)
 
     def close(self) -> None:
+        for restoring in self._restoring.values():
+            restoring.close()
         self._inner.close()
 
 

@@ -29,7 +29,6 @@ from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.testing import RemoteStorageFetcherTests
 from kafka_remote_client.testing.fetcher_tests import read_all, segment_metadata
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
-from tests.support.waiting import wait_until
 
 DATA = b"".join(b"%05d" % n for n in range(100))
 ZSTD, AES, BOTH = ChunkEncoding(compressed=True), ChunkEncoding(encrypted=True), ChunkEncoding(compressed=True, encrypted=True)
@@ -345,4 +344,4 @@ def test_chunks_are_restored_on_as_many_threads_as_cores(monkeypatch: pytest.Mon
         assert set(readers.map(read_once, range(40))) == {DATA}
     assert len(restorers) <= (os.cpu_count() or 1)
     fetcher.close()
-    wait_until(lambda: not any(thread.is_alive() for thread in restorers), "the threads to end")
+    assert not any(thread.is_alive() for thread in restorers)

@@ -42,7 +42,8 @@ def test_what_cannot_be_read_is_not_offered_and_the_log_says_how(caplog: pytest.
 def test_each_format_has_its_own_fetcher_and_others_the_plain_one() -> None:
     plain = MemoryFetcher({"key": b"0123456789"})
     fetcher = RestoringFetcher(plain, {**installed_formats(), "Reversed": Reversed()})
-    assert isinstance(fetcher.of_format(CHUNKED), ChunkedFetcher)
+    chunked = fetcher.of_format(CHUNKED)
+    assert isinstance(chunked, ChunkedFetcher)
     assert isinstance(fetcher.of_format("Reversed"), FailingFetcher)
     assert fetcher.of_format("ApacheKafkaV1") is plain
     fetcher.configure({})
@@ -51,3 +52,5 @@ def test_each_format_has_its_own_fetcher_and_others_the_plain_one() -> None:
     fetcher.close()
     with pytest.raises(Exception, match="closed"):
         plain.fetch_log_segment(found, 0, 1)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        chunked._buffers.restorers.submit(len, "")
