@@ -16,7 +16,7 @@ from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installe
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.protocol.tls import client_context, security_protocol
+from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.registry import MissingExtraError, check_settings, load_fetcher
 
 __all__ = ["DirectFetchOffError", "build_engine", "required_engine"]
@@ -55,7 +55,7 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
         raise DirectFetchOffError("remote.storage.fetcher.class is not set")
     try:
         sasl = authenticator(inner, clock)
-        ssl_context = client_context(inner) if security_protocol(inner).endswith("ssl") else None
+        ssl_context = context_of_protocol(inner)
     except ConfigurationError as error:
         raise DirectFetchOffError(str(error)) from error
     if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):

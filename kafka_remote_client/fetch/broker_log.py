@@ -46,7 +46,7 @@ from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, PartitionDat
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.metadata import MetadataTopic
 from kafka_remote_client.protocol.peer import PeerSession
-from kafka_remote_client.protocol.tls import client_context, security_protocol
+from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.completed_fetch import FetchState, aborted_filter
@@ -232,7 +232,7 @@ def open_broker_log(settings: Mapping[str, object], config: RemoteFetchConfig, c
         client_id=str(settings.get("client.id", "rdkafka")),
         clock=clock,
         connect_timeout=config.connect_timeout_ms / 1000,
-        ssl_context=client_context(settings) if security_protocol(settings).endswith("ssl") else None,
+        ssl_context=context_of_protocol(settings),
         sasl=authenticator(settings, clock),
     )
     return BrokerLog(leaders, clock)

@@ -33,7 +33,7 @@ from pathlib import Path
 from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["client_context", "security_protocol", "server_context"]
+__all__ = ["client_context", "context_of_protocol", "security_protocol", "server_context"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +62,11 @@ _FOLLOWED = frozenset(
 def security_protocol(settings: Mapping[str, object]) -> str:
     """``security.protocol`` in lower case; "plaintext" when it is not set."""
     return (_text(settings, "security.protocol") or "plaintext").lower()
+
+
+def context_of_protocol(settings: Mapping[str, object]) -> ssl.SSLContext | None:
+    """Returns the context of :func:`client_context` if ``security.protocol`` has TLS, else ``None``. Raises as that one."""
+    return client_context(settings) if security_protocol(settings).endswith("ssl") else None
 
 
 def client_context(settings: Mapping[str, object]) -> ssl.SSLContext:
