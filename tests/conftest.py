@@ -8,6 +8,7 @@ whoever made the directory stops it. A test that restarts the broker excludes al
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -186,6 +187,16 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _run_directory() -> Path:
     return Path(os.environ[RUN_VARIABLE])
+
+
+@pytest.fixture(autouse=True)
+def _package_log() -> Iterator[None]:
+    """Restores the level and the handlers of the package's log, which the shim's command sets for its process."""
+    package = logging.getLogger("kafka_remote_client")
+    level, handlers = package.level, list(package.handlers)
+    yield
+    package.setLevel(level)
+    package.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -6,23 +6,11 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from kafka_remote_client.cli.logs import LogFormat, write_logs
 
 LOGGER = logging.getLogger("kafka_remote_client.shim.example")
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
-
-
-@pytest.fixture
-def restored() -> Iterator[None]:
-    package = logging.getLogger("kafka_remote_client")
-    level, handlers = package.level, list(package.handlers)
-    yield
-    package.setLevel(level)
-    package.handlers[:] = handlers
 
 
 def written(form: LogFormat) -> list[str]:
@@ -37,7 +25,6 @@ def written(form: LogFormat) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-@pytest.mark.usefixtures("restored")
 def test_text_has_time_level_and_trace() -> None:
     first, second, *trace = written(LogFormat.TEXT)
     assert re.fullmatch(TIME + " INFO kafka_remote_client.shim.example granted 7", first)
@@ -45,7 +32,6 @@ def test_text_has_time_level_and_trace() -> None:
     assert trace[-1] == "ValueError: why"
 
 
-@pytest.mark.usefixtures("restored")
 def test_json_is_one_object_per_line_with_fields_of_the_audit_log() -> None:
     first, second = map(json.loads, written(LogFormat.JSON))
     assert re.fullmatch(TIME, first.pop("time"))
