@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -102,6 +103,8 @@ class FetchEngine:
         self._threads: list[threading.Thread] = []
         self._numbers = itertools.count()
         self._idle = 0
+        self._watched_until = math.inf
+        """When an idle worker will look for GETs that are late or overdue, and for pauses that end; infinite: none will."""
         self._closed = False
 
     # -- owners ----------------------------------------------------------------------------------------------------------
@@ -329,11 +332,30 @@ class FetchEngine:
                 return None
             self._idle += 1
             try:
-                self._work.wait(self._scheduler.patience(self._clock.monotonic(), _TICK_SECONDS))
+                self._wait_for_work()
             finally:
                 self._idle -= 1
         self._wake_worker()  # there may be more to do than this thread does
         return command
+
+    def _wait_for_work(self) -> None:
+        """Until a notification. One idle worker also waits for time to pass; if all did, each such moment would wake all."""
+        until = self._next_look()
+        if until >= self._watched_until or until == math.inf:
+            self._work.wait()
+            return
+        self._watched_until = until
+        try:
+            self._work.wait(until - self._clock.monotonic())
+        finally:
+            if self._watched_until == until:  # else another worker looks earlier
+                self._watched_until = math.inf
+
+    def _next_look(self) -> float:
+        """When there may be work without an event; infinite: never."""
+        now = self._clock.monotonic()
+        patience = self._scheduler.patience(now, _TICK_SECONDS)
+        return math.inf if patience is None else now + patience
 
     def _next_command(self) -> Work | None:
         """Under the lock. A defect in this choice ends one reader; all others continue."""
@@ -352,7 +374,7 @@ class FetchEngine:
     def _wake_worker(self) -> None:
         """Makes sure that a worker waits while there is work, or a GET may become late or overdue."""
         if self._idle:
-            if self._scheduler.has_work:
+            if self._scheduler.has_work or self._next_look() < self._watched_until:
                 self._work.notify()
         elif self._scheduler.has_work or self._scheduler.in_flight:
             self._start_thread()

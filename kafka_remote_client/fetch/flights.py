@@ -129,6 +129,8 @@ class Flights:
 
     def patience(self, now: float, longest: float) -> float:
         """Seconds until a GET may be late, from 0 up to ``longest``."""
+        while self._watched and self._watched[0][2] not in self._flights:
+            heapq.heappop(self._watched)  # it has ended
         return min(longest, max(0.0, self._watched[0][0] - now)) if self._watched else longest
 
     def give_up(self, now: float) -> tuple[Fetch, RemoteStorageTimeoutError, list[Fetch]] | None:

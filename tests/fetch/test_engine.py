@@ -218,6 +218,44 @@ def test_a_closed_engine_starts_no_thread(engine: FetchEngine, monkeypatch: pyte
     assert started == []
 
 
+def test_one_idle_worker_watches_the_time(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait for a notification. So the end of a wait costs one thread's turn, however many are idle."""
+    waits: list[float | None] = []
+    wait = engine._work.wait
+
+    def recorded(timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        try:
+            return wait(timeout)
+        finally:
+            waits.remove(timeout)
+
+    monkeypatch.setattr(engine._work, "wait", recorded)
+    engine.reader(TOPIC, 0, 0)  # nobody takes its records, so that it does not end
+    wait_until(lambda: len(waits) > 1 and engine._scheduler.in_flight == 0, "the end of all requests")
+    # A second one has a time-out as long as one that waits for a later moment was not notified.
+    wait_until(lambda: len([timeout for timeout in waits if timeout is not None]) == 1, "one that watches")
+    assert len(waits) > 1
+
+
+def test_an_earlier_moment_gets_a_worker_that_watches_it(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The idle workers wait for a later one."""
+    engine.reader(TOPIC, 0, 0)
+    wait_until(lambda: engine._idle > 1 and engine._scheduler.in_flight == 0, "the end of all requests")
+    monkeypatch.setattr(engines.Scheduler, "patience", lambda *_: 3600.0)
+    wait_until(lambda: engine._watched_until > SystemClock().monotonic() + 1000, "a long wait")
+    looks: list[float] = []
+
+    def sooner(_: object, now: float, __: float) -> float:
+        looks.append(now)
+        return 0.001
+
+    monkeypatch.setattr(engines.Scheduler, "patience", sooner)
+    with engine.lock:
+        engine._wake_worker()
+    wait_until(lambda: len(looks) > 3, "looks after a millisecond")
+
+
 def test_a_defect_behind_a_fetch_gives_the_range_s_memory_back(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -92,6 +92,16 @@ def test_patience_is_never_below_zero_nor_above_what_is_asked() -> None:
     assert (flights.patience(0.7, 5.0), flights.patience(0.0, 0.25)) == (0.0, 0.25)
 
 
+def test_nothing_waits_for_a_get_that_has_ended() -> None:
+    flights, ended, running = Flights(CONFIG), flight(), flight()
+    flights.begin(ended, 0.0, late_at=0.5)
+    flights.begin(running, 0.0, late_at=0.7)
+    flights.end(ended)
+    assert flights.patience(0.2, 5.0) == pytest.approx(0.5)
+    flights.end(running)
+    assert flights.patience(0.2, 5.0) == 5.0
+
+
 def test_a_get_that_is_watched_again_is_late_later() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0, late_at=0.5)
