@@ -1,7 +1,7 @@
 """The table of the surface in consumer.md: every public attribute of confluent_kafka's four classes, and what ours has beside.
 
-Who is listed is found by walking the installed classes; what is said of each, and the test that shows it, is in ``SAID``.
-tests/consumer/test_surface.py fails on any gap.
+Walking the installed classes gives the names; ``ENTRIES`` has the text of each, and the test that covers it. A name without an
+entry fails tests/consumer/test_surface.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from confluent_kafka import aio
 import kafka_remote_client
 from kafka_remote_client.consumer.consumer import DirectConsumer
 
-__all__ = ["ASYNC", "DESERIALIZING", "PAIRS", "SAID", "Said", "Standing", "names", "said", "table"]
+__all__ = ["ASYNC", "DESERIALIZING", "ENTRIES", "PAIRS", "Entry", "Standing", "entry_of", "names", "table"]
 
 
 class Standing(Enum):
@@ -28,7 +28,7 @@ class Standing(Enum):
 
 
 @attrs.frozen
-class Said:
+class Entry:
     """``test``: file below tests/, two colons, function. ``note``: what is more or different."""
 
     standing: Standing
@@ -48,22 +48,22 @@ _ENTERED = {"__init__", "__enter__", "__exit__", "__aenter__", "__aexit__"}
 
 
 def names(cls: type) -> set[str]:
-    """All that an application calls."""
+    """The names that an application may use."""
     return {name for name in dir(cls) if not name.startswith("_")} | {name for name in _ENTERED if hasattr(cls, name)}
 
 
-def _same(test: str) -> Said:
-    return Said(Standing.SAME, test)
+def _same(test: str) -> Entry:
+    return Entry(Standing.SAME, test)
 
 
-def _more(note: str, test: str) -> Said:
-    return Said(Standing.EXTENDED, test, note)
+def _more(note: str, test: str) -> Entry:
+    return Entry(Standing.EXTENDED, test, note)
 
 
 _ON_BOTH = "parity/test_calls.py::test_the_rest_of_the_surface"
 _PLACES, _DIRECT = "parity/test_places.py::", "consumer/test_direct_consumer.py::"
 _ARROW = "consumer/test_arrow_batches.py::"
-SAID: dict[str, Said] = {
+ENTRIES: dict[str, Entry] = {
     "__init__": _more(
         "takes the settings of configs.md too",
         "consumer/test_consumer.py::test_configuration_comes_as_mapping_keywords_or_with_a_logger",
@@ -110,20 +110,20 @@ SAID: dict[str, Said] = {
     ),
     "unassign": _same(_DIRECT + "test_partitions_come_and_go_one_by_one"),
     "unsubscribe": _same(_ON_BOTH),
-    "metrics": Said(
+    "metrics": Entry(
         Standing.OURS, "consumer/test_consumer.py::test_off_the_metrics_are_there_and_zero", "which tier served, what it cost"
     ),
-    "consume_arrow": Said(
+    "consume_arrow": Entry(
         Standing.OURS,
         _ARROW + "test_transactions_and_codecs_come_as_consume_gives_them",
         "what `consume` gives, as an Arrow table",
     ),
-    "tier": Said(
+    "tier": Entry(
         Standing.OURS,
         "consumer/test_tiered_consumer.py::test_each_record_is_told_from_where_it_came_when_it_comes_and_later",
         "which tier a record came from",
     ),
-    "set_remote_fetch": Said(
+    "set_remote_fetch": Entry(
         Standing.OURS,
         "consumer/test_tiered_consumer.py::test_broker_continues_at_the_exact_next_record_after_the_switch_off",
         "direct fetch off and on again at run time",
@@ -135,12 +135,12 @@ DESERIALIZING = {
     "poll": _more(
         "from both tiers", "consumer/test_deserializing.py::test_keys_and_values_of_both_tiers_are_what_upstreams_class_gives"
     ),
-    "consume": Said(
+    "consume": Entry(
         Standing.REFUSED,
         "consumer/test_deserializing.py::test_what_cannot_be_deserialised_is_raised_as_upstream_raises_it",
         "by upstream's class too",
     ),
-    "consume_arrow": Said(Standing.OURS, _ARROW + "test_a_deserializing_consumer_refuses", "refused, as `consume` is"),
+    "consume_arrow": Entry(Standing.OURS, _ARROW + "test_a_deserializing_consumer_refuses", "refused, as `consume` is"),
 }
 ASYNC = {
     "__init__": _more(
@@ -150,20 +150,20 @@ ASYNC = {
     "__aexit__": _same(_AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
     "poll": _more("from both tiers", _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
     "consume": _more("from both tiers", _AIO + "test_the_same_records_of_both_tiers_come_to_a_coroutine"),
-    "consume_arrow": Said(
+    "consume_arrow": Entry(
         Standing.OURS, _ARROW + "test_a_coroutine_gives_the_same_table", "what `consume` gives, as an Arrow table of bytes"
     ),
 }
 
 
-def said(cls: type, name: str) -> Said:
-    """What is said of one of upstream's classes' attributes, or ours. Raises KeyError where nothing is."""
+def entry_of(cls: type, name: str) -> Entry:
+    """Returns the entry of an attribute of one of upstream's classes, or of ours. Raises KeyError if there is none."""
     special = {
         aio.AIOConsumer: ASYNC,
         aio.AsyncDeserializingConsumer: ASYNC,
         confluent_kafka.DeserializingConsumer: DESERIALIZING,
     }
-    return special.get(cls, {}).get(name) or SAID[name]
+    return special.get(cls, {}).get(name) or ENTRIES[name]
 
 
 def table() -> str:
@@ -174,7 +174,7 @@ def table() -> str:
     ]
     everything = sorted(set().union(*(names(cls) | names(ours) for cls, ours in PAIRS.items())))
     for name in everything:
-        here = {cls: said(cls, name) for cls, ours in PAIRS.items() if name in names(cls) | names(ours)}
+        here = {cls: entry_of(cls, name) for cls, ours in PAIRS.items() if name in names(cls) | names(ours)}
         notes = list(dict.fromkeys(one.note for one in here.values() if one.note))
         tests = list(dict.fromkeys(f"`{one.test.partition('::')[2]}`" for one in here.values()))
         cells = [here[cls].standing.value if cls in here else "" for cls in PAIRS]

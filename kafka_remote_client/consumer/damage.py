@@ -18,7 +18,7 @@ from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import RemoteLogSegmentId
 
-__all__ = ["Damage", "damage_of", "is_damage", "told"]
+__all__ = ["Damage", "damage_message", "damage_of", "is_damage"]
 
 _CODES = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED, KafkaError.INVALID_MSG})
 
@@ -41,7 +41,7 @@ def is_damage(error: KafkaError) -> bool:
     return error.code() in _CODES
 
 
-def told(topic: str, partition: int, damage: Damage, error: KafkaError) -> Message:
+def damage_message(topic: str, partition: int, damage: Damage, error: KafkaError) -> Message:
     """Returns the application's error instead of ``error``, with the same code."""
     text = (
         f"{topic} [{partition}] is damaged at offset {damage.offset} in both tiers; seek past it to continue: "

@@ -23,7 +23,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.arguments import is_stored
 from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
-from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
+from kafka_remote_client.consumer.damage import Damage, damage_message, damage_of, is_damage
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.lost_start import LostStarts
 from kafka_remote_client.consumer.message_run import MessageRun
@@ -373,7 +373,7 @@ class Routing:
         flow.halted = flow.moved = True
         flow.recheck_at = _NEVER
         self._flows.reroute()
-        message = told(flow.topic, flow.partition, damage, error)
+        message = damage_message(flow.topic, flow.partition, damage, error)
         _log.error("%s", message.error())
         return message
 

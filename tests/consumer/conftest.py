@@ -1,4 +1,4 @@
-"""What several modules about the consumer read: one filled topic on a cluster of the module's own."""
+"""A filled topic on an embedded cluster, shared by the tests of one module."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ running = filled_cluster(TOPIC, COUNT, partitions=range(2))
 
 @pytest.fixture(scope="module")
 def expected(running: EmbeddedCluster) -> list[Row]:
-    """What a plain consumer reads of partition 0."""
+    """The rows that a plain consumer reads from partition 0."""
     return plain_rows(running, TOPIC)

@@ -1,4 +1,4 @@
-"""A program that interrupts its own calls of a consumer with direct fetch, one after the other, and says after each what came.
+"""A program that interrupts calls of a consumer with direct fetch, one after the other, and prints the result of each.
 
 ``python -m tests.consumer.interrupts``. Calls wait ten minutes or for ever, so a line comes in time only where an interrupt
 ends its call. The signal is sent once the main thread is seen inside the call, or from a callback that the call serves.
@@ -47,7 +47,7 @@ def interrupt() -> None:
 
 
 def inside(function: str, thread: threading.Thread | None = None) -> bool:
-    """Whether a thread, or the main one, is in one of our functions of that name."""
+    """Whether the main thread, or any thread, runs one of our functions of that name."""
     frame = sys._current_frames().get((thread or threading.main_thread()).ident or 0)
     while frame is not None:
         if frame.f_code.co_name == function and "kafka_remote_client" in frame.f_code.co_filename:
@@ -57,7 +57,7 @@ def inside(function: str, thread: threading.Thread | None = None) -> bool:
 
 
 def interrupted(call: Callable[[], object], function: str) -> str:
-    """Makes a call and interrupts it once it is seen inside ``function``; what came of it."""
+    """Calls ``call``, interrupts it once it runs ``function``, and returns the outcome."""
 
     def watch() -> None:
         while not inside(function):
@@ -76,7 +76,7 @@ def outcome(call: Callable[[], object]) -> str:
 
 
 def at_the_end(cluster: EmbeddedCluster, **more: Any) -> Consumer:
-    """A consumer that has read everything, the last of it by the broker, so that its calls have nothing to give."""
+    """A consumer that has read everything, the last records from the broker: its calls return nothing."""
     callbacks = {name: value for name, value in more.items() if callable(value)}
     settings = direct_settings(cluster, enable_partition_eof=False, **{k: v for k, v in more.items() if k not in callbacks})
     consumer = Consumer(settings | callbacks)
@@ -85,8 +85,8 @@ def at_the_end(cluster: EmbeddedCluster, **more: Any) -> Consumer:
     return consumer
 
 
-def nowhere(cluster: EmbeddedCluster) -> Consumer:
-    """A consumer whose brokers do not answer; librdkafka gives a commit up after the session's time-out."""
+def unreachable(cluster: EmbeddedCluster) -> Consumer:
+    """A consumer whose brokers do not answer. librdkafka gives up a commit after the session's time-out."""
     consumer = Consumer(direct_settings(cluster, session_timeout_ms=1_000, heartbeat_interval_ms=300) | NOBODY)
     consumer.subscribe([TOPIC])
     return consumer
@@ -97,15 +97,15 @@ def waits(make: Callable[[EmbeddedCluster], Consumer], name: str) -> Case:
 
     def case(cluster: EmbeddedCluster) -> str:
         consumer = make(cluster)
-        said = interrupted(lambda: call(consumer), function)
+        result = interrupted(lambda: call(consumer), function)
         consumer.close()
-        return said
+        return result
 
     return case
 
 
-def falls_into_a_callback(name: str) -> Case:
-    """The signal's handler then raises inside the callback, and librdkafka sees an exception of a callback."""
+def interrupted_in_callback(name: str) -> Case:
+    """The signal's handler raises inside the callback: librdkafka sees an exception of a callback."""
     call, function = CALLS[name]
 
     def case(cluster: EmbeddedCluster) -> str:
@@ -120,68 +120,68 @@ def falls_into_a_callback(name: str) -> Case:
 
         consumer = at_the_end(cluster, stats_cb=stats_cb, statistics_interval_ms=50)
         ready.append(True)
-        said = outcome(lambda: call(consumer))
+        result = outcome(lambda: call(consumer))
         consumer.close()
-        return said
+        return result
 
     return case
 
 
-def beside_another_thread(cluster: EmbeddedCluster) -> str:
+def another_thread_polls(cluster: EmbeddedCluster) -> str:
     """Another thread is in poll(), so position() waits for it."""
     consumer = at_the_end(cluster)
     other = threading.Thread(target=lambda: consumer.poll(LONG))
     other.start()
     while not inside("_gather_slice", other):
         _PAUSE.wait(0.01)
-    said = interrupted(lambda: consumer.position(HERE), "position")
+    result = interrupted(lambda: consumer.position(HERE), "position")
     consumer.close()
     other.join()
-    return said
+    return result
 
 
 def closing(cluster: EmbeddedCluster) -> str:
-    """What is to be closed is closed, and then the interrupt comes out."""
+    """The consumer is closed before the interrupt is raised."""
     consumer = Consumer(direct_settings(cluster, enable_partition_eof=False))
     consumer.subscribe([TOPIC], on_revoke=lambda *_: interrupt())
     take(consumer, 1)
-    said = outcome(consumer.close)
+    result = outcome(consumer.close)
     assert outcome(consumer.close) == "returned None"
     try:
         consumer.poll(0)
     except RuntimeError as error:
-        return f"{said}, {error}"
-    return f"{said}, still open"
+        return f"{result}, {error}"
+    return f"{result}, still open"
 
 
 def committing(cluster: EmbeddedCluster) -> str:
-    """librdkafka waits for the answer, or gives it up; then the interrupt comes out, and the consumer goes on."""
-    consumer = nowhere(cluster)
+    """librdkafka waits for the answer or gives it up. Then the interrupt is raised, and the consumer continues."""
+    consumer = unreachable(cluster)
 
     def commit() -> None:
         while True:
             with contextlib.suppress(KafkaException):  # there is no coordinator
                 consumer.commit(offsets=[TopicPartition(TOPIC, 0, 5)], asynchronous=False)
 
-    said = interrupted(commit, "commit")
+    result = interrupted(commit, "commit")
     assert consumer.assignment() == []
     consumer.close()
-    return said
+    return result
 
 
 def asking_for_committed(cluster: EmbeddedCluster) -> str:
-    consumer = nowhere(cluster)
+    consumer = unreachable(cluster)
     consumer.assign(HERE)
-    said = interrupted(lambda: consumer.poll(LONG), "starts")
+    result = interrupted(lambda: consumer.poll(LONG), "starts")
     consumer.close()
-    return said
+    return result
 
 
 CASES: dict[str, Case] = {
     **{f"{name} at the end": waits(at_the_end, name) for name in CALLS},
-    **{f"{name} without a broker": waits(nowhere, name) for name in ("poll()", "consume(n, t)")},
-    **{f"{name} and a callback": falls_into_a_callback(name) for name in CALLS},
-    "position() beside poll()": beside_another_thread,
+    **{f"{name} without a broker": waits(unreachable, name) for name in ("poll()", "consume(n, t)")},
+    **{f"{name} and a callback": interrupted_in_callback(name) for name in CALLS},
+    "position() beside poll()": another_thread_polls,
     "close()": closing,
     "commit(asynchronous=False)": committing,
     "poll() before the committed offset is known": asking_for_committed,

@@ -1,4 +1,4 @@
-"""The asyncio classes over both tiers: their inner consumer is ours; other classes do not change."""
+"""The asyncio classes on both tiers: their inner consumer is this project's; other classes do not change."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_constructors_of_upstream_keep_their_arguments_and_refusals(cluster:
 def test_a_stock_consumer_answers_as_one_with_direct_fetch_off(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Upstream's constructor cannot build our consumer, or may not."""
+    """Upstream's constructor cannot build our consumer, or an option forbids it."""
     for name in ("_begin", "_begin_deserializing"):
         monkeypatch.setattr(ours_of_aio, name, None)
 

@@ -1,4 +1,4 @@
-"""Arguments, held against what confluent_kafka's own consumer makes of them."""
+"""Invalid and unusual arguments: results and errors equal those of confluent_kafka's own consumer."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ cluster = filled_cluster(TOPIC, 300)
 def test_a_seek_that_is_refused_leaves_the_partition_where_it_is(
     cluster: EmbeddedCluster, one: Callable[[confluent_kafka.Consumer], list[Message]], place: str
 ) -> None:
-    """The plain consumer drops what it has fetched, so only its words are compared."""
+    """The plain consumer drops the records it has fetched, so only the errors are compared."""
     expected = plain_rows(cluster, TOPIC)
     first = tiers(cluster, TOPIC).earliest_local if place == "local" else 0
     plain, ours = confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))
-    said = []
+    errors = []
     for consumer in (plain, ours):
         consumer.assign([TopicPartition(TOPIC, 0, first)])
         rows = take(consumer, 1, by_poll)
         with pytest.raises(KafkaException) as refused:
             consumer.seek(TopicPartition(TOPIC, 0, OFFSET_STORED))
-        said.append((refused.value.args[0].code(), refused.value.args[0].str()))
+        errors.append((refused.value.args[0].code(), refused.value.args[0].str()))
     plain.close()
-    assert said[0] == said[1]
+    assert errors[0] == errors[1]
     while rows[-1] != expected[-1]:
         rows += take(ours, 1, one)
     ours.close()

@@ -82,15 +82,15 @@ def rows_in(table: pa.Table) -> list[Row]:
     return [row(message) for message in messages_in(table)]
 
 
-def arrow_rows(consumer: Consumer, count: int, wanted: int = 50) -> list[Row]:
-    """So many records at least, by calls for ``wanted``; each call keeps its limit."""
+def arrow_rows(consumer: Consumer, count: int, limit: int = 50) -> list[Row]:
+    """Reads at least ``count`` records with calls for ``wanted`` records; no call returns more than its limit."""
     rows: list[Row] = []
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     while len(rows) < count:
         assert not deadline.expired(), f"{len(rows)} of {count} records came"
-        table = consumer.consume_arrow(wanted, 0.1)
+        table = consumer.consume_arrow(limit, 0.1)
         table.validate(full=True)
-        assert table.num_rows <= wanted
+        assert table.num_rows <= limit
         rows += rows_in(table)
     return rows
 
@@ -106,12 +106,12 @@ def test_transactions_and_codecs_come_as_consume_gives_them(cluster: EmbeddedClu
         assert from_store(consumer) > 0
 
 
-@pytest.mark.parametrize("wanted", [1, 7, 100_000])
-def test_a_limit_cuts_blocks_and_loses_nothing(cluster: EmbeddedCluster, expected: list[Row], wanted: int) -> None:
-    count = 40 if wanted == 1 else COUNT
+@pytest.mark.parametrize("limit", [1, 7, 100_000])
+def test_a_limit_cuts_blocks_and_loses_nothing(cluster: EmbeddedCluster, expected: list[Row], limit: int) -> None:
+    count = 40 if limit == 1 else COUNT
     with Consumer(direct_settings(cluster, enable_partition_eof=False)) as consumer:
         consumer.assign([at(0)])
-        assert arrow_rows(consumer, count, wanted) == expected[:count]
+        assert arrow_rows(consumer, count, limit) == expected[:count]
 
 
 def test_the_three_calls_take_turns(cluster: EmbeddedCluster, expected: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""One caller at a time, as confluent_kafka's own gate: several threads, coroutines, and a close from elsewhere."""
+"""One caller at a time, as in confluent_kafka: several threads, coroutines, and a close by another thread."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def opened(cluster: EmbeddedCluster, kind: str, **more: object) -> confluent_kaf
 
 
 class Shared:
-    """What threads do to one consumer until all records of the topic have come."""
+    """Threads that use one consumer until all records of the topic are delivered."""
 
     def __init__(self, consumer: confluent_kafka.Consumer) -> None:
         self._consumer = consumer
@@ -172,7 +172,7 @@ def test_coroutines_that_share_a_consumer_get_each_record_once(cluster: Embedded
 
 
 def _enters_elsewhere(gate: CallGate) -> threading.Event:
-    """Set once another thread could enter."""
+    """An event that is set once another thread could enter the gate."""
     entered = threading.Event()
 
     def enter() -> None:

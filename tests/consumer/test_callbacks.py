@@ -1,4 +1,4 @@
-"""What happens in the middle of a delivering call: a callback seeks, pauses, revokes or raises; librdkafka is not ready.
+"""A callback seeks, pauses, revokes or raises during a delivering call, or librdkafka is not ready.
 
 The inner consumer is confluent_kafka's own with a seam in it: Python's method resolution puts a class between the two.
 """
@@ -38,22 +38,22 @@ pytestmark = pytest.mark.embedded
 
 
 class Seam(confluent_kafka.Consumer):
-    """confluent_kafka's consumer that runs ``during`` once inside a delivering call, and refuses seeks when told to."""
+    """confluent_kafka's consumer that runs ``during`` once inside a delivering call and can refuse seeks."""
 
     during: Callable[[], object] | None = None
-    asked: list[float]
+    timeouts: list[float]
     """How long each inner call was allowed to take."""
     refused_seeks = 0
     refusal = KafkaError._STATE
     callbacks: dict[str, Any] | None = None
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        self.asked = [*getattr(self, "asked", []), timeout]
+        self.timeouts = [*getattr(self, "timeouts", []), timeout]
         self._run()
         return super().consume(num_messages, timeout)
 
     def poll(self, timeout: float = -1) -> Message | None:
-        self.asked = [*getattr(self, "asked", []), timeout]
+        self.timeouts = [*getattr(self, "timeouts", []), timeout]
         self._run()
         return super().poll(timeout)
 
@@ -95,7 +95,7 @@ def at(offset: int, partition: int = 0) -> TopicPartition:
 
 
 def gather(consumer: SeamedConsumer, count: int = 0) -> int:
-    """Lets poll() gather ahead; how many records wait."""
+    """Calls poll() until records are gathered; returns how many."""
     consumer._deliveries.settle()
     if not consumer._deliveries.gathered:
         assert consumer.poll(PATIENCE_SECONDS) is not None
@@ -142,7 +142,7 @@ def test_a_slow_application_still_polls_the_inner_consumer(consumer: SeamedConsu
 def test_poll_never_sleeps_in_the_inner_consumer_during_a_direct_read(
     cluster: EmbeddedCluster, expected: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Remote data ends the sleep at once; everything else waits at most 10 ms for it."""
+    """Data of the store ends the wait at once. Any other wait lasts at most 10 ms."""
     consumer = SeamedConsumer(direct_settings(cluster))
     cluster.faults.slow_store(600)
     try:
@@ -150,9 +150,9 @@ def test_poll_never_sleeps_in_the_inner_consumer_during_a_direct_read(
         waited: list[float] = []
         wait = consumer._engine.wait
         monkeypatch.setattr(consumer._engine, "wait", lambda seconds: (waited.append(seconds), wait(seconds))[1])
-        consumer.asked = []
+        consumer.timeouts = []
         assert consumer.poll(0.3) is None
-        assert set(consumer.asked) == {0}
+        assert set(consumer.timeouts) == {0}
         assert waited
         assert all(seconds <= 0.01 for seconds in waited)
     finally:
@@ -168,11 +168,11 @@ def test_inner_poll_sleeps_as_long_as_it_may_without_a_direct_read(
     monkeypatch.setattr(consumer._engine, "wait", lambda seconds: pytest.fail("there is nothing to wait for"))
     while (message := consumer.poll(PATIENCE_SECONDS)) is None or message.error() is None:
         pass
-    consumer.asked = []
+    consumer.timeouts = []
     assert consumer.poll(0.35) is None
     # After a first look it sleeps there, but not in one piece: a callback that runs in it may bring a partition to the tier.
-    assert all(seconds > 0 for seconds in consumer.asked[1:-1])
-    assert len(consumer.asked) <= 6
+    assert all(seconds > 0 for seconds in consumer.timeouts[1:-1])
+    assert len(consumer.timeouts) <= 6
 
 
 @pytest.mark.fault("F66")
@@ -342,7 +342,7 @@ def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
 
     made: Any = Noted(direct_settings(cluster))
     ask = made._engine.watch.ask
-    monkeypatch.setattr(made._engine.watch, "ask", lambda asked: order.append("tiers") or ask(asked))
+    monkeypatch.setattr(made._engine.watch, "ask", lambda timeouts: order.append("tiers") or ask(timeouts))
     made.assign([at(0), at(0, 1)])
     assert order == [(TOPIC, 0), "tiers"]
     made.close()
@@ -350,23 +350,23 @@ def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
 
 @pytest.mark.parametrize("by_group", [False, True], ids=["by-hand", "by-group"])
 def test_next_callback_has_its_caller_after_an_assign_in_a_callback(cluster: EmbeddedCluster, by_group: bool) -> None:
-    """confluent_kafka aborts the process where a callback has called its ``list_topics`` and another one follows."""
+    """confluent_kafka aborts the process if a callback calls its ``list_topics`` and another callback follows."""
     elsewhere = fill_topic(cluster, f"elsewhere-{by_group}", 10)
-    told: list[str] = []
+    received: list[str] = []
     assigned: list[int] = []
 
     def on_statistics(statistics: str) -> None:
-        told.append(statistics)
+        received.append(statistics)
         if not by_group and not assigned:
             consumer.assign([TopicPartition(elsewhere, 0, 10)])
-            assigned.append(len(told))
+            assigned.append(len(received))
 
     settings = direct_settings(cluster, statistics_interval_ms=20, auto_offset_reset="latest")
     consumer = Consumer({**settings, "stats_cb": on_statistics})
     if by_group:
-        consumer.subscribe([elsewhere], on_assign=lambda who, parts: assigned.append(len(told)))
+        consumer.subscribe([elsewhere], on_assign=lambda who, parts: assigned.append(len(received)))
     wait_until(
-        lambda: consumer.poll(0.2) is None and bool(assigned) and len(told) > assigned[0] + 20,
+        lambda: consumer.poll(0.2) is None and bool(assigned) and len(received) > assigned[0] + 20,
         "callbacks after the assignment",
         seconds=PATIENCE_SECONDS,
         pause=0,

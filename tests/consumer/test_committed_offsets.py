@@ -1,4 +1,4 @@
-"""What may be committed, told by what the inner consumer is told to store and to commit."""
+"""Which offsets may be committed: the offsets that the inner consumer gets to store and to commit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def unexpected(*_: object) -> None:
 
 
 class Inner:
-    """An inner consumer that has one offset committed, and notes what it is told."""
+    """An inner consumer with one committed offset; it records the offsets that it gets."""
 
     def __init__(self, committed: TopicPartition) -> None:
         self.is_committed = committed
-        self.told: list[tuple[str, list[tuple[int, int]]]] = []
+        self.calls: list[tuple[str, list[tuple[int, int]]]] = []
         self.refuses: int | None = None
         self.patience: list[float] = []
 
@@ -47,12 +47,12 @@ class Inner:
     def commit(self, *args: Any, **kwargs: Any) -> list[TopicPartition] | None:
         self._heed()
         given = kwargs.get("offsets") or []
-        self.told.append(("commit", places(given)))
+        self.calls.append(("commit", places(given)))
         return None if kwargs.get("asynchronous", True) else given
 
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         self._heed()
-        self.told.append(("store", places(kwargs.get("offsets") or [])))
+        self.calls.append(("store", places(kwargs.get("offsets") or [])))
 
     def _heed(self) -> None:
         if self.refuses is not None:
@@ -73,7 +73,7 @@ class Rig:
         )
 
     def begin(self, offset: int = OFFSET_STORED) -> PartitionFlow:
-        """The partition is assigned, and what was told until then is forgotten."""
+        """Assigns the partition and clears the recorded calls."""
         self.offsets.begin_again([at(offset)])
         if is_stored(at(offset)):
             self.offsets.starts([at(offset)], 1.0)
@@ -85,11 +85,11 @@ class Rig:
     def hand_out(self, *offsets: int) -> list[tuple[str, list[tuple[int, int]]]]:
         for offset in offsets:
             self.offsets.store_last(Message("t", 0, offset, leader_epoch=0))
-        return self.told()
+        return self.calls()
 
-    def told(self) -> list[tuple[str, list[tuple[int, int]]]]:
-        told, self.inner.told = self.inner.told, []
-        return told
+    def calls(self) -> list[tuple[str, list[tuple[int, int]]]]:
+        calls, self.inner.calls = self.inner.calls, []
+        return calls
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         return self.offsets.commit(args, kwargs)
@@ -176,7 +176,7 @@ def test_leader_epochs_go_first_where_both_places_have_one(
     rig = Rig(committed=floor, stores=False)
     rig.begin()
     rig.offsets.store_offsets((), {"offsets": [place]})
-    assert rig.told() == [stored(NOTHING if withheld else place.offset)]
+    assert rig.calls() == [stored(NOTHING if withheld else place.offset)]
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -185,7 +185,7 @@ def test_after_a_commit_by_name_what_was_withheld_is_stored(waits: bool) -> None
     rig.begin()
     rig.hand_out(10)
     rig.commit(offsets=[at(12)], asynchronous=not waits)
-    assert rig.told() == [("commit", [(0, 12)]), stored(11)]
+    assert rig.calls() == [("commit", [(0, 12)]), stored(11)]
     assert rig.hand_out(11) == [stored(12)]
 
 
@@ -194,9 +194,9 @@ def test_commit_of_a_message_counts_as_a_commit_by_name() -> None:
     rig.begin()
     rig.hand_out(10)
     rig.commit(message=Message("t", 1, 12))
-    assert rig.told() == [("commit", [])]
+    assert rig.calls() == [("commit", [])]
     rig.commit(Message("t", 0, 12))
-    assert rig.told() == [("commit", []), stored(11)]
+    assert rig.calls() == [("commit", []), stored(11)]
 
 
 def test_an_asynchronous_commit_of_stored_offsets_lifts_nothing() -> None:
@@ -204,7 +204,7 @@ def test_an_asynchronous_commit_of_stored_offsets_lifts_nothing() -> None:
     rig.begin()
     rig.hand_out(10)
     rig.commit()
-    rig.told()
+    rig.calls()
     assert rig.hand_out(11) == [stored(NOTHING)]
 
 
@@ -215,7 +215,7 @@ def test_commit_by_name_after_unassign_clears_what_is_remembered() -> None:
     rig.offsets.forget(flow)
     rig.commit(offsets=[at(12)])
     rig.begin(5)
-    rig.told()
+    rig.calls()
     assert rig.hand_out(5) == [stored(6)]
 
 
@@ -225,7 +225,7 @@ def test_what_was_withheld_comes_back_where_giving_up_commits(commits: bool) -> 
     flow = rig.begin()
     rig.hand_out(10)
     rig.offsets.give_up([flow])
-    assert rig.told() == ([stored(11)] if commits else [])
+    assert rig.calls() == ([stored(11)] if commits else [])
     rig.begin(20)
     assert rig.hand_out(20) == [stored(21 if commits else NOTHING)]
 
@@ -236,7 +236,7 @@ def test_nothing_comes_back_of_a_partition_that_was_lost_meanwhile() -> None:
     rig.hand_out(10)
     rig.inner.refuses = KafkaError._STATE
     rig.offsets.give_up([flow])
-    assert rig.told() == []
+    assert rig.calls() == []
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -247,9 +247,9 @@ def test_start_below_what_the_inner_consumer_knows_is_committed_again(commits: b
     rig.offsets.forget(flow)
     rig.flows.remove([KEY])
     rig.begin()
-    assert rig.told() == ([("commit", [(0, 50)])] if commits else [])
+    assert rig.calls() == ([("commit", [(0, 50)])] if commits else [])
     rig.begin()
-    assert rig.told() == [], "it knows now"
+    assert rig.calls() == [], "it knows now"
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -260,9 +260,9 @@ def test_what_the_application_committed_the_inner_consumer_knows(waits: bool, na
     rig.hand_out(70)
     rig.commit(**({"offsets": [at(71)]} if named else {}), asynchronous=not waits)
     rig.offsets.forget(flow)
-    rig.told()
+    rig.calls()
     rig.begin()
-    assert rig.told() == ([("commit", [(0, 50)])] if named or not waits else [])
+    assert rig.calls() == ([("commit", [(0, 50)])] if named or not waits else [])
 
 
 def test_start_counts_even_when_it_cannot_be_committed_again() -> None:
@@ -286,7 +286,7 @@ def test_the_application_stores_what_it_likes_where_it_is_not_withheld() -> None
     rig.offsets.store_offsets((Message("t", 0, 60, leader_epoch=0),), {})
     rig.offsets.store_offsets((None, [at(30), at(30, partition=1)]), {})
     rig.offsets.store_offsets((), {"offsets": [at(OFFSET_INVALID)]})
-    assert rig.told() == [stored(61), ("store", [(0, NOTHING), (1, 30)]), stored(NOTHING)]
+    assert rig.calls() == [stored(61), ("store", [(0, NOTHING), (1, 30)]), stored(NOTHING)]
 
 
 def test_storing_is_refused_while_it_is_automatic() -> None:
@@ -330,9 +330,9 @@ def test_giving_up_a_partition_keeps_what_librdkafka_knows_to_be_committed() -> 
     rig.offsets.forget(flow)
     rig.flows.remove([KEY])
     rig.inner.is_committed = at(70)  # by another member
-    rig.told()
+    rig.calls()
     rig.begin()
-    assert rig.told() == [("commit", [(0, 70)])]
+    assert rig.calls() == [("commit", [(0, 70)])]
 
 
 def test_stored_offset_is_committed_before_the_lookup_of_a_retake() -> None:
@@ -341,11 +341,11 @@ def test_stored_offset_is_committed_before_the_lookup_of_a_retake() -> None:
     rig.hand_out(70)
     rig.offsets.begin_again([at(OFFSET_STORED)], in_group=True)
     rig.offsets.starts([at(OFFSET_STORED)], 1.0)
-    assert rig.told() == [], "a member of a group commits at a rebalance"
+    assert rig.calls() == [], "a member of a group commits at a rebalance"
     rig.offsets.begin_again([at(OFFSET_STORED)])
     rig.inner.refuses = KafkaError._TIMED_OUT
     assert rig.offsets.starts([at(OFFSET_STORED)], 1.0) == {}
     rig.inner.refuses = None
     rig.clock.now += 1.0
     rig.offsets.starts([at(OFFSET_STORED)], 1.0)
-    assert rig.told() == [("commit", [(0, 71)])]
+    assert rig.calls() == [("commit", [(0, 71)])]

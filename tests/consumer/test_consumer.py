@@ -1,4 +1,4 @@
-"""Which class a consumer becomes, and that with direct fetch off nothing of ours is in the way."""
+"""Which class a consumer becomes. With direct fetch off, none of our code is in its calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Counting(Consumer):
 
 
 class OfTopic(Consumer):
-    """One whose constructor takes something else than a configuration."""
+    """A subclass whose constructor does not take a configuration."""
 
     def __init__(self, cluster: EmbeddedCluster, *, offset: int) -> None:
         super().__init__(direct_settings(cluster))
@@ -59,7 +59,7 @@ class OfTopic(Consumer):
 
 
 class Deserializing(DeserializingConsumer, Consumer):
-    """confluent_kafka's deserializers over ours."""
+    """confluent_kafka's deserializing consumer, with our Consumer as its base."""
 
 
 @pytest.mark.parametrize("off", [{}, {"fetch.remote.enabled": False}, {"fetch.remote.enabled": "false"}])
@@ -151,12 +151,12 @@ def test_configuration_comes_as_mapping_keywords_or_with_a_logger(cluster: Embed
 
 @pytest.mark.parametrize("arguments", [(1,), ({}, 3), (None,)])
 def test_what_is_no_configuration_is_refused_as_by_confluent_kafka(arguments: tuple[Any, ...]) -> None:
-    said = []
+    errors = []
     for kind in (confluent_kafka.Consumer, Consumer):
         with pytest.raises((TypeError, ValueError)) as refused:
             kind(*arguments)
-        said.append((refused.type, str(refused.value)))
-    assert said[0] == said[1]
+        errors.append((refused.type, str(refused.value)))
+    assert errors[0] == errors[1]
 
 
 def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: EmbeddedCluster) -> None:

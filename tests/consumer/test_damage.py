@@ -1,4 +1,4 @@
-"""What counts as damage in both tiers, and the error that the application gets."""
+"""Damaged records in both tiers, and the error that the application gets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_remote_client.consumer.damage import Damage, damage_of, is_damage, told
+from kafka_remote_client.consumer.damage import Damage, damage_message, damage_of, is_damage
 from kafka_remote_client.errors import CorruptRecordError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import RemoteLogSegmentId, TopicIdPartition
@@ -38,7 +38,7 @@ def test_librdkafkas_words_for_bytes_that_are_no_records(code: int, damaged: boo
 
 
 def test_the_application_is_told_where_it_is_and_in_which_segment() -> None:
-    message = told("orders", 3, Damage(17, SEGMENT), KafkaError(KafkaError._BAD_MSG, "failed CRC32C check"))
+    message = damage_message("orders", 3, Damage(17, SEGMENT), KafkaError(KafkaError._BAD_MSG, "failed CRC32C check"))
     assert (message.topic(), message.partition(), message.offset()) == ("orders", 3, 17)
     error = message.error()
     assert error is not None

@@ -1,4 +1,4 @@
-"""How much is gathered and what is counted; what comes of it is in test_direct_consumer, on the embedded cluster."""
+"""How much is gathered, and the counts. test_direct_consumer tests the delivery itself on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_the_ends_of_partitions_are_no_records_of_the_broker() -> None:
 
 
 def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
-    wanted: list[int] = []
+    counts: list[int] = []
     state: Any = SimpleNamespace(_broker_turn=False, gathered=[b""] * 5, _count_gathered=5, _in_runs=0)
-    state._gather_broker = lambda count, seconds: wanted.append(count) or 0
+    state._gather_broker = lambda count, seconds: counts.append(count) or 0
     Deliveries._gather_both(state, 5, lambda room: None)
-    assert wanted == [6]
+    assert counts == [6]
 
 
 @pytest.mark.parametrize(("timeout", "allowed"), [(7.0, 7.0), (-1.0, math.inf)])

@@ -1,4 +1,4 @@
-"""A slice handed out one by one: order, what is stored when, and the thread that watches."""
+"""A slice delivered one record at a time: order, stored offsets, and the thread that watches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 
 class Store:
-    """Remembers what was stored; refuses when told to."""
+    """Records the offsets that were stored; raises if ``refuses`` is set."""
 
     def __init__(self) -> None:
         self.stored: list[Message] = []
@@ -49,7 +49,7 @@ def begin(handed_out: DeliveryQueue, given: list[Message], *, of_one_partition: 
 
 
 def hand_out(handed_out: DeliveryQueue) -> Message:
-    """What poll() does."""
+    """Takes records from the queue as poll() does."""
     message = handed_out.take()
     assert message is not None
     return message

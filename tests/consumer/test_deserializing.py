@@ -1,4 +1,4 @@
-"""DeserializingConsumer over both tiers, beside confluent_kafka's own."""
+"""DeserializingConsumer on both tiers, compared with confluent_kafka's own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TEXTS: dict[str, Any] = {"key.deserializer": StringDeserializer("utf_8"), "value
 
 
 def read(consumer: confluent_kafka.DeserializingConsumer[str, str]) -> list[tuple[Any, ...]]:
-    """All rows, by poll() alone: the end of a partition is raised."""
+    """Reads all rows with poll() only: the end of a partition is raised."""
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     rows = []
     while True:

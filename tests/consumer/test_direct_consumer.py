@@ -1,4 +1,4 @@
-"""Delivery, flow control and positions of the consumer on both tiers, held against what confluent_kafka.Consumer does."""
+"""Delivery, flow control and positions of the consumer on both tiers, compared with confluent_kafka.Consumer."""
 
 from __future__ import annotations
 
@@ -335,14 +335,14 @@ def test_seek_without_assignment_is_refused_as_by_confluent_kafka(consumer: Cons
 )
 @pytest.mark.parametrize("wrong", ["text", 5, None, [1]])
 def test_what_is_no_partition_is_refused_as_by_confluent_kafka(cluster: EmbeddedCluster, call: str, wrong: object) -> None:
-    said = []
+    results = []
     for kind, settings in ((confluent_kafka.Consumer, plain_settings(cluster)), (Consumer, direct_settings(cluster))):
         made = kind(settings)
         with pytest.raises(TypeError) as refused:
             getattr(made, call)(wrong)
-        said.append(str(refused.value))
+        results.append(str(refused.value))
         made.close()
-    assert said[0] == said[1]
+    assert results[0] == results[1]
 
 
 # -- pause and resume ------------------------------------------------------------------------------------------------------
@@ -489,7 +489,7 @@ def test_a_gathered_end_is_not_delivered_after_a_change(consumer: Consumer, leav
 def test_positions_are_those_of_confluent_kafka(cluster: EmbeddedCluster, consumer: Consumer) -> None:
     plain = confluent_kafka.Consumer(plain_settings(cluster))
     asked = [at(0), at(0, 1), at(0, 3), TopicPartition("elsewhere", 0)]
-    said: list[list[list[tuple[int, int | None]]]] = []
+    results: list[list[list[tuple[int, int | None]]]] = []
     for one in (plain, consumer):
         mine = []
         one.assign([at(7), at(COUNT, 1)])
@@ -500,9 +500,9 @@ def test_positions_are_those_of_confluent_kafka(cluster: EmbeddedCluster, consum
         mine.append([(tp.offset, tp.leader_epoch) for tp in one.position(asked)])
         one.seek(at(5))
         mine.append([(tp.offset, tp.leader_epoch) for tp in one.position(asked)])
-        said.append(mine)
+        results.append(mine)
     plain.close()
-    assert said[0] == said[1]
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("start", [COUNT, COUNT + 50])
@@ -568,7 +568,7 @@ def test_a_consumer_that_is_dropped_leaves_no_threads(cluster: EmbeddedCluster) 
 def test_a_logical_place_is_sought_once_and_after_everything_else(
     cluster: EmbeddedCluster, local_start: int, monkeypatch: pytest.MonkeyPatch, start: int | str
 ) -> None:
-    """librdkafka repeats a look-up that was overtaken, half a second later and wherever the partition is by then."""
+    """librdkafka repeats an interrupted look-up half a second later, whatever the position of the partition is by then."""
     calls = []
 
     def noted(name: str) -> Callable[..., Any]:

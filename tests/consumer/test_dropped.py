@@ -1,4 +1,4 @@
-"""A consumer that is dropped without close() is gone at once, and its engine is closed by a thread that holds no lock."""
+"""A consumer dropped without close() is freed at once. A thread that holds no lock closes its engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ cluster = filled_cluster(TOPIC, 200)
 
 @pytest.fixture
 def no_collection() -> Iterator[None]:
-    """Reference counting alone frees objects."""
+    """Disables the garbage collector: reference counting alone frees objects."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -47,7 +47,7 @@ class OwnConsumer(Consumer):
 
 
 def built(consumer: Any) -> None:
-    """Nothing is done with it."""
+    """A new consumer, unused."""
 
 
 def assigned(consumer: Any) -> None:
@@ -159,7 +159,7 @@ def test_an_inner_call_of_a_dropped_consumer_raises_as_a_closed_one_does(cluster
 
 def test_a_failure_to_close_is_logged_and_the_next_engine_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     class Owner:
-        """What is dropped."""
+        """An object that owns a consumer and is dropped."""
 
     class Engine:
         def __init__(self, failure: Exception | None = None) -> None:

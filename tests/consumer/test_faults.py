@@ -1,4 +1,4 @@
-"""What goes wrong costs speed only: the records stay those that were produced, and each fallback is counted by its cause."""
+"""A fault costs speed only: all produced records are delivered, and each fallback is counted by its cause."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rest(consumer: Consumer) -> list[Row]:
 
 
 class FaultyFetcher:
-    """The consumer's own fetcher with one thing wrong in it, each time or the first few times."""
+    """The consumer's own fetcher with one fault in it, at each call or at the first few."""
 
     def __init__(self, inner: Any, fault: Callable[[ReadableStream], ReadableStream] | Exception) -> None:
         self._inner = inner
@@ -64,7 +64,7 @@ class FaultyFetcher:
         self.calls = 0
 
     def configure(self, configs: Any) -> None:
-        """Is configured already."""
+        """Does nothing: the fetcher is configured already."""
 
     def fetch_log_segment(self, metadata: Any, start: int, end: int) -> ReadableStream:
         self.calls += 1
@@ -77,7 +77,7 @@ class FaultyFetcher:
 
 
 class Liar:
-    """Claims bytes that it did not give."""
+    """A buffer that claims more bytes than it has."""
 
     def __init__(self, stream: ReadableStream) -> None:
         self._stream = stream
@@ -145,7 +145,7 @@ def test_goes_back_to_the_store_once_it_is_well(cluster: EmbeddedCluster, expect
 
 
 @pytest.mark.parametrize(
-    ("settings", "cause", "said"),
+    ("settings", "cause", "text"),
     [
         (
             {"remote_storage_fetcher_allowed_hosts": "store.example"},
@@ -173,7 +173,7 @@ def test_a_mistake_in_the_settings_is_one_warning(
     caplog: pytest.LogCaptureFixture,
     settings: dict[str, str],
     cause: str,
-    said: str,
+    text: str,
 ) -> None:
     places = {"store": cluster.origin_url.partition("//")[2], "broker": cluster.mock_bootstrap_servers}
     settings = {name: value.format(**places) if isinstance(value, str) else value for name, value in settings.items()}
@@ -182,7 +182,7 @@ def test_a_mistake_in_the_settings_is_one_warning(
         assert fallbacks(consumer) == {cause: 1}
         assert from_store(consumer) == 0
     (line,) = [record.getMessage() for record in caplog.records if record.name == "kafka_remote_client.consumer.routing"]
-    assert line.startswith(f"direct fetch disabled for {TOPIC}-0: {said.format(**places)}")
+    assert line.startswith(f"direct fetch disabled for {TOPIC}-0: {text.format(**places)}")
     assert line.endswith(f"the broker continues at offset 0 ({cause})")
 
 
@@ -288,7 +288,7 @@ LISTED = {"remote.storage.fetcher.allowed.hosts": "store.example"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "text"),
     [
         ({"remote.storage.fetcher.class": "no-such"}, "unknown fetcher 'no-such'"),
         ({"remote.storage.fetcher.class": "os:getcwd"}, "neither an installed fetcher nor listed"),
@@ -304,9 +304,9 @@ LISTED = {"remote.storage.fetcher.allowed.hosts": "store.example"}
         ({"fetch.remote.bootstrap.servers": "a:b:c"}, "bootstrap.servers"),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_refused(settings: dict[str, object], said: str) -> None:
+def test_a_setting_that_cannot_be_meant_is_refused(settings: dict[str, object], text: str) -> None:
     base = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "fetch.remote.enabled": True}
-    with pytest.raises(ConfigurationError, match=re.escape(said)):
+    with pytest.raises(ConfigurationError, match=re.escape(text)):
         Consumer({**base, "remote.storage.fetcher.class": "presigned", **LISTED, **settings})
 
 
@@ -314,7 +314,7 @@ TLS = {"security.protocol": "ssl", "ssl.sigalgs.list": "RSA+SHA256"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "text"),
     [
         ({}, "remote.storage.fetcher.class is not set"),
         ({"remote.storage.fetcher.class": "presigned", **LISTED, "test.mock.num.brokers": 1}, "bootstrap.servers is not set"),
@@ -322,11 +322,11 @@ TLS = {"security.protocol": "ssl", "ssl.sigalgs.list": "RSA+SHA256"}
     ],
 )
 def test_log_says_once_that_direct_fetch_cannot_work(
-    caplog: pytest.LogCaptureFixture, settings: dict[str, object], said: str
+    caplog: pytest.LogCaptureFixture, settings: dict[str, object], text: str
 ) -> None:
     with caplog.at_level(logging.WARNING):
         consumer = Consumer({"group.id": "g", "fetch.remote.enabled": True, "log_level": 0, **settings})
-    assert [said in record.getMessage() for record in caplog.records] == [True]
+    assert [text in record.getMessage() for record in caplog.records] == [True]
     assert type(consumer) is Consumer
     consumer.close()
 

@@ -1,4 +1,4 @@
-"""Cold partitions with default settings, where each request to the store takes a while: the shim's own reads as well."""
+"""Cold partitions with default settings and a slow store, also for the shim's own reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT = 60
 
 
 class StoreTimes:
-    """How long each request to the store takes, in seconds. ``hangs``: what is in the keys of requests that never end."""
+    """Seconds that each request to the store takes. A request never ends if its key contains ``hangs``."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -35,30 +35,30 @@ class StoreTimes:
         self.released = threading.Event()
         self._never = threading.Event()
 
-    def late(self, ask: Callable[..., Any]) -> Callable[..., Any]:
-        """The same request, answered so late."""
+    def delayed_method(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """The same method, with a delayed answer."""
 
-        def asked(store: DirectoryStore, key: str, *arguments: int) -> Any:
+        def delayed(store: DirectoryStore, key: str, *arguments: int) -> Any:
             if self.hangs is not None and self.hangs in key:
                 self.released.wait(120)
             self._never.wait(self.seconds)
-            return ask(store, key, *arguments)
+            return method(store, key, *arguments)
 
-        return asked
+        return delayed
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreTimes]:
     times = StoreTimes()
     for ask in (DirectoryStore.get, DirectoryStore.get_range, DirectoryStore.size):
-        monkeypatch.setattr(DirectoryStore, ask.__name__, times.late(ask))
+        monkeypatch.setattr(DirectoryStore, ask.__name__, times.delayed_method(ask))
     yield times
     times.released.set()
 
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory, store: StoreTimes) -> Iterator[EmbeddedCluster]:
-    """One that has looked nothing up yet."""
+    """An embedded cluster whose shim has cached nothing yet."""
     with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=500) as made:
         for topic in TOPICS:
             fill_topic(made, topic, COUNT, partitions=range(4))
@@ -68,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, store: StoreTimes) -> Iter
 
 
 def with_defaults(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
-    """What a consumer needs, and nothing else."""
+    """The settings that a consumer must have, and no others."""
     settings = direct_settings(cluster)
     for name in list(settings):
         if name.startswith("fetch.remote."):

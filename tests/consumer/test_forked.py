@@ -1,4 +1,4 @@
-"""A forked child may not use its parent's consumer, is told so by every call, and cannot harm it."""
+"""A forked child cannot use its parent's consumer: every call raises an error, and the parent is not affected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Counting(Consumer):
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """The exit status of a child that does ``work``: 0 unless it raises, negative for the signal that ended it."""
+    """Returns the exit status of a child that runs ``work``: 0 unless it raises, negative for the signal that ended it."""
     child = os.fork()
     if child == 0:
         status = 1

@@ -1,4 +1,4 @@
-"""What a callback raises comes out of the call that served it, costs no record and does not keep close() from ending."""
+"""An exception of a callback is raised by the call that served it. No record is lost, and close() still ends."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_of_several_the_last_one_comes_out_as_with_confluent_kafka() -> None:
 
 
 def test_only_callbacks_and_the_logger_are_wrapped() -> None:
-    told: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
     logger = logging.Logger("of the application")  # noqa: LOG001 - it belongs to this test and not to the process
     handler = logging.Handler()
-    handler.emit = lambda record: told.append((record.levelno, record.getMessage()))  # type: ignore[method-assign] # a fake
+    handler.emit = lambda record: calls.append((record.levelno, record.getMessage()))  # type: ignore[method-assign] # a fake
     logger.addHandler(handler)
     given = {
-        **{name: lambda *what, name=name: told.append((name, *what)) for name in ("error_cb", "stats_cb", "throttle_cb")},
+        **{name: lambda *what, name=name: calls.append((name, *what)) for name in ("error_cb", "stats_cb", "throttle_cb")},
         "on_commit": None,
         "oauth_cb": fail,
         "logger": logger,
@@ -77,49 +77,49 @@ def test_only_callbacks_and_the_logger_are_wrapped() -> None:
     for name in ("error_cb", "stats_cb", "throttle_cb"):
         wrapped[name](1)
     wrapped["logger"].log(logging.WARNING, "%s [%s] %s", "FAC", "client", "text")
-    assert told == [("error_cb", 1), ("stats_cb", 1), ("throttle_cb", 1), (logging.WARNING, "FAC [client] text")]
+    assert calls == [("error_cb", 1), ("stats_cb", 1), ("throttle_cb", 1), (logging.WARNING, "FAC [client] text")]
     HeldExceptions().wrap(nothing := {"logger": None, "stats_cb": "none"})
     assert nothing == {"logger": None, "stats_cb": "none"}
 
 
 def test_callbacks_after_an_exception_wait_for_the_next_call_in_order() -> None:
     held = HeldExceptions()
-    told: list[object] = []
+    calls: list[object] = []
 
     def stats_cb(statistics: str) -> None:
-        told.append(statistics)
+        calls.append(statistics)
         if statistics in {"1", "3"}:
             raise LookupError(statistics)
 
-    settings: dict[str, Any] = {"stats_cb": stats_cb, "error_cb": told.append}
+    settings: dict[str, Any] = {"stats_cb": stats_cb, "error_cb": calls.append}
     held.wrap(settings)
     for statistics in "123":
         settings["stats_cb"](statistics)
     settings["error_cb"]("error")
-    assert told == ["1"]
+    assert calls == ["1"]
     assert held.call_waiting()
     for _ in range(2):
         with pytest.raises(LookupError):
             held.come_out()
-        assert held.call_waiting() == (told == ["1", "2", "3"])
-    assert told == ["1", "2", "3", "error"]
+        assert held.call_waiting() == (calls == ["1", "2", "3"])
+    assert calls == ["1", "2", "3", "error"]
     held.come_out()
 
 
 def test_rebalance_callback_never_waits() -> None:
     held = HeldExceptions()
-    told: list[object] = []
+    calls: list[object] = []
     held.wrapped(fail)()
-    held.wrapped(told.append)("revoked")
-    assert told == ["revoked"]
+    held.wrapped(calls.append)("revoked")
+    assert calls == ["revoked"]
 
 
 def test_no_callback_waits_any_more_after_close() -> None:
     held = HeldExceptions()
-    told: list[object] = []
+    calls: list[object] = []
 
     def error_cb(error: object) -> None:
-        told.append(error)
+        calls.append(error)
         raise LookupError(error)
 
     settings: dict[str, Any] = {"error_cb": error_cb}
@@ -128,23 +128,23 @@ def test_no_callback_waits_any_more_after_close() -> None:
         settings["error_cb"](error)
     with pytest.raises(LookupError, match="3"):
         held.finish()
-    assert told == ["1", "2", "3"]
+    assert calls == ["1", "2", "3"]
     held.finish()
 
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("call", ["poll", "consume"])
 def test_an_exception_ends_a_call_whose_callbacks_never_end(cluster: EmbeddedCluster, call: str) -> None:
-    """librdkafka has the next statistics before the callback has returned, so the inner call alone would not end."""
-    told: list[int] = []
+    """librdkafka has the next statistics before the callback returns, so the inner call alone would not end."""
+    calls: list[int] = []
     raises_at, slow_until = 20, 400
     raised = threading.Event()
 
     def stats_cb(_: str) -> None:
-        told.append(len(told))
-        if not raised.is_set() and len(told) < slow_until:
+        calls.append(len(calls))
+        if not raised.is_set() and len(calls) < slow_until:
             threading.Event().wait(0.005)
-        if len(told) == raises_at:
+        if len(calls) == raises_at:
             raise LookupError("mine")
 
     consumer = Consumer(direct_settings(cluster, statistics_interval_ms=1) | {"stats_cb": stats_cb})
@@ -154,19 +154,19 @@ def test_an_exception_ends_a_call_whose_callbacks_never_end(cluster: EmbeddedClu
             _ = consumer.poll(0.1) if call == "poll" else consumer.consume(1, 0.1)
         except LookupError:
             raised.set()
-    assert len(told) == raises_at
+    assert len(calls) == raises_at
     consumer.close()
-    assert len(told) > raises_at
+    assert len(calls) > raises_at
 
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("call", ["poll", "consume"])
 def test_no_record_is_lost_by_what_callbacks_raise_and_close_ends(cluster: EmbeddedCluster, call: str) -> None:
-    told = [0]
+    calls = [0]
 
     def stats_cb(_: str) -> None:
-        told[0] += 1
-        if told[0] % OFTEN == 0:
+        calls[0] += 1
+        if calls[0] % OFTEN == 0:
             raise LookupError("mine")
 
     # At shorter intervals a busy machine has statistics to tell in each call, and no call ends with a record.
@@ -193,7 +193,7 @@ def test_no_record_is_lost_by_what_callbacks_raise_and_close_ends(cluster: Embed
 
 
 def close(consumer: Consumer) -> None:
-    """Statistics are told there, too, so it may raise; the consumer is closed then."""
+    """close() serves statistics too, so it may raise; the consumer is closed then."""
     with contextlib.suppress(LookupError):
         consumer.close()
     with pytest.raises(RuntimeError, match="Consumer closed"):

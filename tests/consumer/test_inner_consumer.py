@@ -17,7 +17,7 @@ def test_each_call_is_taken_by_its_name() -> None:
 
 
 class Stock:
-    """What has all that is called."""
+    """A consumer with all methods that are called."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)

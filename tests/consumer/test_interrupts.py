@@ -1,4 +1,4 @@
-"""Ctrl-C ends a call that waits, and no record is lost by it.
+"""Ctrl-C ends a waiting call, and no record is lost.
 
 confluent_kafka's own poll() looks for signals every 200 ms, its consume() never, and what falls into a callback comes
 out of either when the call is over. With direct fetch no inner call lasts longer than a tenth of a second.
@@ -66,13 +66,13 @@ def test_call_after_an_interrupted_wait_for_the_store_continues(cluster: Embedde
         first = process.stdout.readline()
         assert first == "waiting\n", process.communicate()[1]
         process.send_signal(signal.SIGINT)
-        said, complaint = process.communicate(timeout=2 * PATIENCE_SECONDS)
-    assert (process.returncode, said) == (0, "True True\n"), complaint
+        output, errors = process.communicate(timeout=2 * PATIENCE_SECONDS)
+    assert (process.returncode, output) == (0, "True True\n"), errors
 
 
 def test_every_other_call_is_interrupted_too() -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.consumer.interrupts"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False)
-    wanted = dict.fromkeys(CASES, "interrupted") | {"close()": "interrupted, Consumer closed"}
-    assert ended.stdout.splitlines() == [f"{name}: {said}" for name, said in wanted.items()], ended.stderr
+    expected = dict.fromkeys(CASES, "interrupted") | {"close()": "interrupted, Consumer closed"}
+    assert ended.stdout.splitlines() == [f"{name}: {result}" for name, result in expected.items()], ended.stderr
     assert ended.returncode == 0

@@ -1,4 +1,4 @@
-"""A partition whose start librdkafka lost, of an eager group: all partitions are assigned again, each at its exact place."""
+"""An eager group in which librdkafka loses the start of one partition: all are assigned again, each at its exact offset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC = "orders"
 
 
 class EagerGroup:
-    """An inner consumer that refuses incremental calls, and the flows of partitions 0 to 4; 0 has lost its start."""
+    """An inner consumer that refuses incremental calls, and the flows of partitions 0 to 4; partition 0 has lost its start."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
@@ -80,7 +80,7 @@ def test_eager_group_assigns_all_partitions_at_their_places() -> None:
 
 
 def test_eager_group_waits_for_the_place_of_a_looked_up_partition(caplog: pytest.LogCaptureFixture) -> None:
-    """Looked up again, the end is a later place: the records in between would never come."""
+    """A second look-up of the end returns a later offset: the records in between would be lost."""
     group = EagerGroup()
     lost = group.lost()
     group.add(1, OFFSET_END)

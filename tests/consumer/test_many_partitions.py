@@ -1,4 +1,4 @@
-"""A thousand assigned partitions that are all read directly: memory within its budget, and each of them moves."""
+"""A thousand assigned partitions, all read directly: memory stays within its budget, and each partition makes progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many topics beside a few tiered partitions, over connections on which each request takes a while."""
+"""Many topics and a few tiered partitions, over connections with a slow answer to each request."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """How often each API was asked, by which each answer comes late."""
+def requests(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """Counts the requests per API; the answers of each API are delayed."""
     counted: Counter[int] = Counter()
     send_receive = BrokerConnection.send_receive
 
@@ -61,12 +61,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     return counted
 
 
-def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedCluster, asked: Counter[int]) -> None:
+def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedCluster, requests: Counter[int]) -> None:
     beside = [TopicPartition(topic, 0, 0) for topic in BESIDE]
     with Consumer(direct_settings(cluster, fetch_remote_location_timeout_ms=TIMEOUT_MS)) as consumer:
         consumer.assign([*beside, *(TopicPartition(topic, number, 0) for topic, number in TIERED)])
         wait_until(lambda: _read_directly(consumer) == set(TIERED), "the routes to be decided", pause=0)
-        first = asked.copy()
+        first = requests.copy()
         take(consumer, len(TIERED))
         assert (from_broker(consumer), fallbacks(consumer)) == (0, {})
     assert first[ApiKey.METADATA] == 1
@@ -74,6 +74,6 @@ def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedClust
 
 
 def _read_directly(consumer: Any) -> set[tuple[str, int]]:
-    """The partitions whose route is the store. Routes are decided by calls that deliver."""
+    """The partitions whose route is the store. Delivering calls decide the routes."""
     consumer.poll(0.01)
     return {flow.key for flow in consumer._flows if flow.route is Route.REMOTE}

@@ -1,4 +1,4 @@
-"""A run answers as the message of its first record, and gives its records either way."""
+"""A run has the interface of its first message, and returns its records in two ways."""
 
 from __future__ import annotations
 

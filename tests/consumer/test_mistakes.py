@@ -1,4 +1,4 @@
-"""What a consumer's user sees of each typical mistake: one ConfigurationError, or one WARNING and every record by the broker.
+"""The user's view of each typical mistake: one ConfigurationError, or one WARNING and all records from the broker.
 
 The tables are to be read. What is in braces is a place of the world in which the mistakes are made.
 """

@@ -1,4 +1,4 @@
-"""Stored and committed offsets: what was handed out, no more and no less, on both tiers."""
+"""Stored and committed offsets are exactly those of the delivered records, on both tiers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def group() -> str:
 
 
 def committed(cluster: EmbeddedCluster, group: str, partition: int = 0) -> int:
-    """What an unconcerned consumer is told."""
+    """The committed offset that a consumer without an assignment reads."""
     other = confluent_kafka.Consumer(plain_settings(cluster, group_id=group))
     try:
-        (told,) = other.committed([TopicPartition(TOPIC, partition)], PATIENCE_SECONDS)
-        assert told.error is None
-        return told.offset
+        (answer,) = other.committed([TopicPartition(TOPIC, partition)], PATIENCE_SECONDS)
+        assert answer.error is None
+        return answer.offset
     finally:
         other.close()
 
@@ -59,8 +59,8 @@ def test_a_commit_without_arguments_commits_what_was_handed_out(
             consumer.commit(asynchronous=False)
         assert nothing.value.args[0].code() == KafkaError._NO_OFFSET
         take(consumer, taken, one)
-        (told,) = consumer.commit(asynchronous=False)
-        assert (told.offset, told.leader_epoch) == (taken, 0)
+        (committed_offsets,) = consumer.commit(asynchronous=False)
+        assert (committed_offsets.offset, committed_offsets.leader_epoch) == (taken, 0)
     assert committed(cluster, group) == taken
 
 
@@ -70,9 +70,9 @@ def test_a_message_and_offsets_can_be_committed_at_once_and_later(cluster: Embed
         consumer.assign([TopicPartition(TOPIC, 0, taken - 1)])
         message = consumer.poll(PATIENCE_SECONDS)
         assert message is not None
-        told = consumer.commit(message=message, asynchronous=False)
-        assert told is not None
-        assert [tp.offset for tp in told] == [taken]
+        committed_offsets = consumer.commit(message=message, asynchronous=False)
+        assert committed_offsets is not None
+        assert [tp.offset for tp in committed_offsets] == [taken]
         assert committed(cluster, group) == taken
         assert consumer.commit(message=message) is None
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, 3)], asynchronous=False)
@@ -105,14 +105,14 @@ def test_auto_commit_commits_a_record_that_takes_long_to_process(cluster: Embedd
 
 
 def test_storing_is_refused_while_it_is_automatic(cluster: EmbeddedCluster) -> None:
-    said = []
+    errors = []
     for made in (confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))):
         made.assign([TopicPartition(TOPIC, 0, 0)])
         with pytest.raises(KafkaException) as refused:
             made.store_offsets(offsets=[TopicPartition(TOPIC, 0, 5)])
-        said.append(refused.value.args[0].code())
+        errors.append(refused.value.args[0].code())
         made.close()
-    assert said == [KafkaError._INVALID_ARG] * 2
+    assert errors == [KafkaError._INVALID_ARG] * 2
 
 
 @pytest.mark.parametrize("off", [False, "false", "F", 0])
@@ -136,7 +136,7 @@ def test_an_application_may_store_for_itself(cluster: EmbeddedCluster, group: st
 def test_records_of_a_partition_lost_meanwhile_are_not_stored(
     cluster: EmbeddedCluster,
 ) -> None:
-    """A static member that is fenced off has nothing assigned any more, and hears of it only by the error that comes next."""
+    """A fenced static member has no assignment any more, and learns it only from the error that comes next."""
     with Consumer(direct_settings(cluster)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert len(take(consumer, 10)) == 10
@@ -162,7 +162,7 @@ def test_continues_at_the_committed_offset(cluster: EmbeddedCluster, group: str,
 
 
 def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluster: EmbeddedCluster, group: str) -> None:
-    said = []
+    errors = []
     for made in (
         confluent_kafka.Consumer(plain_settings(cluster, group_id=group)),
         Consumer(direct_settings(cluster, group_id=group)),
@@ -171,9 +171,9 @@ def test_a_committed_offset_that_is_gone_gives_what_confluent_kafka_gives(cluste
         made.assign([WHOLE])
         (first,) = made.consume(1, PATIENCE_SECONDS)
         error = first.error()
-        said.append((first.offset(), None if error is None else error.code()))
+        errors.append((first.offset(), None if error is None else error.code()))
         made.close()
-    assert said[0] == said[1]
+    assert errors[0] == errors[1]
 
 
 @pytest.mark.parametrize("start", [OFFSET_INVALID, OFFSET_STORED])
@@ -208,9 +208,9 @@ def test_several_partitions_are_stored_each_at_its_own_place(cluster: EmbeddedCl
         while counts[0] == 10 or counts[1] == COUNT - 20:
             for row in take(consumer, 4):
                 counts[row[1]] += 1
-        told = consumer.commit(asynchronous=False)
-        assert told is not None
-        assert sorted((tp.partition, tp.offset) for tp in told) == list(enumerate(counts))
+        committed_offsets = consumer.commit(asynchronous=False)
+        assert committed_offsets is not None
+        assert sorted((tp.partition, tp.offset) for tp in committed_offsets) == list(enumerate(counts))
 
 
 def test_a_small_call_after_poll_stores_only_what_it_gave(cluster: EmbeddedCluster, group: str) -> None:
@@ -219,9 +219,9 @@ def test_a_small_call_after_poll_stores_only_what_it_gave(cluster: EmbeddedClust
         take(consumer, 1, by_poll)
         assert len(consumer.consume(2, PATIENCE_SECONDS)) == 2
         assert consumer.position([WHOLE])[0].offset == 3
-        told = consumer.commit(asynchronous=False)
-        assert told is not None
-        assert told[0].offset == 3
+        committed_offsets = consumer.commit(asynchronous=False)
+        assert committed_offsets is not None
+        assert committed_offsets[0].offset == 3
 
 
 @pytest.mark.parametrize("kind", ["plain", "direct"])

@@ -115,10 +115,10 @@ class _OneBlock:
         return self.block
 
     def release(self) -> None:
-        """Keeps the block."""
+        """Does nothing: the block stays."""
 
     def stop(self) -> None:
-        """Needs no end."""
+        """Does nothing."""
 
 
 def test_a_slice_leaves_the_epoch_of_its_last_record() -> None:
@@ -164,7 +164,7 @@ def test_a_position_follows_the_inner_consumer_forward_only() -> None:
 
 
 def test_an_inner_position_that_a_log_left_behind_moves_nothing() -> None:
-    """The log begins again: records from its start are delivered while librdkafka still reports the higher position."""
+    """The log starts again: records from its start are delivered while librdkafka still reports the higher position."""
     flow = PartitionFlow("t", 0, 5)
     assert flow.inner_stands_at(topic_partition("t", 0, 1_000, 0))
     flow.position = 3

@@ -1,4 +1,4 @@
-"""Positions and commits pass markers and aborted records in the tier, as the plain consumer's do through the broker."""
+"""Positions and commits pass markers and aborted records in the tier, as the plain consumer's do on the broker."""
 
 from __future__ import annotations
 
@@ -80,20 +80,20 @@ def opened(kind: str, cluster: EmbeddedCluster, group: str, topic: str = "aborte
     return consumer
 
 
-def asked(consumer: Any, way: str, wanted: int = 100) -> list[Message]:
-    """One call that delivers."""
+def delivered(consumer: Any, way: str, limit: int = 100) -> list[Message]:
+    """Makes one delivering call."""
     if way == "consume":
-        return list(consumer.consume(wanted, 0.1))
+        return list(consumer.consume(limit, 0.1))
     message = consumer.poll(0.1)
     return [] if message is None else [message]
 
 
 def read(consumer: Any, way: str, *, to_end: bool, count: int = 0) -> int:
-    """Records up to the end of the partition, or as many as ``count``."""
+    """Reads up to the end of the partition, or ``count`` records."""
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
     records = 0
     while not deadline.expired():
-        messages = asked(consumer, way, 100 if to_end else count - records)
+        messages = delivered(consumer, way, 100 if to_end else count - records)
         records += sum(message.error() is None for message in messages)
         if any(map(is_end, messages)) if to_end else records == count:
             return records
@@ -105,7 +105,7 @@ def position(consumer: Any, topic: str = "aborted-end") -> int:
 
 
 def committed(cluster: EmbeddedCluster, group: str, topic: str = "aborted-end") -> int:
-    """What a consumer is told that takes no part."""
+    """The committed offset that a consumer without an assignment reads."""
     other = confluent_kafka.Consumer(plain_settings(cluster, group_id=group))
     try:
         return int(other.committed([TopicPartition(topic, 0)], PATIENCE_SECONDS)[0].offset)
@@ -131,7 +131,7 @@ def test_position_and_commit_at_the_end_pass_aborted_records(kind: str, way: str
 def test_close_commits_the_end_when_the_end_is_not_announced(kind: str, way: str, cluster: EmbeddedCluster, group: str) -> None:
     consumer = opened(kind, cluster, group, enable_partition_eof=False)
     assert read(consumer, way, to_end=False, count=COMMITTED) == COMMITTED
-    wait_until(lambda: asked(consumer, way) == [] and position(consumer) == END, "the end")
+    wait_until(lambda: delivered(consumer, way) == [] and position(consumer) == END, "the end")
     consumer.close()
     assert committed(cluster, group) == END
 
@@ -173,14 +173,14 @@ def test_a_marker_is_passed_by_the_next_call_that_delivers(kind: str, cluster: E
 
 
 class Inner:
-    """Where the inner consumer stands; counts what it was asked for."""
+    """An inner consumer with a given position; it counts the requests for positions."""
 
     def __init__(self) -> None:
         self.offset = OFFSET_INVALID
-        self.asked: list[TopicPartition] = []
+        self.delivered: list[TopicPartition] = []
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        self.asked = partitions
+        self.delivered = partitions
         return [TopicPartition(tp.topic, tp.partition, self.offset) for tp in partitions]
 
 
@@ -215,8 +215,8 @@ def test_partitions_past_a_thousand_take_turns() -> None:
     seen = []
     for _ in range(5):
         looking.look([])
-        assert len(inner.asked) == 1_000
-        seen += [tp.partition for tp in inner.asked]
+        assert len(inner.delivered) == 1_000
+        seen += [tp.partition for tp in inner.delivered]
     assert set(seen[:3_000]) == set(range(2_500))
 
 
@@ -245,19 +245,19 @@ def test_nothing_is_looked_at_while_the_inner_consumer_closes() -> None:
 
 
 class Reader:
-    """Counts how often it is asked where it stands, which takes the engine's lock."""
+    """A reader that counts the requests for its position, each of which takes the engine's lock."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.delivered = 0
         self.stands_at = 0
         self.has_ready = False
 
     def passed(self) -> tuple[int, int]:
-        self.asked += 1
+        self.delivered += 1
         return self.stands_at, 3
 
     def stop(self) -> None:
-        """Nothing is read."""
+        """Does nothing."""
 
 
 def read_flows(count: int) -> tuple[SubscriptionState, list[Reader]]:
@@ -277,14 +277,14 @@ def test_only_readers_that_passed_something_are_asked() -> None:
     stored: list[PartitionFlow] = []
     looking = markers(flows, Inner(), stored)
     looking.look([])
-    assert sum(reader.asked for reader in readers) == 0
+    assert sum(reader.delivered for reader in readers) == 0
     (moved,) = flows.of([TopicPartition("t", 700)])
     readers[700].stands_at = 9
     for _ in range(3):
         flows.announce_passed(moved)
     looking.look([])
     looking.look([])
-    assert [reader.asked for reader in readers if reader.asked] == [1]
+    assert [reader.delivered for reader in readers if reader.delivered] == [1]
     assert (moved.position, moved.position_epoch, stored) == (9, 3, [moved])
 
 
@@ -295,12 +295,12 @@ def test_what_was_passed_behind_waiting_records_counts_later() -> None:
     reader.stands_at, reader.has_ready = 9, True
     flows.announce_passed(flow)
     looking.look([])
-    assert (reader.asked, flow.position) == (0, OFFSET_INVALID)
+    assert (reader.delivered, flow.position) == (0, OFFSET_INVALID)
     reader.has_ready = False
     looking.look([record(0)])
     assert flow.position == OFFSET_INVALID
     looking.look([])
-    assert (reader.asked, flow.position) == (1, 9)
+    assert (reader.delivered, flow.position) == (1, 9)
 
 
 def test_partitions_whose_inner_position_stays_are_asked_once_each() -> None:
@@ -308,16 +308,16 @@ def test_partitions_whose_inner_position_stays_are_asked_once_each() -> None:
     flows, inner, stored = flows_of(500), Inner(), list[PartitionFlow]()
     looking = markers(flows, inner, stored)
     looking.look([])
-    assert (len(inner.asked), stored) == (500, [])
+    assert (len(inner.delivered), stored) == (500, [])
     inner.offset = 7
     looking.look([])
     assert len(stored) == 500
     looking.look([])
     assert len(stored) == 500
     looking.frozen = True
-    inner.asked = []
+    inner.delivered = []
     looking.look([])
-    assert inner.asked == []
+    assert inner.delivered == []
 
 
 def test_closing_passes_what_readers_told() -> None:

@@ -1,4 +1,4 @@
-"""The progress that an application gets of directly read partitions, and when."""
+"""The progress of directly read partitions that an application gets, and when it gets it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def test_a_seek_back_begins_a_new_pace() -> None:
 def test_each_partition_is_told_of_once_an_interval() -> None:
     reports = ProgressReports(5.0)
     flows = [remote_flow(), remote_flow(40, partition=1)]
-    assert [(told.partition, told.offset, told.end_offset) for told in reports.due(1.0, flows)] == [(0, 0, 100), (1, 40, 100)]
+    assert [(report.partition, report.offset, report.end_offset) for report in reports.due(1.0, flows)] == [
+        (0, 0, 100),
+        (1, 40, 100),
+    ]
     assert reports.due(5.9, flows) == []
     flows[0].next_offset, flows[0].record_bytes = 50, 1234
     assert reports.due(6.0, flows)[0] == Progress("orders", 0, 50, 100, 1234, 5.0)
@@ -76,7 +79,7 @@ def test_a_partition_that_leaves_the_store_is_reported_once_more() -> None:
     flow = remote_flow()
     reports.due(1.0, [flow])
     flow.route, flow.next_offset = Route.BROKER, 100
-    assert [(told.offset, told.end_offset, told.seconds_left) for told in reports.due(2.0, [flow])] == [(100, 100, 0.0)]
+    assert [(report.offset, report.end_offset, report.seconds_left) for report in reports.due(2.0, [flow])] == [(100, 100, 0.0)]
     assert reports.due(3.0, [flow]) == []
     assert reports.due(4.0, []) == []
 
@@ -97,21 +100,21 @@ class TestConsumer:
 
     @pytest.mark.parametrize("one", [by_poll, by_consume])
     def test_an_application_sees_a_read_move_to_where_the_broker_takes_over(self, cluster: EmbeddedCluster, one: Any) -> None:
-        told: list[Progress] = []
-        settings = direct_settings(cluster, fetch_remote_progress_cb=told.append, fetch_remote_progress_interval_ms=100)
+        received: list[Progress] = []
+        settings = direct_settings(cluster, fetch_remote_progress_cb=received.append, fetch_remote_progress_interval_ms=100)
         with Consumer(settings) as consumer:
             consumer.assign([TopicPartition("orders", 0, 0)])
-            assert told == [], "it is called by poll() and consume() alone"
+            assert received == [], "it is called by poll() and consume() alone"
             rows = take(consumer, 1, one)
             rows += read_to_ends(consumer, one)["orders", 0]
-            while told[-1].seconds_left != 0.0:
+            while received[-1].seconds_left != 0.0:
                 one(consumer)
         assert rows == plain_rows(cluster, "orders")
         local_start = tiers(cluster, "orders").earliest_local
-        assert {(report.topic, report.partition, report.end_offset) for report in told} == {("orders", 0, local_start)}
-        assert [report.offset for report in told] == sorted(report.offset for report in told)
-        assert told[-1].offset == local_start
-        assert told[-1].record_bytes > 0
+        assert {(report.topic, report.partition, report.end_offset) for report in received} == {("orders", 0, local_start)}
+        assert [report.offset for report in received] == sorted(report.offset for report in received)
+        assert received[-1].offset == local_start
+        assert received[-1].record_bytes > 0
 
     @pytest.mark.parametrize("one", [by_poll, by_consume])
     def test_an_exception_in_it_comes_out_of_the_call_and_costs_no_record(self, cluster: EmbeddedCluster, one: Any) -> None:
@@ -137,13 +140,13 @@ class TestConsumer:
 
     def test_it_may_seek_and_close(self, cluster: EmbeddedCluster) -> None:
         def end(report: Progress) -> None:
-            told.append(report)
-            if len(told) == 1:
+            received.append(report)
+            if len(received) == 1:
                 consumer.seek(TopicPartition("orders", 0, 200))
             elif came:
                 consumer.close()
 
-        told: list[Progress] = []
+        received: list[Progress] = []
         came: list[Message] = []
         settings = direct_settings(cluster, fetch_remote_progress_cb=end, fetch_remote_progress_interval_ms=100)
         consumer = Consumer(settings)
@@ -153,15 +156,15 @@ class TestConsumer:
         assert first.offset() == 200
         came.append(first)
         with pytest.raises(RuntimeError, match="Consumer closed"):
-            deque(iter(lambda: consumer.poll(0.05), told), maxlen=0)
-        assert told[0].offset == 0
+            deque(iter(lambda: consumer.poll(0.05), received), maxlen=0)
+        assert received[0].offset == 0
 
     def test_progress_callbacks_may_be_coroutines(self, cluster: EmbeddedCluster) -> None:
-        told: list[Progress] = []
+        received: list[Progress] = []
 
         async def tell(report: Progress) -> None:
             await asyncio.sleep(0)
-            told.append(report)
+            received.append(report)
 
         async def scenario() -> None:
             settings = direct_settings(cluster, fetch_remote_progress_cb=tell, fetch_remote_progress_interval_ms=100)
@@ -170,7 +173,7 @@ class TestConsumer:
                 assert await consumer.poll(PATIENCE_SECONDS) is not None
 
         asyncio.run(scenario())
-        assert told
+        assert received
 
     def test_what_cannot_be_called_is_refused(self, cluster: EmbeddedCluster) -> None:
         with pytest.raises(ConfigurationError, match=r"fetch\.remote\.progress\.cb must be callable"):

@@ -1,4 +1,4 @@
-"""Groups: callbacks, what they may do, and what the members read between them. A join on the mock broker costs 3 s."""
+"""Groups: callbacks, the calls they may make, and the records that members read in between. A mock broker's join takes 3 s."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_two_members_of_a_group_read_everything_in_order(cluster: EmbeddedCluste
 
 
 class Member:
-    """What one member was given: rising offsets between two assignments, and positions as they were at revocation."""
+    """The records of one member: offsets rise between two assignments, and positions are those at the revocation."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []

@@ -43,7 +43,7 @@ def test_a_seek_starts_over_from_any_route() -> None:
 
 
 def test_the_broker_may_be_chosen_on_any_route() -> None:
-    """Direct fetch is turned off by any thread at any time."""
+    """Any thread can turn direct fetch off at any time."""
     for route in Route:
         assert next_route(route, RouteEvent.BROKER_CHOSEN) is Route.BROKER
 
@@ -55,8 +55,8 @@ def test_only_questions_are_awaited() -> None:
 def test_the_design_page_has_the_table() -> None:
     rows = re.findall(r"^\| (STARTING|AWAITS_\w+|BROKER|REMOTE) \|.*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     assert [route for route, _ in rows] == [route.name for route in Route]
-    told = {}
+    documented = {}
     for route, changes in rows:
         for events, after in re.findall(r"([A-Z_, ]+?) → ([A-Z_]+)", changes):
-            told |= {(Route[route], RouteEvent[event]): Route[after] for event in events.strip(" ,").split(", ")}
-    assert told == dict(ROUTES)
+            documented |= {(Route[route], RouteEvent[event]): Route[after] for event in events.strip(" ,").split(", ")}
+    assert documented == dict(ROUTES)

@@ -1,4 +1,4 @@
-"""The hand-over between routes, with an inner consumer and an engine that record what they are told."""
+"""The hand-over between routes, with an inner consumer and an engine that record their calls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.readers: list[tuple[str, int, int, dict[str, Any]]] = []
         self.items: list[Any] = []
-        self.asked: list[tuple[str, int]] = []
+        self.requested: list[tuple[str, int]] = []
         self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError | None] = {}
         self.watched: PartitionOffsets | DirectFetchError | None = None
         self.times_watched = 0
@@ -83,10 +83,10 @@ class FakeEngine:
         return {} if self.watched is None else dict.fromkeys(partitions, self.watched)
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
-        self.asked += partitions
+        self.requested += partitions
 
     def answer(self, key: tuple[str, int]) -> Any:
-        return self.answers.get(key, BOUNDS) if key in self.asked else None
+        return self.answers.get(key, BOUNDS) if key in self.requested else None
 
 
 class Rig:
@@ -143,7 +143,7 @@ class Rig:
         return flow
 
     def take_up(self, flow: PartitionFlow) -> None:
-        """The partition is assigned, and its bounds come."""
+        """Assigns the partition and lets its bounds arrive."""
         self.routing.begin([flow], assigned=False)
         self.routing.assign(lambda starts: None, [flow])
         self.routing.adopt(flow)
@@ -189,7 +189,7 @@ def test_what_is_local_stays_with_the_inner_consumer(rig: Rig, offset: int) -> N
 
 
 def taken_again(rig: Rig, offset: int, *, refused: bool = False) -> PartitionFlow:
-    """A partition that was read directly is assigned once more."""
+    """Assigns a partition again that was read directly."""
     rig.adopted(20)
     rig.flows.remove([("t", 0)])
     rig.calls.clear()
@@ -209,14 +209,14 @@ def taken_again(rig: Rig, offset: int, *, refused: bool = False) -> PartitionFlo
 
 @pytest.mark.parametrize("offset", [OFFSET_END, OFFSET_INVALID])
 def test_what_is_to_be_looked_up_is_resumed_before_it_is_assigned(rig: Rig, offset: int) -> None:
-    """librdkafka repeats a look-up that was overtaken, half a second later and wherever the partition is by then."""
+    """librdkafka repeats an interrupted look-up half a second later, whatever the position of the partition is by then."""
     flow = taken_again(rig, offset)
     assert rig.calls == [("resume", OFFSET_INVALID), ("assign", offset)]
     assert (flow.route, rig.flows.parked) == (Route.BROKER, set())
 
 
 def test_a_number_is_resumed_after_it_was_assigned(rig: Rig) -> None:
-    """Before, librdkafka would ask the broker for a page at the old place; the seek wakes its thread."""
+    """Before the assignment, librdkafka would fetch at the old offset; the seek wakes its thread."""
     taken_again(rig, 120)
     assert rig.calls == [("assign", 120), ("seek", 120), ("resume", 120), ("seek", 120)]
 
@@ -353,8 +353,8 @@ def test_failed_watch_is_counted_and_warned_once_per_cause_and_host(rig: Rig, ca
         rig.clock.now += 20
         rig.routing.recheck()
     assert (rig.metrics.snapshot()["remote-fetch-errors-total"], rig.fallbacks) == ({"location-unavailable": 3}, {})
-    told = [f"t-0: {host} is gone; the broker continues at offset 130 (location-unavailable)" in caplog.text for host in hosts]
-    assert (caplog.text.count("WARNING"), told) == (2, [True] * 3)
+    named = [f"t-0: {host} is gone; the broker continues at offset 130 (location-unavailable)" in caplog.text for host in hosts]
+    assert (caplog.text.count("WARNING"), named) == (2, [True] * 3)
 
 
 def test_a_partition_that_keeps_up_is_left_alone(rig: Rig) -> None:
@@ -428,7 +428,7 @@ def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
 
 
 def left_for_the_broker(rig: Rig, pace: int) -> PartitionFlow:
-    """A partition whose store gave ``pace`` bytes a second, which is too slow: a trial of the broker begins."""
+    """A partition whose store delivered ``pace`` bytes per second, which is too slow: a trial of the broker starts."""
     flow = rig.adopted(20)
     for _ in range(4):
         rig.engine.preference.landed(flow.key, segment(), pace, 1.0, in_flight=1, now=rig.clock.now)
@@ -468,12 +468,12 @@ def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> N
 
 @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, None])
 def test_inner_records_and_ends_do_not_count_during_a_direct_read(rig: Rig, code: int | None) -> None:
-    """It was assigned at the high watermark, and may have been there before its pause took effect."""
+    """The partition was assigned at the high watermark, and records can have arrived before the pause took effect."""
     flow = rig.adopted(20)
-    told = Message(topic="t", partition=0, offset=150, value=b"", error=None if code is None else KafkaError(code))
-    assert rig.routing.heeded(flow, told) is None
+    message = Message(topic="t", partition=0, offset=150, value=b"", error=None if code is None else KafkaError(code))
+    assert rig.routing.heeded(flow, message) is None
     rig.routing.go_broker(flow, RouteEvent.READ_ENDED)
-    assert rig.routing.heeded(flow, told) is told
+    assert rig.routing.heeded(flow, message) is message
 
 
 def test_other_errors_of_the_inner_consumer_are_always_told(rig: Rig) -> None:
@@ -511,15 +511,15 @@ def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig)
     assert rig.calls == [("seek", 20), ("resume", 20), ("seek", 20)]
 
 
-@pytest.mark.parametrize(("peer", "told"), [("shim:9192", "shim:9192 timed out"), (None, "the location source timed out")])
-def test_warning_names_the_peer_without_bounds(rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, told: str) -> None:
+@pytest.mark.parametrize(("peer", "text"), [("shim:9192", "shim:9192 timed out"), (None, "the location source timed out")])
+def test_warning_names_the_peer_without_bounds(rig: Rig, caplog: pytest.LogCaptureFixture, peer: str | None, text: str) -> None:
     rig.routing._config = attrs.evolve(rig.routing._config, bootstrap_servers=peer)
     rig.engine.answers["t", 0] = None
     rig.adopted(20)
     rig.clock.now += rig.location_timeout
     rig.routing.decide()
     (line,) = [record.getMessage() for record in caplog.records]
-    assert f"direct fetch disabled for t-0: {told}" in line
+    assert f"direct fetch disabled for t-0: {text}" in line
 
 
 def test_the_beginning_without_bounds_is_looked_up_by_librdkafka(rig: Rig) -> None:
@@ -541,7 +541,7 @@ def test_routing_does_not_wait_for_bounds_that_just_failed(rig: Rig) -> None:
 
 
 def rechecked(rig: Rig, seconds: float) -> None:
-    """Lets so much time pass as poll() and consume() see it: a tick at a time."""
+    """Advances the clock tick by tick by that time, as poll() and consume() do."""
     for _ in range(round(seconds * 10)):
         rig.clock.now += 0.1
         rig.routing.recheck()
@@ -586,8 +586,8 @@ def test_a_partition_that_is_paused_or_switched_off_goes_to_the_broker(rig: Rig)
     rig.routing.on = False
     rig.routing.decide()
     assert (flow.route, flow.moved, rig.calls) == (Route.BROKER, True, [])
-    rig.engine.asked.clear()
-    assert (rig.adopted(20).route, rig.engine.asked) == (Route.BROKER, [])
+    rig.engine.requested.clear()
+    assert (rig.adopted(20).route, rig.engine.requested) == (Route.BROKER, [])
 
 
 def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig) -> None:
@@ -596,7 +596,7 @@ def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig)
     rig.routing.assign(lambda starts: None, [flow])
     rig.routing.adopt(flow)
     rig.routing.decide()
-    assert (flow.route, rig.engine.asked) == (Route.AWAITS_COMMITTED, [])
+    assert (flow.route, rig.engine.requested) == (Route.AWAITS_COMMITTED, [])
     rig.committed = TopicPartition("t", 0, 20, leader_epoch=3)
     rig.engine.answers["t", 0] = None
     rig.routing.decide()
@@ -607,7 +607,7 @@ def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig)
 
 
 def from_committed(rig: Rig, committed: TopicPartition) -> PartitionFlow:
-    """A partition that begins at its committed offset, which is told at once."""
+    """A partition that starts at its committed offset, which is known at once."""
     flow = PartitionFlow("t", 0, OFFSET_STORED)
     rig.routing.begin([flow], assigned=True)
     rig.routing.assign(lambda starts: None, [flow])
@@ -620,7 +620,7 @@ def from_committed(rig: Rig, committed: TopicPartition) -> PartitionFlow:
 
 @pytest.mark.parametrize(("committed", "start"), [(0, 0), (3, 3), (OFFSET_INVALID, OFFSET_BEGINNING)])
 def test_a_commit_at_offset_0_is_a_commit(committed: int, start: int) -> None:
-    """The policy "earliest" is for partitions of which nothing is committed."""
+    """The policy "earliest" applies only to partitions without a committed offset."""
     rig = Rig(**{"auto.offset.reset": "earliest"})
     rig.engine.answers["t", 0] = None
     flow = from_committed(rig, TopicPartition("t", 0, committed))
@@ -634,7 +634,7 @@ def test_a_partition_without_a_committed_offset_is_the_brokers(rig: Rig) -> None
 
 @pytest.mark.parametrize(("end", "wakes"), [(0, False), (1, False), (2, True)])
 def test_offset_0_is_fetched_at_once(rig: Rig, end: int, wakes: bool) -> None:
-    """No seek to it, and no resume, wakes librdkafka's thread; at the log's end a fetch waits for a record."""
+    """A seek to offset 0 or a resume does not wake librdkafka's thread; at the log's end a fetch waits for a record."""
     rig.engine.answers["t", 0] = PartitionOffsets(log_start=0, earliest_local=0, latest_tiered=-1, high_watermark=end)
     rig.adopted(OFFSET_BEGINNING)
     assert rig.calls == [("seek", 0), ("resume", 0), *([("seek", 1)] if wakes else []), ("seek", 0)]
@@ -652,7 +652,7 @@ def test_a_refused_assignment_resumes_what_was_held_for_it(rig: Rig) -> None:
 
 
 def test_nothing_of_the_inner_consumer_counts_until_it_was_moved(rig: Rig) -> None:
-    """Its seek was refused, so it still stands at the high watermark and may give records of there."""
+    """Its seek was refused, so its position is still the high watermark, and it can return records from there."""
     rig.refuse = [KafkaError._STATE]
     rig.engine.items = [ReadEnd("local", 100, offsets=BOUNDS)]
     flow = rig.adopted(20)
@@ -700,7 +700,7 @@ def test_turning_direct_fetch_on_does_not_end_a_halt(rig: Rig) -> None:
 
 
 def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: Rig) -> None:
-    """A damaged batch gives librdkafka an offset out of range, and it begins at the log's start, also after a seek."""
+    """After a damaged batch librdkafka reports an offset out of range and restarts at the log's start, also after a seek."""
     rig.engine.items = [ReadEnd("corrupt", 30, 4, CorruptRecordError("damaged"), BOUNDS)]
     flow = rig.adopted(20)
     rig.routing.take(1)
@@ -718,17 +718,17 @@ def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: 
 
 
 def test_bounds_of_local_partitions_are_asked_once_an_interval(rig: Rig) -> None:
-    """One call asks for all of them, because there may be thousands."""
+    """One call requests the bounds of all of them, because there can be thousands."""
     for number in range(100):
         rig.take_up(PartitionFlow("t", number, 120))
     rig.positions_asked.clear()
     rig.engine.watched, rig.inner_position = BOUNDS, 130
-    asked = []
+    requested = []
     for seconds in (60, 1, 1, 60):
         rig.clock.now += seconds
         rig.routing.recheck()
-        asked.append(rig.engine.times_watched)
-    assert (asked, rig.positions_asked) == ([1, 1, 1, 2], [100, 100])
+        requested.append(rig.engine.times_watched)
+    assert (requested, rig.positions_asked) == ([1, 1, 1, 2], [100, 100])
 
 
 def test_a_reader_begins_with_the_epoch_of_the_last_record(rig: Rig) -> None:

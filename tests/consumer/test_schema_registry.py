@@ -1,4 +1,4 @@
-"""Schema Registry's (de)serialisers over both tiers: keys and values as confluent_kafka's own classes give them."""
+"""Schema Registry's (de)serialisers on both tiers: keys and values equal those of confluent_kafka's own classes."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def _status(n: int) -> Status:
 
 
 def _read_avro(n: int) -> dict[str, Any]:
-    """As of the second schema: the first half of the records was written with the first one."""
+    """The Avro value in the second schema: the first half of the records was written with the first schema."""
     return {**_order(n), "note": "none" if n < COUNT // 2 else f"note {n}"}
 
 
 @frozen
 class Format:
-    """``serializers``: by turns of equal length. ``written`` and ``read``: record n, before and after."""
+    """A format: its serializers, used one after the other, and record n as written and as read."""
 
     serializers: Callable[[SchemaRegistryClient, dict[str, Any]], Sequence[Any]]
     written: Callable[[int], Any]
@@ -136,7 +136,7 @@ FORMATS = {
 
 @frozen
 class Written:
-    """A topic with records of a format, of which a part is in the tier, and the registry that knows their schemas."""
+    """A topic whose records have one format, some of them in the tier, and the registry with their schemas."""
 
     format: Format
     cluster: EmbeddedCluster
@@ -159,8 +159,8 @@ class Written:
     def of_registry(self) -> dict[str, Any]:
         return {"url": self.registry.url, "max.retries": 0}
 
-    def asked(self) -> list[str]:
-        """The requests since the last call."""
+    def new_requests(self) -> list[str]:
+        """Returns the requests since the last call."""
         requests, self.registry.requests[:] = list(self.registry.requests), []
         return requests
 
@@ -184,7 +184,7 @@ def write(
     place: Callable[..., bytes] = prefix_schema_id_serializer,
     topic: str | None = None,
 ) -> Written:
-    """Every seventh value is null."""
+    """Writes the records. Every seventh value is null."""
     topic = topic or f"orders-{uuid4()}"
     settings = {"bootstrap.servers": cluster.mock_bootstrap_servers, "log_level": 4}
     with SchemaRegistryClient({"url": registry.url}) as client:
@@ -225,12 +225,12 @@ def position(consumer: confluent_kafka.Consumer, topic: str) -> list[int | None]
 
 
 def plain_read(written: Written) -> tuple[list[Row], list[str]]:
-    """What upstream's class reads, and what it asks the registry for."""
-    written.asked()
+    """The rows that upstream's class reads, and its requests to the registry."""
+    written.new_requests()
     with confluent_kafka.DeserializingConsumer[Any, Any](written.plain()) as consumer:
         rows = read(consumer, written.topic)
     assert [(key, value) for *_, key, value, _ in rows] == expected(written)
-    return rows, written.asked()
+    return rows, written.new_requests()
 
 
 def expected(written: Written) -> list[tuple[str, Any]]:
@@ -238,14 +238,14 @@ def expected(written: Written) -> list[tuple[str, Any]]:
 
 
 def test_deserializing_consumer_reads_each_format_as_upstreams_class_does(written: Written) -> None:
-    rows, asked = plain_read(written)
+    rows, requests = plain_read(written)
     with DeserializingConsumer[Any, Any](written.direct()) as consumer:
         assert isinstance(consumer, DirectConsumer)
         assert read(consumer, written.topic) == rows
         assert from_store(consumer) > 0
         assert from_broker(consumer) > 0
-    assert written.asked() == asked
-    assert len(asked) < COUNT // 10, "schemas are asked for once, not for each record"
+    assert written.new_requests() == requests
+    assert len(requests) < COUNT // 10, "schemas are asked for once, not for each record"
 
 
 def test_asyncio_consumer_reads_each_format_as_upstreams_class_does(written: Written) -> None:
@@ -265,9 +265,9 @@ def test_asyncio_consumer_reads_each_format_as_upstreams_class_does(written: Wri
         finally:
             await consumer.close()
 
-    rows, asked = plain_read(written)
+    rows, requests = plain_read(written)
     assert asyncio.run(scenario()) == rows
-    assert written.asked() == asked
+    assert written.new_requests() == requests
 
 
 def test_deserializers_called_by_hand_take_what_our_consumer_delivers(written: Written) -> None:
@@ -307,12 +307,12 @@ def test_the_subject_is_the_one_associated_with_the_topic_of_this_cluster(
     written = write(cluster, registry, newest, topic=topic)
     with SchemaRegistryClient(written.of_registry) as client:
         client.register_schema("of-the-team", Schema(SECOND_SCHEMA, "AVRO"))
-    rows, asked = plain_read(written)
+    rows, requests = plain_read(written)
     with DeserializingConsumer[Any, Any](written.direct()) as consumer:
         assert read(consumer, topic) == rows
         assert from_store(consumer) > 0
-    assert written.asked() == asked
-    assert {f"GET /associations/resources/{cluster_id}/{topic}", "GET /subjects/of-the-team/versions/latest"} <= set(asked)
+    assert written.new_requests() == requests
+    assert {f"GET /associations/resources/{cluster_id}/{topic}", "GET /subjects/of-the-team/versions/latest"} <= set(requests)
 
 
 def test_record_without_a_schema_raises_and_can_be_sought_again(cluster: EmbeddedCluster, registry: SchemaRegistry) -> None:

@@ -1,4 +1,4 @@
-"""The statistics that an application gets, beside those of confluent_kafka's own consumer."""
+"""The statistics that an application gets, compared with those of confluent_kafka's own consumer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 
 class Client:
-    """What a consumer shows."""
+    """A client with fixed statistics."""
 
     def metrics(self) -> dict[str, int]:
         return {"a": 1}
@@ -33,16 +33,16 @@ def knows_more(statistics: dict[str, Any]) -> None:
 
 
 def test_statistics_have_our_metrics_as_long_as_the_consumer_lives() -> None:
-    told: list[str] = []
+    received: list[str] = []
     client = Client()
-    settings: dict[str, Any] = with_metrics_in_statistics({"stats_cb": told.append, "group.id": "g"}, client, knows_more)
+    settings: dict[str, Any] = with_metrics_in_statistics({"stats_cb": received.append, "group.id": "g"}, client, knows_more)
     settings["stats_cb"]('{"name": "rdkafka#consumer-1", "brokers": {}}')
-    assert json.loads(told[0]) == {"name": "rdkafka#consumer-1", "brokers": {}, "more": 1, "remote_fetch": {"a": 1}}
+    assert json.loads(received[0]) == {"name": "rdkafka#consumer-1", "brokers": {}, "more": 1, "remote_fetch": {"a": 1}}
     assert settings["group.id"] == "g"
     del client
     gc.collect()
     settings["stats_cb"]('{"name": "rdkafka#consumer-1"}')
-    assert json.loads(told[1]) == {"name": "rdkafka#consumer-1"}
+    assert json.loads(received[1]) == {"name": "rdkafka#consumer-1"}
 
 
 @pytest.mark.parametrize("settings", [{}, {"stats_cb": None}, {"stats_cb": "no callable"}])
@@ -52,36 +52,36 @@ def test_settings_without_a_callback_stay_as_they_are(settings: dict[str, object
 
 @pytest.mark.embedded
 def test_statistics_of_both_tiers_arrive_together(tmp_path: Path) -> None:
-    told: dict[str, list[dict[str, Any]]] = {"plain": [], "direct": []}
+    received: dict[str, list[dict[str, Any]]] = {"plain": [], "direct": []}
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, "orders")
         for name, kind, settings in (
             ("plain", confluent_kafka.Consumer, plain_settings(cluster)),
             ("direct", Consumer, direct_settings(cluster)),
         ):
-            every = {"stats_cb": lambda text, name=name: told[name].append(json.loads(text)), "statistics.interval.ms": 50}
+            every = {"stats_cb": lambda text, name=name: received[name].append(json.loads(text)), "statistics.interval.ms": 50}
             with kind({**settings, **every}) as consumer:
                 consumer.assign([TopicPartition("orders", 0, 0)])
 
                 def counted(consumer: Any = consumer, name: str = name) -> bool:
                     consumer.consume(100, 0.1)
-                    newest = told[name][-1:]
+                    newest = received[name][-1:]
                     return any(name == "plain" or stats["remote_fetch"]["remote-fetch-records-total"] for stats in newest)
 
                 wait_until(counted, f"the {name} consumer's statistics", seconds=60)
-    assert "remote_fetch" not in told["plain"][-1]
-    assert told["direct"][-1]["remote_fetch"].keys() == METRICS.keys()
-    assert told["plain"][-1].keys() <= told["direct"][-1].keys()
+    assert "remote_fetch" not in received["plain"][-1]
+    assert received["direct"][-1]["remote_fetch"].keys() == METRICS.keys()
+    assert received["plain"][-1].keys() <= received["direct"][-1].keys()
 
 
 PLACES = ("hi_offset", "ls_offset", "lo_offset", "app_offset", "consumer_lag", "consumer_lag_stored", "stored_offset")
 UNKNOWN = dict.fromkeys(PLACES, -1001) | {"consumer_lag": -1, "consumer_lag_stored": -1, "committed_offset": -1001}
 
 
-def completed(route: Route, level: IsolationLevel, bounds: PartitionOffsets, **told: int) -> dict[str, Any]:
+def completed(route: Route, level: IsolationLevel, bounds: PartitionOffsets, **values: int) -> dict[str, Any]:
     flow = PartitionFlow("t", 0, 20)
     flow.route, flow.offsets, flow.position, flow.floor = route, bounds, 30, 15
-    entry: dict[str, Any] = {**UNKNOWN, **told}
+    entry: dict[str, Any] = {**UNKNOWN, **values}
     complete_statistics({"topics": {"t": {"partitions": {"0": entry}}}}, [flow, PartitionFlow("u", 0, 0)], level)
     return entry
 
@@ -113,7 +113,7 @@ def test_statistics_of_the_broker_path_are_librdkafkas() -> None:
 
 @pytest.mark.embedded
 def test_a_direct_read_has_the_offsets_and_lag_of_a_plain_one(tmp_path: Path) -> None:
-    told: dict[str, dict[str, Any]] = {}
+    received: dict[str, dict[str, Any]] = {}
     with small_cluster(tmp_path) as cluster:
         fill_topic(cluster, "orders")
         for name, kind, settings in (
@@ -133,7 +133,7 @@ def test_a_direct_read_has_the_offsets_and_lag_of_a_plain_one(tmp_path: Path) ->
                     found = newest[-1]["topics"]["orders"]["partitions"]["0"] if newest else {}
                     return found if found.get("committed_offset") == found.get("app_offset") == 40 else None
 
-                told[name] = wait_until(entry, f"the {name} consumer's statistics", seconds=60)
+                received[name] = wait_until(entry, f"the {name} consumer's statistics", seconds=60)
     names = (*PLACES, "committed_offset")
-    assert {name: told["direct"][name] for name in names} == {name: told["plain"][name] for name in names}
-    assert told["direct"]["consumer_lag"] == 360
+    assert {name: received["direct"][name] for name in names} == {name: received["plain"][name] for name in names}
+    assert received["direct"]["consumer_lag"] == 360

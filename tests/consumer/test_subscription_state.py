@@ -51,14 +51,14 @@ def test_delivered_partitions_are_those_of_a_small_batch() -> None:
 
 
 class Reader:
-    """What a flow looks at to see whether there is something to take."""
+    """A reader with the attributes that a flow checks for data."""
 
     def __init__(self) -> None:
         self.has_ready = True
 
 
 def read(flows: SubscriptionState, made: list[PartitionFlow]) -> list[Reader]:
-    """Each flow gets a reader that has something."""
+    """Gives each flow a reader that has data."""
     readers = [Reader() for _ in made]
     for flow, reader in zip(made, readers, strict=True):
         flow.reader = cast("RemoteReader", reader)

@@ -1,4 +1,4 @@
-"""The table of the surface in docs/consumer.md has no gap: the classes that are installed are walked, and held against it."""
+"""The table of the surface in docs/consumer.md lists all names of the installed classes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from docs.surface import ASYNC, DESERIALIZING, PAIRS, SAID, Said, Standing, names, said, table
+from docs.surface import ASYNC, DESERIALIZING, ENTRIES, PAIRS, Entry, Standing, entry_of, names, table
 from kafka_remote_client.consumer.consumer import DirectConsumer
 
 TESTS = Path(__file__).resolve().parents[1]
 CLASSES = pytest.mark.parametrize("cls", PAIRS, ids=lambda cls: cls.__name__)
-_TOLD = {"Consumer": SAID, "DeserializingConsumer": DESERIALIZING, "aio": ASYNC}
-EVERYTHING = {f"{where}.{name}": one for where, told in _TOLD.items() for name, one in told.items()}
+_TABLES = {"Consumer": ENTRIES, "DeserializingConsumer": DESERIALIZING, "aio": ASYNC}
+EVERYTHING = {f"{where}.{name}": one for where, entries in _TABLES.items() for name, one in entries.items()}
 
 
 def _parameters(function: ast.FunctionDef) -> list[tuple[str, object]]:
-    """Names and defaults but for ``self``, as the stub of confluent_kafka has them."""
+    """Names and defaults without ``self``, as confluent_kafka's stub has them."""
     positional = function.args.args[1:]
     defaults = [None] * (len(positional) - len(function.args.defaults)) + [ast.unparse(one) for one in function.args.defaults]
     return list(zip([one.arg for one in positional], defaults, strict=True))
@@ -39,18 +39,18 @@ def test_every_name_of_upstreams_class_exists_and_is_documented(cls: type) -> No
     missing = names(cls) - names(PAIRS[cls])
     assert not missing
     for name in names(cls):
-        assert said(cls, name).standing is not Standing.OURS, name
+        assert entry_of(cls, name).standing is not Standing.OURS, name
 
 
 @CLASSES
 def test_every_additional_name_is_documented_as_ours(cls: type) -> None:
     for name in names(PAIRS[cls]) - names(cls):
-        assert said(cls, name).standing is Standing.OURS, name
+        assert entry_of(cls, name).standing is Standing.OURS, name
 
 
 def test_no_missing_name_is_documented() -> None:
     everything = set().union(*(names(cls) | names(ours) for cls, ours in PAIRS.items()))
-    assert {*SAID, *ASYNC, *DESERIALIZING} <= everything
+    assert {*ENTRIES, *ASYNC, *DESERIALIZING} <= everything
 
 
 @pytest.mark.parametrize("name", sorted(_upstream()))
@@ -58,24 +58,24 @@ def test_what_is_overridden_keeps_the_signature(name: str) -> None:
     ours = getattr(DirectConsumer, name)
     if ours is getattr(confluent_kafka.Consumer, name) or name.startswith("__"):
         return
-    wanted = _parameters(_upstream()[name])
+    expected = _parameters(_upstream()[name])
     has = [one for one in inspect.signature(ours).parameters.values() if one.name != "self"]
     passed_on = any(one.kind is one.VAR_KEYWORD for one in has)
     named = [
         (one.name, None if one.default is one.empty else repr(one.default)) for one in has if one.kind < one.VAR_POSITIONAL
     ]
-    assert named == (wanted[: len(named)] if passed_on else wanted)
+    assert named == (expected[: len(named)] if passed_on else expected)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, one in SAID.items() if one.standing is Standing.EXTENDED))
+@pytest.mark.parametrize("name", sorted(name for name, one in ENTRIES.items() if one.standing is Standing.EXTENDED))
 def test_what_is_extended_is_overridden_and_says_how(name: str) -> None:
-    assert SAID[name].note
+    assert ENTRIES[name].note
     assert getattr(DirectConsumer, name) is not getattr(confluent_kafka.Consumer, name)
 
 
 @pytest.mark.parametrize("what", sorted(EVERYTHING))
 def test_the_test_that_shows_it_exists(what: str) -> None:
-    one: Said = EVERYTHING[what]
+    one: Entry = EVERYTHING[what]
     file, _, function = one.test.partition("::")
     assert re.search(rf"^(async )?def {function}\(", (TESTS / file).read_text(), re.MULTILINE), one.test
 

@@ -1,4 +1,4 @@
-"""A broker that holds a client back says so in its answers: ``throttle_cb`` is told on both tiers, as by the plain consumer."""
+"""A broker reports throttling in its answers: ``throttle_cb`` gets it on both tiers, as with the plain consumer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ cluster = filled_cluster(TOPIC, COUNT)
 
 @pytest.fixture(autouse=True)
 def _holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker says with each answer to a Fetch that it held it back."""
+    """Makes the broker report a throttle time with each Fetch response."""
     answer = EmbeddedBroker._fetch
 
     async def held_back(self: EmbeddedBroker, version: int, body: Buffer, ask: Ask) -> bytes:
@@ -60,18 +60,18 @@ def consumer_of(cluster: EmbeddedCluster, kind: str, throttle_cb: Callable[[Thro
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_throttle_cb_names_the_broker_that_throttles(cluster: EmbeddedCluster, kind: str) -> None:
-    told: list[ThrottleEvent] = []
-    with consumer_of(cluster, kind, told.append) as consumer:
+    events: list[ThrottleEvent] = []
+    with consumer_of(cluster, kind, events.append) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert [row[2] for row in take(consumer, COUNT)] == list(range(COUNT))
-        wait_until(lambda: consumer.poll(0.1) is None and bool(told), "a throttle event", seconds=PATIENCE_SECONDS, pause=0)
+        wait_until(lambda: consumer.poll(0.1) is None and bool(events), "a throttle event", seconds=PATIENCE_SECONDS, pause=0)
         if isinstance(consumer, Consumer) and kind == "on":
             assert from_store(consumer) == tiers(cluster, TOPIC).earliest_local
-    assert {type(event) for event in told} == {ThrottleEvent}
-    assert all(event.broker_name for event in told)
+    assert {type(event) for event in events} == {ThrottleEvent}
+    assert all(event.broker_name for event in events)
     # librdkafka ends a time of throttling with an event of 0 s, which names whatever connection gets the next answer. That may
     # be the bootstrap connection, whose id is -1 (rd_kafka_op_throttle_time: rk_last_throttle belongs to the whole client).
-    held_back = [event for event in told if event.throttle_time]
+    held_back = [event for event in events if event.throttle_time]
     assert {event.throttle_time for event in held_back} == {HELD_BACK_MS / 1000}
     assert all(event.broker_id >= 0 for event in held_back)
 

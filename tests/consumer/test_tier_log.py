@@ -9,7 +9,7 @@ REMOTE, BROKER = Tier.REMOTE, Tier.BROKER
 KEY = ("orders", 0)
 
 
-def told(log: TierLog, offsets: range, position: int) -> list[Tier | None]:
+def tiers_of(log: TierLog, offsets: range, position: int) -> list[Tier | None]:
     return [log.tier(offset, position) for offset in offsets]
 
 
@@ -22,8 +22,8 @@ def test_the_tiers_take_turns_and_nothing_past_the_position_was_delivered() -> N
     log = TierLog()
     log.begin(REMOTE, 0)
     log.begin(BROKER, 3)
-    assert told(log, range(7), 5) == [REMOTE] * 3 + [BROKER] * 2 + [None] * 2
-    assert told(log, range(4), 2) == [REMOTE] * 2 + [None] * 2
+    assert tiers_of(log, range(7), 5) == [REMOTE] * 3 + [BROKER] * 2 + [None] * 2
+    assert tiers_of(log, range(4), 2) == [REMOTE] * 2 + [None] * 2
     assert log.tier(0, -1001) is None
 
 
@@ -32,9 +32,9 @@ def test_record_taken_back_counts_for_the_tier_that_delivers_it() -> None:
     log.begin(REMOTE, 0)
     log.begin(BROKER, 5)
     log.begin(BROKER, 3)  # 3 and 4 were gathered from the store, and not handed out
-    assert told(log, range(6), 6) == [REMOTE] * 3 + [BROKER] * 3
+    assert tiers_of(log, range(6), 6) == [REMOTE] * 3 + [BROKER] * 3
     log.begin(REMOTE, 0)
-    assert told(log, range(2), 2) == [REMOTE] * 2
+    assert tiers_of(log, range(2), 2) == [REMOTE] * 2
 
 
 def test_the_latest_delivery_counts() -> None:
@@ -43,10 +43,10 @@ def test_the_latest_delivery_counts() -> None:
     log.seal(6)
     log.leave()
     log.begin(BROKER, 2)
-    assert told(log, range(7), 4) == [REMOTE] * 2 + [BROKER] * 2 + [REMOTE] * 2 + [None]
+    assert tiers_of(log, range(7), 4) == [REMOTE] * 2 + [BROKER] * 2 + [REMOTE] * 2 + [None]
     log.seal(4)
     log.leave()
-    assert told(log, range(7), -1001) == [REMOTE] * 2 + [BROKER] * 2 + [REMOTE] * 2 + [None]
+    assert tiers_of(log, range(7), -1001) == [REMOTE] * 2 + [BROKER] * 2 + [REMOTE] * 2 + [None]
 
 
 def test_a_run_that_continues_after_it_was_sealed_is_reported_once() -> None:
@@ -56,7 +56,7 @@ def test_a_run_that_continues_after_it_was_sealed_is_reported_once() -> None:
     for position in (2, 4, 6):
         log.seal(position)
     log.leave()
-    assert told(log, range(7), 0) == [REMOTE] * 3 + [BROKER] * 3 + [None]
+    assert tiers_of(log, range(7), 0) == [REMOTE] * 3 + [BROKER] * 3 + [None]
 
 
 def test_an_unplaced_range_is_nothing_until_its_first_record_has_come() -> None:
@@ -65,7 +65,7 @@ def test_an_unplaced_range_is_nothing_until_its_first_record_has_come() -> None:
     assert log.unplaced
     assert log.tier(7, 9) is None
     log.place(5)
-    assert told(log, range(4, 8), 7) == [None, BROKER, BROKER, None]
+    assert tiers_of(log, range(4, 8), 7) == [None, BROKER, BROKER, None]
     log.place(0)
     assert log.tier(4, 7) is None, "it was placed before"
 
@@ -74,7 +74,7 @@ def test_an_unplaced_range_of_which_nothing_came_leaves_no_trace() -> None:
     log = TierLog()
     log.begin(BROKER, None)
     log.begin(REMOTE, 3)
-    assert told(log, range(2, 6), 5) == [None, REMOTE, REMOTE, None]
+    assert tiers_of(log, range(2, 6), 5) == [None, REMOTE, REMOTE, None]
     log.begin(BROKER, None)
     assert not log.unplaced, "a run is under way"
 
@@ -85,7 +85,7 @@ def test_a_run_that_begins_where_the_last_one_ended_goes_on_with_its_range() -> 
         log.begin(REMOTE, position - 1)
         log.seal(position)
         log.leave()
-    assert set(told(log, range(3 * SPANS - 1), -1)) == {REMOTE}
+    assert set(tiers_of(log, range(3 * SPANS - 1), -1)) == {REMOTE}
 
 
 def test_the_oldest_ranges_are_forgotten() -> None:
@@ -94,7 +94,7 @@ def test_the_oldest_ranges_are_forgotten() -> None:
         log.begin(REMOTE, start)
         log.seal(start + 1)
         log.leave()
-    assert told(log, range(0, 31, 10), -1) == [None, None, None, REMOTE]
+    assert tiers_of(log, range(0, 31, 10), -1) == [None, None, None, REMOTE]
 
 
 def test_a_run_of_many_turns_forgets_its_oldest_too() -> None:
@@ -102,7 +102,7 @@ def test_a_run_of_many_turns_forgets_its_oldest_too() -> None:
     turns = 3 * SPANS
     for start in range(turns):
         log.begin((REMOTE, BROKER)[start % 2], start)
-    answers = told(log, range(turns), turns)
+    answers = tiers_of(log, range(turns), turns)
     known = [answer for answer in answers if answer is not None]
     assert SPANS <= len(known) < turns
     assert answers[-len(known) :] == [(REMOTE, BROKER)[start % 2] for start in range(turns)][-len(known) :]
@@ -156,7 +156,7 @@ _STEPS = st.one_of(
 
 
 class _Delivered:
-    """A partition, its log, and the naive truth: who delivered each offset last."""
+    """A partition, its log, and a naive model: the tier that last delivered each offset."""
 
     def __init__(self) -> None:
         self.log = TierLog()
@@ -220,7 +220,7 @@ def test_agrees_with_a_table_of_all_records(steps: list[tuple[str, object]]) -> 
     for step in steps:
         delivered.do(step)
         expected = [delivered.truth.get(offset) for offset in range(delivered.next_offset + 60)]
-        assert told(delivered.log, range(len(expected)), delivered.position) == expected
+        assert tiers_of(delivered.log, range(len(expected)), delivered.position) == expected
 
 
 @_UNHURRIED

@@ -77,7 +77,7 @@ def record(offset: int, partition: int = 0, topic: str = TOPIC) -> Message:
     return Message(topic=topic, partition=partition, offset=offset, value=b"")
 
 
-def told(consumer: Consumer, *offsets: int, partition: int = 0) -> list[Tier | None]:
+def tiers_of(consumer: Consumer, *offsets: int, partition: int = 0) -> list[Tier | None]:
     return [consumer.tier(record(offset, partition)) for offset in offsets]
 
 
@@ -116,7 +116,7 @@ def test_undelivered_records_have_no_tier(consumer: Consumer, one: Take) -> None
     consumer.assign([at(20)])
     rows = take(consumer, 30, one)
     assert len(rows) == 30
-    assert told(consumer, 19, 20, 49, 50, COUNT - 1, COUNT) == [None, Tier.REMOTE, Tier.REMOTE, None, None, None]
+    assert tiers_of(consumer, 19, 20, 49, 50, COUNT - 1, COUNT) == [None, Tier.REMOTE, Tier.REMOTE, None, None, None]
     assert consumer.tier(record(20, partition=1)) is None
     assert consumer.tier(record(20, topic="elsewhere")) is None
     assert take(consumer, 5, one)[0][2] == 50, "asking moves nothing"
@@ -128,20 +128,20 @@ def test_the_latest_delivery_counts_across_seeks_and_assignments(consumer: Consu
     take(consumer, 40, one)
     consumer.seek(at(local_start))
     take(consumer, 3, one)
-    assert told(consumer, 0, 39, 40, local_start, local_start + 2) == [*[Tier.REMOTE] * 2, None, *[Tier.BROKER] * 2]
+    assert tiers_of(consumer, 0, 39, 40, local_start, local_start + 2) == [*[Tier.REMOTE] * 2, None, *[Tier.BROKER] * 2]
     consumer.set_remote_fetch(False)
     consumer.seek(at(10))
     take(consumer, 5, one)
-    assert told(consumer, 9, 10, 14, 15) == [Tier.REMOTE, Tier.BROKER, Tier.BROKER, Tier.REMOTE]
+    assert tiers_of(consumer, 9, 10, 14, 15) == [Tier.REMOTE, Tier.BROKER, Tier.BROKER, Tier.REMOTE]
     consumer.set_remote_fetch(True)
     consumer.assign([at(12, 0), at(0, 1)])
     consumer.pause([at(0, 1)])
     take(consumer, 1, one)
-    assert told(consumer, 10, 11, 12, 13, 15) == [Tier.BROKER, Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.REMOTE]
+    assert tiers_of(consumer, 10, 11, 12, 13, 15) == [Tier.BROKER, Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.REMOTE]
     consumer.unassign()
-    assert told(consumer, 11, 12, 13, local_start) == [Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.BROKER]
+    assert tiers_of(consumer, 11, 12, 13, local_start) == [Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.BROKER]
     consumer.close()
-    assert told(consumer, 11, 12, 13, local_start) == [Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.BROKER]
+    assert tiers_of(consumer, 11, 12, 13, local_start) == [Tier.BROKER, Tier.REMOTE, Tier.BROKER, Tier.BROKER]
 
 
 @EACH_CALL
@@ -156,7 +156,7 @@ def test_the_first_record_shows_where_the_broker_began(tmp_path: Path, one: Take
         cluster.produce(TOPIC, records(5), partition=0)
         rows = take(consumer, 5, one)
         assert [r[2] for r in rows] == [*range(100, 105)]
-        assert told(consumer, 0, 19, 20, 99, 100, 104, 105) == [
+        assert tiers_of(consumer, 0, 19, 20, 99, 100, 104, 105) == [
             *[Tier.REMOTE] * 2,
             *[None] * 2,
             *[Tier.BROKER] * 2,
@@ -168,27 +168,27 @@ def test_the_first_record_shows_where_the_broker_began(tmp_path: Path, one: Take
 def test_where_the_log_ends_before_the_start_the_reset_policy_decides(consumer: Consumer, local_start: int) -> None:
     consumer.assign([at(COUNT + 50)])
     take(consumer, 10)
-    assert told(consumer, 0, 9) == [Tier.BROKER] * 2
-    assert told(consumer, 10, COUNT + 50) == [None] * 2
+    assert tiers_of(consumer, 0, 9) == [Tier.BROKER] * 2
+    assert tiers_of(consumer, 10, COUNT + 50) == [None] * 2
 
 
 def test_rebalances_forget_nothing_that_was_delivered(cluster: EmbeddedCluster, local_start: int) -> None:
     def revoked(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
-        before.append(told(subscribed, *asked))
+        before.append(tiers_of(subscribed, *offsets))
 
     subscribed = Consumer(direct_settings(cluster))
     before: list[list[Tier | None]] = []
-    asked = (0, local_start - 1, local_start, COUNT - 1, COUNT)
+    offsets = (0, local_start - 1, local_start, COUNT - 1, COUNT)
     with subscribed as consumer:
         consumer.subscribe([TOPIC], on_revoke=revoked)
         read_to_ends(consumer, partitions=PARTITIONS)
         expected = [Tier.REMOTE, Tier.REMOTE, Tier.BROKER, Tier.BROKER, None]
-        assert told(consumer, *asked) == expected
+        assert tiers_of(consumer, *offsets) == expected
         consumer.unsubscribe()
         wait_until(lambda: consumer.poll(0.1) is None and bool(before), "the revocation", seconds=PATIENCE_SECONDS)
         assert before == [expected]
-        assert told(consumer, *asked) == expected
-    assert told(subscribed, *asked) == expected
+        assert tiers_of(consumer, *offsets) == expected
+    assert tiers_of(subscribed, *offsets) == expected
 
 
 def test_without_direct_fetch_each_record_is_the_brokers(cluster: EmbeddedCluster) -> None:
@@ -216,16 +216,16 @@ def test_asyncio_consumers_have_tiers_too(cluster: EmbeddedCluster, deserializin
     async def scenario() -> list[Tier | None]:
         settings = direct_settings(cluster)
         made = await AsyncDeserializingConsumer(settings) if deserializing else AIOConsumer(settings)  # type: ignore[misc] # upstream's constructor is awaited
-        said = []
+        tiers = []
         async with made as consumer:
             await consumer.assign([at(0)])
             first = await consumer.poll(PATIENCE_SECONDS)
-            said.append(await consumer.tier(first))
+            tiers.append(await consumer.tier(first))
             await consumer.set_remote_fetch(False)
             second = await consumer.poll(PATIENCE_SECONDS)
-            said.append(await consumer.tier(second))
-        said.append(await made.tier(first))
-        return said
+            tiers.append(await consumer.tier(second))
+        tiers.append(await made.tier(first))
+        return tiers
 
     assert asyncio.run(scenario()) == [Tier.REMOTE, Tier.BROKER, Tier.REMOTE]
 
@@ -245,7 +245,7 @@ def test_broker_continues_at_the_exact_next_record_after_the_switch_off(
     direct = from_store(consumer)
     rows += read_to_ends(consumer, one)[TOPIC, 0]
     assert rows == expected
-    assert told(consumer, 32, 33) == [Tier.REMOTE, Tier.BROKER]
+    assert tiers_of(consumer, 32, 33) == [Tier.REMOTE, Tier.BROKER]
     assert from_store(consumer) == direct
     assert fallbacks(consumer) == {"turned-off": 1}
 
@@ -313,7 +313,7 @@ def test_a_paused_partition_goes_over_when_it_is_resumed(consumer: Consumer, exp
     consumer.resume([at(0, 0)])
     rows += take(consumer, 30, one)
     assert rows == expected[:60]
-    assert told(consumer, 29, 30) == [Tier.REMOTE, Tier.BROKER]
+    assert tiers_of(consumer, 29, 30) == [Tier.REMOTE, Tier.BROKER]
     assert fallbacks(consumer) == {"turned-off": 2}
 
 
@@ -323,14 +323,14 @@ def test_seek_and_assignment_right_after_it_are_heeded(consumer: Consumer, expec
     consumer.set_remote_fetch(False)
     consumer.seek(at(100))
     assert take(consumer, 10) == expected[100:110]
-    assert told(consumer, 100) == [Tier.BROKER]
+    assert tiers_of(consumer, 100) == [Tier.BROKER]
     consumer.pause([at(0)])
     consumer.set_remote_fetch(True)
     consumer.seek(at(50))
     consumer.set_remote_fetch(False)
     consumer.resume([at(0)])
     assert take(consumer, 10) == expected[50:60]
-    assert told(consumer, 50) == [Tier.BROKER]
+    assert tiers_of(consumer, 50) == [Tier.BROKER]
 
 
 def test_another_thread_may_turn_it_off_while_poll_waits(tmp_path: Path) -> None:

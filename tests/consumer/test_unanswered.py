@@ -1,4 +1,4 @@
-"""Calls while no peer answers what decides a route: they return as a plain consumer's do, and lose no record."""
+"""Calls while no peer answers the requests that decide a route: they return as a plain consumer's do, and lose no record."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def at(offset: int, partition: int = 0) -> TopicPartition:
 
 
 class HeldSource:
-    """A location source whose bounds come once the test lets them; everything else passes."""
+    """A location source that holds back bounds until the test releases them. All other requests pass."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self.released = threading.Event()
-        self.asked: list[Sequence[tuple[str, int]]] = []
+        self.requests: list[Sequence[tuple[str, int]]] = []
 
     def offsets_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        self.asked.append(partitions)
+        self.requests.append(partitions)
         assert self.released.wait(PATIENCE_SECONDS)
         answers: Mapping[tuple[str, int], PartitionOffsets | DirectFetchError] = self._inner.offsets_of(partitions, deadline)
         return answers
@@ -84,7 +84,7 @@ def test_an_assignment_returns_before_bounds_are_known(held: tuple[Any, HeldSour
     consumer.assign([at(start)])
     assert consumer.consume(1, 0.3) == []
     assert consumer.poll(0.1) is None
-    assert source.asked == [[(TOPIC, 0)]]
+    assert source.requests == [[(TOPIC, 0)]]
     assert not source.released.is_set()
     source.released.set()
     first = max(start, 0)
@@ -135,7 +135,7 @@ def test_calls_on_an_undecided_partition_say_what_the_plain_ones_do(
 ) -> None:
     consumer, source = held
     plain = confluent_kafka.Consumer(plain_settings(cluster))
-    said: list[list[object]] = []
+    results: list[list[object]] = []
     for one in (plain, consumer):
         one.assign([at(5)])
         one.pause([HERE])
@@ -147,8 +147,8 @@ def test_calls_on_an_undecided_partition_say_what_the_plain_ones_do(
             one.commit(asynchronous=False)
         mine.append(nothing.value.args[0].code())
         assert one.poll(0.2) is None
-        said.append(mine)
-    assert said[0] == said[1]
+        results.append(mine)
+    assert results[0] == results[1]
     source.released.set()
     wait_until(lambda: consumer.poll(0.05) is None and not consumer._flows.routes.undecided, "the route")
     for one in (plain, consumer):
@@ -177,7 +177,7 @@ def test_direct_fetch_may_be_turned_off_while_bounds_are_unknown(
 
 
 def test_a_resume_of_an_unassigned_partition_is_not_kept(held: tuple[Any, HeldSource], expected: list[Row]) -> None:
-    """It was paused inside as it waited for its bounds, which librdkafka remembers, and forgets by the resume."""
+    """The inner consumer was paused while it waited for bounds. librdkafka remembers that, and the resume clears it."""
     consumer, source = held
     consumer.assign([at(7)])
     consumer.unassign()
@@ -201,7 +201,7 @@ def test_a_pause_and_a_resume_leave_an_undecided_partition_waiting(held: tuple[A
 
 @pytest.fixture(params=["silent", "closed"])
 def nobody(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A shim that accepts and never answers, and one whose port is closed."""
+    """A shim that accepts and never answers, and a closed port."""
     if request.param == "closed":
         yield f"{HOST}:{free_ports(1)[0]}"
         return
@@ -256,7 +256,7 @@ def test_without_a_shim_deliveries_are_the_plain_ones(
 @pytest.mark.parametrize("reset", ["earliest", "latest", "error"])
 @pytest.mark.parametrize("group", [False, True], ids=["by-hand", "by-group"])
 def test_a_start_where_nothing_is_committed_follows_the_policy(cluster: EmbeddedCluster, reset: str, group: bool) -> None:
-    said = []
+    results = []
     for make, settings in ((confluent_kafka.Consumer, plain_settings), (Consumer, direct_settings)):
         with make(settings(cluster, auto_offset_reset=reset)) as one:
             if group:
@@ -267,10 +267,10 @@ def test_a_start_where_nothing_is_committed_follows_the_policy(cluster: Embedded
                 0
             ]
             error = message.error()
-            said.append(
+            results.append(
                 (message.offset() if reset != "error" else None, None if error is None else (error.code(), error.str()))
             )
-    assert said[0] == said[1]
+    assert results[0] == results[1]
 
 
 def test_the_committed_offset_is_not_asked_for_inside_assign(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_the_committed_offset_is_not_asked_for_inside_assign(cluster: EmbeddedCl
 @pytest.mark.parametrize("asynchronous", [True, False])
 @pytest.mark.parametrize("kind", ["plain", "direct"])
 def test_a_partition_begins_at_what_was_committed_before(cluster: EmbeddedCluster, kind: str, asynchronous: bool) -> None:
-    """librdkafka asks for the committed offset as the partition is assigned, and a later commit comes behind the question."""
+    """librdkafka requests the committed offset at the assignment, so a later commit does not change the answer."""
     make, settings = (confluent_kafka.Consumer, plain_settings) if kind == "plain" else (Consumer, direct_settings)
     with make(settings(cluster, group_id=f"group-{uuid4()}")) as consumer:
         consumer.commit(offsets=[at(12)], asynchronous=False)
@@ -312,7 +312,7 @@ def test_a_partition_begins_at_what_was_committed_before(cluster: EmbeddedCluste
 
 
 def test_a_refused_committed_offset_is_told_as_by_a_plain_consumer(cluster: EmbeddedCluster) -> None:
-    """librdkafka asks again itself, so the refusal, or the answer that comes after all, is its own."""
+    """librdkafka retries itself, so the refusal, or the late answer, is its own."""
 
     class Refused(confluent_kafka.Consumer):
         def committed(self, *_: Any, **__: Any) -> list[TopicPartition]:

@@ -1,4 +1,4 @@
-"""Every setting of the installed librdkafka goes through unchanged, ours never reach it, and it alone says what is wrong.
+"""Every setting of the installed librdkafka passes through unchanged; ours never reach it; all errors are librdkafka's own.
 
 The settings are found in the library itself: each string of it that a consumer takes for the name of one.
 """
@@ -29,18 +29,18 @@ OURS = {setting.name for setting in SETTINGS} | {"remote.storage.fetcher.allowed
 
 @cache
 def librdkafkas() -> tuple[str, ...]:
-    """All names; those that only the application of C may set are names, too."""
+    """All names. Settings that only a C application may set are included."""
     (library,) = Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*")
     strings = set(re.findall(rb"(?<=\0)[a-z][a-z0-9._]{2,60}(?=\0)", library.read_bytes()))
     return tuple(sorted(name for name in (string.decode() for string in strings) if _is_known(name)))
 
 
 def _is_known(name: str) -> bool:
-    text = said({name: None, NEVER: 1})
+    text = error_text({name: None, NEVER: 1})
     return "No such configuration property" not in text or NEVER in text
 
 
-def said(config: dict[str, Any], kind: type[confluent_kafka.Consumer] = confluent_kafka.Consumer) -> str:
+def error_text(config: dict[str, Any], kind: type[confluent_kafka.Consumer] = confluent_kafka.Consumer) -> str:
     """Returns the error of ``kind`` for a configuration. The configuration has an unknown name, so there is one."""
     # confluent_kafka asks whatever stands at default.topic.config for its keys.
     with pytest.raises((KafkaException, AttributeError, TypeError, ValueError)) as refused:
@@ -49,7 +49,7 @@ def said(config: dict[str, Any], kind: type[confluent_kafka.Consumer] = confluen
 
 
 class Recording(confluent_kafka.Consumer):
-    """Stands where confluent_kafka's own class is, and keeps what it is given."""
+    """Replaces confluent_kafka's own class and records its arguments."""
 
     given: dict[str, Any]
 
@@ -59,7 +59,7 @@ class Recording(confluent_kafka.Consumer):
 
 
 class Ours(Consumer, Recording):
-    """Consumer, over that."""
+    """Consumer with the recording class as its base."""
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 1 << 40), st.text(max_size=8), st.just("earliest"))
@@ -110,7 +110,7 @@ def test_on_everything_but_the_storing_of_offsets_goes_through(config: dict[str,
 def test_what_is_wrong_is_said_by_librdkafka(value: object) -> None:
     for name in librdkafkas():
         config = {name: value, NEVER: 1}
-        assert said(config, Consumer) == said(config), name
+        assert error_text(config, Consumer) == error_text(config), name
 
 
 @given(configurations())
@@ -118,11 +118,11 @@ def test_what_is_wrong_is_said_by_librdkafka(value: object) -> None:
 @hypothesis_settings(deadline=None, max_examples=25)
 def test_librdkafka_reports_errors_with_direct_fetch_on_too(config: dict[str, Any]) -> None:
     wrong = {**config, NEVER: 1}
-    assert said({**wrong, **ON}, Consumer) == said(wrong)
+    assert error_text({**wrong, **ON}, Consumer) == error_text(wrong)
 
 
 def test_misspelled_setting_is_refused_by_us_or_by_librdkafka() -> None:
     for config in ({"fetch.remote.enable": True}, {"fetch.remote.enabled": "perhaps"}):
-        assert said(config, Consumer).startswith("ConfigurationError")
+        assert error_text(config, Consumer).startswith("ConfigurationError")
     for name in ("fetch_remote_enabled", "fetch.remoted", "group_id"):
-        assert said({name: True}, Consumer) == said({name: True})
+        assert error_text({name: True}, Consumer) == error_text({name: True})

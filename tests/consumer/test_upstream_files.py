@@ -1,4 +1,4 @@
-"""Each scenario that confluent-kafka-python has of Consumer is shown by a test that exists, or says why not."""
+"""Each of confluent-kafka-python's scenarios of Consumer has an existing test here, or a reason why not."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _HERE = "consumer/test_upstream_scenarios.py::"
 @pytest.mark.parametrize("file", FILES)
 def test_each_scenario_names_a_test_that_exists_or_says_why_not(file: str) -> None:
     assert FILES[file]
-    for name, told in FILES[file].items():
-        if told.startswith("not ours: "):
+    for name, covered_by in FILES[file].items():
+        if covered_by.startswith("not ours: "):
             continue
-        path, _, test = (told or _HERE + name).partition("::")
-        assert f"def {test}(" in (_TESTS / path).read_text(), f"{name}: {told}"
+        path, _, test = (covered_by or _HERE + name).partition("::")
+        assert f"def {test}(" in (_TESTS / path).read_text(), f"{name}: {covered_by}"
 
 
 def test_what_is_about_something_else_says_about_what() -> None:
@@ -28,5 +28,5 @@ def test_what_is_about_something_else_says_about_what() -> None:
 
 
 def test_the_list_is_of_the_version_that_is_pinned() -> None:
-    """A newer one is pinned: read its tests again."""
+    """If a newer version is pinned, read its tests again."""
     assert f"confluent-kafka=={READ_AT}." in (_ROOT / ".ci" / "constraints.txt").read_text()

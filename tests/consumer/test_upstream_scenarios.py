@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture(params=["confluent", "off", "on"])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Makes a consumer of the kind that the test is about: ``make(cluster or None, **settings)``."""
+    """Makes a consumer of the tested kind: ``make(cluster or None, **settings)``."""
     made: list[confluent_kafka.Consumer] = []
 
     def one(
@@ -99,10 +99,10 @@ def test_store_offsets(make: Make) -> None:
 
 
 def test_on_commit(make: Make, cluster: EmbeddedCluster) -> None:
-    told: list[tuple[Any, list[tuple[str, int, int]]]] = []
+    calls: list[tuple[Any, list[tuple[str, int, int]]]] = []
 
     def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        told.append((error and error.code(), [(tp.topic, tp.partition, tp.offset) for tp in partitions]))
+        calls.append((error and error.code(), [(tp.topic, tp.partition, tp.offset) for tp in partitions]))
 
     consumer = make(cluster, callbacks={"on_commit": on_commit})
     consumer.assign([TopicPartition(TOPIC, 2)])
@@ -111,23 +111,23 @@ def test_on_commit(make: Make, cluster: EmbeddedCluster) -> None:
         consumer.commit(asynchronous=False)
     assert code(refused) == KafkaError._NO_OFFSET
     consumer.poll(0.1)
-    before = list(told)  # of nothing: upstream's own consumer tells none of them, or each once
+    before = list(calls)  # of nothing: upstream's own consumer tells none of them, or each once
     assert len(before) <= 1
 
     consumer.commit(offsets=[TopicPartition(TOPIC, 2, 5)], asynchronous=True)
-    wait_until(lambda: consumer.poll(0.1) is None and len(told) > len(before), "the callback was called")
+    wait_until(lambda: consumer.poll(0.1) is None and len(calls) > len(before), "the callback was called")
     consumer.commit(offsets=[TopicPartition(TOPIC, 2, 6)], asynchronous=True)
-    wait_until(lambda: consumer.poll(0.1) is None and len(told) > len(before) + 1, "it was called again")
+    wait_until(lambda: consumer.poll(0.1) is None and len(calls) > len(before) + 1, "it was called again")
     for _ in range(3):
         consumer.poll(0.05)
-    assert told[len(before) :] == [(None, [(TOPIC, 2, 5)]), (None, [(TOPIC, 2, 6)])]
+    assert calls[len(before) :] == [(None, [(TOPIC, 2, 5)]), (None, [(TOPIC, 2, 6)])]
 
 
 class OfWords:
-    """A poll() of another signature."""
+    """A poll() with another signature."""
 
-    def poll(self, word: str) -> Message | None:
-        assert isinstance(word, str)
+    def poll(self, text: str) -> Message | None:
+        assert isinstance(text, str)
         return super().poll(timeout=0.0001)  # type: ignore[misc] # beside a consumer
 
 
@@ -221,7 +221,7 @@ def test_member_id(make: Make, cluster: EmbeddedCluster) -> None:
 
 
 def lonely(make: Make, callbacks: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> confluent_kafka.Consumer:
-    """Its broker is not there."""
+    """A consumer whose broker does not exist."""
     consumer = make(None, callbacks=callbacks, **more)
     consumer.subscribe(["test"])
     return consumer
@@ -239,7 +239,7 @@ def test_calls_that_wait_for_a_while_or_not_at_all_give_nothing(make: Make) -> N
 
 
 def raised_by(call: Callable[[], object]) -> BaseException | None:
-    """What comes out of a call that is made until something does: confluent_kafka tells when its call is over, not before."""
+    """Repeats a call until it raises and returns the error: confluent_kafka raises only when its call ends."""
 
     def once() -> BaseException | None:
         try:
@@ -259,17 +259,17 @@ def raised_by(call: Callable[[], object]) -> BaseException | None:
     ids=["runtime", "value", "kafka"],
 )
 def test_what_a_callback_of_the_configuration_raises_comes_out(make: Make, callback: str, call: str, error: Exception) -> None:
-    told: list[object] = []
+    calls: list[object] = []
 
     def raises(what: object) -> None:
-        told.append(what)
-        if len(told) == 1:  # close() calls it, too
+        calls.append(what)
+        if len(calls) == 1:  # close() calls it, too
             raise error
 
     consumer = lonely(make, {callback: raises}, statistics_interval_ms=50)
     assert raised_by(lambda: consumer.poll(0.1) if call == "poll" else consumer.consume(1, 0.1)) is error
-    wait_until(lambda: consumer.poll(0.1) is None and len(told) > 1, "it is called again")
-    assert isinstance(told[0], str if callback == "stats_cb" else KafkaError)
+    wait_until(lambda: consumer.poll(0.1) is None and len(calls) > 1, "it is called again")
+    assert isinstance(calls[0], str if callback == "stats_cb" else KafkaError)
 
 
 def assert_closed(consumer: confluent_kafka.Consumer) -> None:
@@ -323,7 +323,7 @@ def test_a_consumer_whose_constructor_was_not_called_is_a_closed_one(make: Make)
 
 
 def test_independent_consumers_do_not_block_each_other(make: Make, cluster: EmbeddedCluster) -> None:
-    """One is in the middle of its own call, as its callback knows, while another thread uses the other."""
+    """One consumer is inside its own call, as its callback shows, while another thread uses the other."""
     read: list[Any] = []
 
     def work() -> list[Any]:
@@ -369,7 +369,7 @@ def test_calls_from_a_callback_of_the_configuration_are_its_callers_own(make: Ma
         nested.append(consumer.assignment())
 
     consumer = lonely(make, {"stats_cb": stats_cb}, statistics_interval_ms=50)
-    wait_until(lambda: consumer.poll(0.1) is None and bool(nested), "statistics were told")
+    wait_until(lambda: consumer.poll(0.1) is None and bool(nested), "statistics")
     assert nested == [[]]
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(consumer.assignment).result(PATIENCE_SECONDS) == []
@@ -384,11 +384,11 @@ def test_cluster_id(make: Make, cluster: EmbeddedCluster) -> None:
 
 
 def plain_cluster_id(cluster: EmbeddedCluster) -> str:
-    """As the broker itself says it, without a shim between."""
+    """The cluster id that the broker itself returns, without a shim."""
     with confluent_kafka.Consumer({"bootstrap.servers": cluster.mock_bootstrap_servers, "group.id": "asks"}) as asking:
-        told = asking.cluster_id(PATIENCE_SECONDS)
-    assert told
-    return told
+        known = asking.cluster_id(PATIENCE_SECONDS)
+    assert known
+    return known
 
 
 def test_credentials_may_be_set(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""What a call that waits is woken by: data of the store at once, and else by nothing that it need not look at."""
+"""Events that wake a waiting call: data of the store does so at once; events that need no check do not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HERE = TopicPartition(TOPIC, 0, 0)
 
 
 class Noting(confluent_kafka.Consumer):
-    """confluent_kafka's consumer, which notes for how long each call of its own may wait."""
+    """confluent_kafka's consumer; it records how long each of its calls may wait."""
 
     waits: list[float]
 
@@ -75,7 +75,7 @@ BOTH_CALLS = pytest.mark.parametrize("one", [by_poll, by_consume])
 def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     consumer: NotedConsumer, monkeypatch: pytest.MonkeyPatch, one: Take
 ) -> None:
-    """Usually 10 ms pass between two looks. Here an hour passes, so only the notification of data can end the call."""
+    """Usually 10 ms pass between two checks. Here an hour passes, so only the notification of data can end the call."""
     monkeypatch.setattr(deliveries, "_WAKE_SECONDS", 3_600.0)
     monkeypatch.setattr(deliveries, "_INNER_SECONDS", 3_600.0)
     engine = consumer._engine
@@ -97,7 +97,7 @@ def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     decide(consumer)
     (first,) = one(consumer, 10 * PATIENCE_SECONDS)
     assert (first.offset(), from_store(consumer) > 0, from_broker(consumer)) == (0, True, 0)
-    assert waited == [True], "it slept once, and was told"
+    assert waited == [True], "it slept once and was notified"
 
 
 @BOTH_CALLS
@@ -143,7 +143,7 @@ def test_without_direct_reads_it_waits_only_in_librdkafka(
 
 
 def test_each_look_serves_the_application_first(cluster: EmbeddedCluster, consumer: NotedConsumer) -> None:
-    """A record that waits is handed out though the store is silent for an hour."""
+    """A waiting record is delivered although the store is silent for an hour."""
     consumer.assign([HERE])
     (first,) = by_poll(consumer, PATIENCE_SECONDS)
     cluster.faults.slow_store(3_600)

@@ -1,11 +1,11 @@
-"""What confluent-kafka-python itself tests of Consumer, by file and scenario, and which test of ours shows each.
+"""confluent-kafka-python's own tests of Consumer by file and scenario, and the test here that covers each.
 
-Read from what of its history could be had, up to 2.16: files that were moved are listed under their newest name, and
-the scenarios of a file are those of the newest form that was found. A file that was not found there is missing here.
+The list covers its history up to 2.16. A moved file has its newest name, and a file's scenarios are those of its newest
+known version. Files that were not found are missing.
 
-    empty          that very name, in test_upstream_scenarios.py
-    file::test     below tests/; so many calls of the same kind may be one test of ours
-    not ours: ...  why none does
+    empty          a test with the same name, in test_upstream_scenarios.py
+    file::test     a test below tests/; one test may cover several scenarios
+    not ours: ...  the reason why no test covers it
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _LOCKS = "not ours: what the C code does with the caller's own list or message w
 _SPEED = "not ours: a speed; tests/benchmarks measure ours"
 
 
-def _all(told: str, *names: str) -> dict[str, str]:
-    return dict.fromkeys(names, told)
+def _all(covered_by: str, *names: str) -> dict[str, str]:
+    return dict.fromkeys(names, covered_by)
 
 
 FILES: Mapping[str, Mapping[str, str]] = {
