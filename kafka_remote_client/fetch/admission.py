@@ -73,10 +73,10 @@ class Admission:
         """Whether a late range may be requested again: its store has no known failure."""
         return self._stores.of(store_host(wanted.granted)).state is BreakerState.CLOSED
 
-    def succeeded(self, came: RangeRead, seconds: float) -> None:
-        """A range arrived after ``seconds``."""
+    def succeeded(self, came: RangeRead, seconds: float, transfer_seconds: float) -> None:
+        """A range arrived after ``seconds``, of these ``transfer_seconds`` from its first byte to the last."""
         self._stores.of(store_host(came.granted)).succeeded()
-        self._budget.landed(came.size, seconds)
+        self._budget.landed(came.size, seconds, transfer_seconds)
 
     def failed(self, failed: RangeRead, error: RemoteStorageError, now: float) -> None:
         """A range failed."""

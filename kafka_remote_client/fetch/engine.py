@@ -297,6 +297,8 @@ class FetchEngine:
         return partial(self._scheduler.decoded, command, blocks, error, began=began, now=now, jitter=jitter)
 
     def _buffer(self, command: Fetch) -> WritableBuffer:
+        """The store begins to answer."""
+        command.answered_at = self._clock.monotonic()
         with self.lock:
             if command.lease is None:  # overtaken or dropped shortly before, with its memory
                 return bytearray()

@@ -74,12 +74,15 @@ class FetchBudget:
         """Returns the memory to take for a range and its records."""
         return read.needs or round(read.size * self._growth)
 
-    def landed(self, size: int, seconds: float) -> None:
-        """A range of ``size`` bytes arrived after ``seconds``. The next ones may have another size."""
-        self.sizer.succeeded(size, seconds)
+    def landed(self, size: int, seconds: float, transfer_seconds: float) -> None:
+        """A range of ``size`` bytes arrived after ``seconds``, of these ``transfer_seconds`` from its first byte to the last.
+
+        The next ranges may have another size.
+        """
+        self.sizer.succeeded(size, seconds, transfer_seconds)
         self.read_ahead.landed(size, seconds)
         wanted = self.read_ahead.wanted_bytes(self.sizer.range_bytes)
-        if wanted is not None and self.sizer.balance(wanted * self._growth, self.memory.limit * _IN_FLIGHT_SHARE):
+        if wanted is not None and self.sizer.balance(wanted, self.memory.limit * _IN_FLIGHT_SHARE / self._growth):
             self.read_ahead.resized()
 
     def decoded(self, size: int, held: int, begun: float, ended: float) -> None:

@@ -64,7 +64,7 @@ class Locate:
 
 @attrs.define(eq=False)
 class Fetch:
-    """Read one range of the store, into the buffer of ``lease``. ``overtaken``: another GET has already brought the range."""
+    """Read one range into the buffer of ``lease``. ``overtaken``: another GET won. ``answered_at``: of the first byte."""
 
     read: PartitionRead
     grant: GrantRead
@@ -72,6 +72,7 @@ class Fetch:
     hedges: bool = False
     lease: Lease | None = None
     overtaken: bool = False
+    answered_at: float = 0.0
 
     def drop(self) -> None:
         """Drops the result and frees its memory."""
@@ -105,10 +106,7 @@ class End:
 
 @attrs.frozen(eq=False)
 class ReadyBlock:
-    """Decoded records that wait to be taken, and what they hold of the memory: ``extra`` bytes beside a share of ``lease``.
-
-    ``source_bytes`` is the size of the batches that they were decoded from.
-    """
+    """Decoded records of ``source_bytes`` of batches. They hold ``extra`` bytes of memory beside a share of ``lease``."""
 
     block: RecordBlock
     extra: int

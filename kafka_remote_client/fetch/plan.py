@@ -34,6 +34,11 @@ _CHUNKED_WINDOW_RANGES = 32
 _FIRST_RANGE_BYTES = 4 * 1024 * 1024
 _REMEMBERED = 16
 _FADE = 0.9
+_SLOW_FADE = 0.97
+_HARDLY_LONGER = 1.15
+_MUCH_LONGER = 1.5
+_FEWEST_RANGES = 4
+_LONGEST_PAUSE = 64
 
 
 class RangeSizer:
@@ -41,9 +46,11 @@ class RangeSizer:
 
     The first bound doubles while full ranges take less than a quarter of the time-out, and halves on a time-out. The second
     bound is a balance. Large ranges cost fewer GETs. But if a store is slow or far away, and the application uses records
-    quickly, more bytes must be in flight than the memory holds. Then only smaller ranges help. A GET of half the size takes
-    less time, and twice as many are in flight. Both bounds start at ``least``, or at 4 MiB. The permitted number of ranges of
-    ``least`` bytes fills the memory.
+    quickly, more bytes must be in flight than the memory holds. Then shorter GETs help. If the bandwidth of a connection takes
+    most of their time, a GET of half the size is shorter, and twice as many are in flight. If the latency of the store does,
+    all sizes take the same time, and large ranges cost least. So the sizer tries twice the size where the time from first to
+    last byte is short, and stays there if GETs take hardly longer. Both bounds start at ``least``, or at 4 MiB. The permitted
+    number of ranges of ``least`` bytes fills the memory.
     """
 
     def __init__(self, maximum: int, timeout_seconds: float, least: int = MIN_RANGE_BYTES) -> None:
@@ -52,6 +59,13 @@ class RangeSizer:
         self._timeout = timeout_seconds
         self._deliverable = self._balanced = min(self._least, _FIRST_RANGE_BYTES)
         self._slow = False  # from a time-out until ranges of the maximum arrive in time
+        self._times = _Times(self.range_bytes)
+        self._longest = 0.0
+        """Mean seconds of a GET up to which ranges keep a doubled size though memory is short; 0: they do not keep it."""
+        self._kept = False
+        """Whether the doubled size has been compared with the one before, and was not slower."""
+        self._pause = 1
+        """How often the memory is filled before the next trial. Each trial that fails doubles it."""
 
     @property
     def maximum(self) -> int:
@@ -61,8 +75,9 @@ class RangeSizer:
     def range_bytes(self) -> int:
         return min(self._deliverable, self._balanced)
 
-    def succeeded(self, size: int, seconds: float) -> None:
-        """A range of ``size`` bytes took ``seconds``."""
+    def succeeded(self, size: int, seconds: float, transfer_seconds: float) -> None:
+        """A range of ``size`` bytes took ``seconds``, of these ``transfer_seconds`` from its first byte to the last."""
+        self._times.add(size, seconds, transfer_seconds)
         if size * 2 > self._deliverable and seconds * 4 < self._timeout:
             self._deliverable = min(self._maximum, self._deliverable * 2)
             self._slow = self._slow and self._deliverable < self._maximum
@@ -86,10 +101,58 @@ class RangeSizer:
         """
         before = self.range_bytes
         if wanted > room:
-            self._balanced = max(min(self._least, before), before // 2)
+            self._balanced = self._size_if_memory_is_short(before, room)
         elif 2 * wanted <= room:
+            self._longest = 0.0
             self._balanced = min(self._maximum, 2 * before)
-        return self.range_bytes != before
+        if self.range_bytes == before:
+            return False
+        self._times = _Times(self.range_bytes)
+        return True
+
+    def _size_if_memory_is_short(self, size: int, room: float) -> int:
+        """Returns half the size, or the same, or as a trial twice the size. ``room`` is half of the memory."""
+        times, smaller = self._times, max(min(self._least, size), size // 2)
+        enough = times.bytes >= 2 * room
+        if smaller < size and (not self._longest or (enough and times.mean > self._longest)):
+            self._pause = min(_LONGEST_PAUSE, 2 * self._pause) if self._longest and not self._kept else 1
+            self._longest = 0.0
+            return smaller
+        if enough and self._longest and not self._kept:
+            self._kept, self._longest, self._pause = True, _MUCH_LONGER * times.mean, 1
+        fits = 2 * size <= min(self._maximum, self._deliverable) and 2 * size * _FEWEST_RANGES <= room
+        if not fits or times.bytes < 2 * room * self._pause or not times.hardly_longer_if_doubled:
+            return size
+        self._kept, self._longest = False, _HARDLY_LONGER * times.mean
+        return 2 * size
+
+
+class _Times:
+    """The last GETs of about one size: their bytes, their mean and shortest time, and the shortest transfer, in seconds."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.bytes = 0
+        self._bytes = self._seconds = 0.0
+        self._shortest = self._shortest_transfer = math.inf
+
+    def add(self, size: int, seconds: float, transfer_seconds: float) -> None:
+        if not self._size < 2 * size < 4 * self._size:
+            return
+        self.bytes += size
+        self._bytes = self._bytes * _SLOW_FADE + size
+        self._seconds = self._seconds * _SLOW_FADE + seconds * size
+        self._shortest = min(seconds, self._shortest)
+        self._shortest_transfer = min(transfer_seconds, self._shortest_transfer)
+
+    @property
+    def mean(self) -> float:
+        return self._seconds / self._bytes
+
+    @property
+    def hardly_longer_if_doubled(self) -> bool:
+        """Whether GETs of twice the size are expected to take about the same time: only the transfer takes twice as long."""
+        return self._shortest + self._shortest_transfer <= _HARDLY_LONGER * self._shortest
 
 
 class ReadAhead:

@@ -209,7 +209,7 @@ class Scheduler:
         if command.hedges:
             self._counters.add("remote-fetch-hedges-won-total")
         self._hedging.took(host, came.size, seconds)
-        self.admission.succeeded(came, seconds)
+        self.admission.succeeded(came, seconds, now - command.answered_at)
         self.budget.request_rate.answered(now)
         if read.stop_at_local and read.owns(command.grant):
             key, segment = (read.topic, read.partition), command.grant.location.metadata

@@ -91,9 +91,9 @@ def test_ranges_grow_as_they_come_and_shrink_as_they_time_out() -> None:
     stores = Admission(config, room)
     full = wanted()
     full.granted = GrantedRange(ByteRange(0, 4 * MIB))
-    stores.succeeded(full, 0.1)
+    stores.succeeded(full, 0.1, 0.1)
     room.read_ahead.used(MIB, 1.0, 2.0)
-    stores.succeeded(full, 0.1)
+    stores.succeeded(full, 0.1, 0.1)
     assert room.sizer.range_bytes == 8 * MIB
     stores.failed(full, RemoteStorageTimeoutError("slow"), 105.0)
     assert room.sizer.range_bytes == 4 * MIB

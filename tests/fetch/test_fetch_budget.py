@@ -40,14 +40,14 @@ def test_ranges_are_as_small_as_a_limit_and_windows_follow() -> None:
 
 def test_ranges_get_smaller_where_what_has_to_fly_does_not_fit() -> None:
     room = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
-    room.landed(2 * MIB, 0.02)
+    room.landed(2 * MIB, 0.02, 0.02)
     room.read_ahead.used(MIB, 1.0, 1.01)
-    room.landed(2 * MIB, 0.02)
+    room.landed(2 * MIB, 0.02, 0.02)
     assert room.sizer.range_bytes == 4 * MIB, "4 MiB have to fly, and 32 fit"
-    room.landed(4 * MIB, 0.2)
+    room.landed(4 * MIB, 0.2, 0.2)
     assert room.sizer.range_bytes == 2 * MIB, "40 MiB have to fly"
     room.decoded(MIB, 8 * MIB, 0.0, 0.001)
-    room.landed(2 * MIB, 0.03)
+    room.landed(2 * MIB, 0.03, 0.03)
     assert room.sizer.range_bytes == 2 * MIB, "6 MiB have to fly, and their records take 8 times as much"
 
 

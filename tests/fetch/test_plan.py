@@ -24,9 +24,9 @@ def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> No
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     assert (sizer.range_bytes, sizer.maximum) == (4 * MIB, 8 * MIB)
     sizer.balance(0.0, 1.0)
-    sizer.succeeded(4 * MIB, 0.1)
+    sizer.succeeded(4 * MIB, 0.1, 0.1)
     assert sizer.range_bytes == 8 * MIB
-    sizer.succeeded(8 * MIB, 0.1)
+    sizer.succeeded(8 * MIB, 0.1, 0.1)
     assert sizer.range_bytes == 8 * MIB
 
 
@@ -34,14 +34,14 @@ def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> No
 def test_a_small_or_slow_range_proves_nothing(size: int, seconds: float) -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     sizer.balance(0.0, 1.0)
-    sizer.succeeded(size, seconds)
+    sizer.succeeded(size, seconds, seconds)
     assert sizer.range_bytes == 4 * MIB
 
 
 def test_a_range_within_a_quarter_of_its_time_out_makes_ranges_grow() -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     sizer.balance(0.0, 1.0)
-    sizer.succeeded(4 * MIB, 1.2)
+    sizer.succeeded(4 * MIB, 1.2, 1.2)
     assert sizer.range_bytes == 8 * MIB
 
 
@@ -70,18 +70,18 @@ def test_a_fixed_window_shrinks_after_a_time_out_alone() -> None:
     sizer.timed_out()
     assert sizer.delivered(window) == (4 * MIB, MIB)
     assert sizer.delivered((MIB, MIB // 2)) == (MIB, MIB // 2)
-    sizer.succeeded(MIB, 0.1)
+    sizer.succeeded(MIB, 0.1, 0.1)
     assert sizer.delivered(window) == (8 * MIB, 2 * MIB)
-    sizer.succeeded(2 * MIB, 0.1)
-    sizer.succeeded(4 * MIB, 0.1)
+    sizer.succeeded(2 * MIB, 0.1, 0.1)
+    sizer.succeeded(4 * MIB, 0.1, 0.1)
     assert sizer.delivered(window) == window
 
 
 def grown(least: int = 2 * MIB) -> RangeSizer:
     """Ranges of 4 MiB, where the store delivers 8."""
     sizer = RangeSizer(8 * MIB, 5.0, least)
-    sizer.succeeded(2 * MIB, 0.1)
-    sizer.succeeded(4 * MIB, 0.1)
+    sizer.succeeded(2 * MIB, 0.1, 0.1)
+    sizer.succeeded(4 * MIB, 0.1, 0.1)
     assert sizer.balance(1.0, 2.0)
     assert sizer.range_bytes == 4 * MIB
     return sizer
@@ -101,6 +101,81 @@ def test_ranges_shrink_where_more_bytes_have_to_fly_than_fit() -> None:
     assert sizer.balance(11.0, 10.0)
     assert sizer.range_bytes == 2 * MIB
     assert not sizer.balance(11.0, 10.0), "all that may fly fit at this size"
+
+
+ROOM = 64.0 * MIB
+"""The memory for bytes in flight."""
+
+
+class Reading:
+    """A sizer that is always short of memory, over a store with a latency of 50 ms."""
+
+    def __init__(self, maximum: int = 8 * MIB) -> None:
+        self.sizer = RangeSizer(maximum, 5.0, 2 * MIB)
+        for _ in range(2):
+            self.sizer.succeeded(4 * MIB, 0.05, 0.0)
+
+    def arrive(self, mebibytes: int, seconds: float, transfer_seconds: float, room: float = ROOM) -> list[int]:
+        """GETs of the current size. Returns the sizes that they change to, in MiB."""
+        sizes = []
+        arrived = 0
+        while arrived < mebibytes << 20:
+            size = self.sizer.range_bytes
+            arrived += size
+            self.sizer.succeeded(size, seconds, transfer_seconds)
+            if self.sizer.balance(2 * room, room):
+                sizes.append(self.sizer.range_bytes // MIB)
+        return sizes
+
+
+def test_ranges_grow_though_memory_is_short_if_latency_takes_the_time() -> None:
+    reading = Reading()
+    assert reading.arrive(126, 0.055, 0.005) == []
+    assert reading.arrive(2, 0.055, 0.005) == [4], "as many bytes as the whole memory"
+    assert reading.arrive(128, 0.06, 0.008) == [8]
+    assert reading.arrive(640, 0.06, 0.008) == [], "they are as large as they may be"
+
+
+def test_ranges_do_not_grow_if_their_transfer_takes_the_time() -> None:
+    assert Reading().arrive(1024, 0.055, 0.01) == []
+
+
+def test_ranges_do_not_grow_if_too_few_of_them_fit() -> None:
+    assert Reading().arrive(1024, 0.055, 0.0, room=15.0 * MIB) == []
+    assert Reading().arrive(32, 0.055, 0.0, room=16.0 * MIB) == [4]
+
+
+def test_ranges_grow_to_what_the_store_delivers_but_not_past_the_maximum() -> None:
+    assert Reading(3 * MIB).arrive(1024, 0.055, 0.0) == []
+    reading = Reading()
+    reading.sizer.timed_out()
+    reading.sizer.succeeded(MIB, 0.1, 0.1)
+    assert reading.arrive(126, 2.0, 0.0) == []
+
+
+def test_ranges_shrink_again_if_twice_the_size_takes_longer() -> None:
+    reading = Reading()
+    assert reading.arrive(128, 0.05, 0.0) == [4]
+    assert reading.arrive(124, 0.06, 0.0) == []
+    assert reading.arrive(4, 0.06, 0.0) == [2]
+
+
+def test_each_vain_trial_doubles_the_time_to_the_next() -> None:
+    reading = Reading()
+    assert reading.arrive(128, 0.05, 0.0) == [4]
+    for whole in (256, 512, 1024):
+        assert reading.arrive(128, 0.06, 0.0) == [2]
+        assert reading.arrive(whole - 2, 0.05, 0.0) == []
+        assert reading.arrive(2, 0.05, 0.0) == [4]
+    assert reading.arrive(256, 0.05, 0.0) == [8]
+
+
+def test_ranges_that_were_kept_shrink_only_if_they_take_much_longer() -> None:
+    reading = Reading(4 * MIB)
+    assert reading.arrive(256, 0.05, 0.0) == [4]
+    assert reading.arrive(1024, 0.07, 0.0) == [], "a busy machine has such times"
+    assert reading.arrive(1024, 0.1, 0.05)[0] == 2
+    assert reading.arrive(1024, 0.1, 0.05) == []
 
 
 def test_the_memory_does_not_enlarge_what_a_slow_store_made_small() -> None:

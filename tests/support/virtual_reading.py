@@ -230,6 +230,7 @@ class VirtualReading:
         elif answer.seconds > longest:
             self._after(longest, functools.partial(self._failed, command, RemoteStorageTimeoutError("no answer")))
         else:
+            command.answered_at = self._clock.now + answer.first_byte_seconds
             self._after(answer.seconds, functools.partial(self._landed, command, answer.seconds))
 
     def _failed(self, command: Fetch, error: RemoteStorageError) -> None:
