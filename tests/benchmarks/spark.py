@@ -39,7 +39,7 @@ from tests.benchmarks.planning import planning_seconds
 from tests.benchmarks.running import ShimProcess, cpu_seconds, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars
+from tests.support.spark import DEFAULT_JAVA, WITH_CONNECTOR, SparkDriver, connector_jars
 
 __all__: list[str] = []
 
@@ -169,7 +169,10 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, list[Tiered
             spark_directory.mkdir()
             settings = {"spark.driver.memory": "2g"}
             try:
-                with SparkDriver(WITH_CONNECTOR, spark_directory, jars=connector_jars(), settings=settings) as spark:
+                driver = SparkDriver(
+                    WITH_CONNECTOR, spark_directory, jars=connector_jars(), settings=settings, variables=DEFAULT_JAVA
+                )
+                with driver as spark:
                     yield Bench(broker, shim, spark), topics
             finally:
                 shim.stop()

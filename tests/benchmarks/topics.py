@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from itertools import cycle, islice
@@ -25,17 +26,23 @@ _LEFT_OVER = 0.9
 
 @attrs.frozen
 class Shape:
-    """What is particular about a topic. ``local``: all of it is on the broker's disk as well."""
+    """What is particular about a topic. ``local``: all of it is on the broker's disk as well. ``json``: values are JSON."""
 
     codec: str = "none"
     keys: bool = False
     headers: int = 0
     partitions: int = 1
     local: bool = False
+    json: bool = False
 
     @property
     def name(self) -> str:
-        said = {"keys": self.keys, f"headers{self.headers}": self.headers, f"of{self.partitions}": self.partitions > 1}
+        said = {
+            "keys": self.keys,
+            f"headers{self.headers}": self.headers,
+            "json": self.json,
+            f"of{self.partitions}": self.partitions > 1,
+        }
         return "-".join(["", *([self.codec] if self.codec != "none" else []), *(word for word, on in said.items() if on)]) + (
             "-local" if self.local else ""
         )
@@ -75,7 +82,7 @@ def write_topic(
     if shape.keys or shape.headers:
         _write(broker, name, record_bytes, count, shape)
     else:
-        _write_by_java(broker, name, record_bytes, count, shape.codec)
+        _write_by_java(broker, name, record_bytes, count, shape)
     if shape.local:
         wait_until(lambda: broker.offsets(name).high_watermark == count, f"{name} to be written", seconds=600)
         return TieredTopic(name, record_bytes, count, 0, shape.codec)
@@ -90,11 +97,16 @@ def write_topic(
     return TieredTopic(name, record_bytes, records, len(sizes), shape.codec, shape.partitions, tiered, sizes)
 
 
-def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int, codec: str) -> None:
+def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int, shape: Shape) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        values = ["--record-size", str(record_bytes)] if codec == "none" else ["--payload-file", _words(scratch, record_bytes)]
+        if shape.json or shape.codec != "none":
+            path = Path(scratch) / "values"
+            path.write_text("\n".join((_documents if shape.json else _words)(record_bytes)))
+            values = ["--payload-file", str(path)]
+        else:
+            values = ["--record-size", str(record_bytes)]
         load = ("--num-records", str(count), *values, "--throughput", "-1")
-        properties = ("--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", f"compression.type={codec}")
+        properties = ("--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", f"compression.type={shape.codec}")
         broker.run_java("org.apache.kafka.tools.ProducerPerformance", "--topic", name, *load, *properties, seconds=1200)
 
 
@@ -116,11 +128,20 @@ def _write(broker: KafkaBroker, name: str, record_bytes: int, count: int, shape:
     assert producer.flush(600) == 0
 
 
-def _words(directory: str, record_bytes: int) -> str:
-    """A file with values, one a line."""
+def _words(record_bytes: int) -> list[str]:
+    """Lines of that length."""
     source = random.Random(1)
     words = ["".join(source.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=source.randint(3, 12))) for _ in range(600)]
-    lines = (" ".join(source.choices(words, k=record_bytes // 4 + 1))[:record_bytes] for _ in range(_LINES))
-    path = Path(directory) / "values"
-    path.write_text("\n".join(lines))
-    return str(path)
+    return [" ".join(source.choices(words, k=record_bytes // 4 + 1))[:record_bytes] for _ in range(_LINES)]
+
+
+def _documents(record_bytes: int) -> list[str]:
+    """JSON documents of that length, one a line."""
+    source = random.Random(2)
+    lines = []
+    for number, note in enumerate(_words(record_bytes)):
+        amount, currency = round(source.uniform(1, 1000), 2), source.choice(["EUR", "USD", "CHF"])
+        document = {"id": number, "customer": f"customer-{source.randrange(10_000)}", "amount": amount, "currency": currency}
+        left = record_bytes - len(json.dumps({**document, "note": ""}))
+        lines.append(json.dumps({**document, "note": note[:left]}))
+    return lines

@@ -29,6 +29,7 @@ from tests.support.artifacts import CACHE, ROOT, file_lock, jars_of, java, run_o
 from tests.support.processes import end_group
 
 __all__ = [
+    "DEFAULT_JAVA",
     "JAVA_VARIABLES",
     "NEWEST",
     "WITH_CONNECTOR",
@@ -46,6 +47,8 @@ JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Variables of processes that start Spark. None of its Java processes lives long enough for the second compiler, whose work
 is more than half of the processor time of a session of a few queries.
 """
+DEFAULT_JAVA = {"JDK_JAVA_OPTIONS": ""}
+"""Variables of benchmarks: Java with both compilers and its default collector, as users run it."""
 _PATIENCE_SECONDS = 60.0
 _POM = ROOT / "tests" / "support" / "spark-pom.xml"
 _HOME = CACHE / "spark"
