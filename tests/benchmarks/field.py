@@ -24,7 +24,7 @@ column              is
 ``gets_over_ideal`` GETs over what ranges of full size would need for the part that was read
 ``over_read_bytes`` received bytes that held no delivered record
 ``cpu_ns``          the client's CPU time per record
-``servers_cpu_ns``  that of broker, shim and object origin, or MinIO and proxy
+``servers_cpu_ns``  that of broker, shim and object origin, or MinIO and proxy; of each one in the JSON
 ==================  ==========================================================================================================
 
 With ``--tail`` the store of both sides has one more property. ``lognormal``: the latency is the median of the first byte, and
@@ -130,6 +130,7 @@ _BEFORE_TARGET = Target("over_before", 0.97, latency_ms=0)
 def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[str, float]:
     """What a measurement comes to."""
     found = {name: float(result[name]) for name in _OF_ALL}
+    found |= {f"{name}_cpu_ns_per_record": value for name, value in result["servers"].items()}
     if contender not in (DIRECT, BEFORE):
         return found
     metrics = result["metrics"]
@@ -239,12 +240,17 @@ class Bench:
         python = self.before if contender == BEFORE and self.before is not None else sys.executable
         task = {"side": side, "api": "consume", "config": config, "seconds": seconds or self.seconds, "fill_seconds": 0}
         read = run_reader(topic, python=python, **task)
-        read["servers_cpu_ns_per_record"] = 1e9 * (self._servers_cpu(shim) - before) / max(1, read["records"])
+        used = self._servers_cpu(shim)
+        read["servers"] = {name: 1e9 * (used[name] - before[name]) / max(1, read["records"]) for name in used}
+        read["servers_cpu_ns_per_record"] = sum(read["servers"].values())
         return read
 
-    def _servers_cpu(self, shim: ShimProcess | None) -> float:
-        store = () if self.minio is None else self.minio.pids
-        return sum(cpu_seconds(process=pid) for pid in (self.broker.pid, *((shim.pid,) if shim is not None else ()), *store))
+    def _servers_cpu(self, shim: ShimProcess | None) -> dict[str, float]:
+        """The CPU seconds of each server so far, by name."""
+        pids = {"broker": self.broker.pid} | ({} if self.minio is None else self.minio.pids)
+        if shim is not None:
+            pids["shim"] = shim.pid
+        return {name: cpu_seconds(process=pid) for name, pid in pids.items()}
 
     def stop(self) -> None:
         if self.warm_shim is not None:

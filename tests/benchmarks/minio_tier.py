@@ -29,10 +29,10 @@ class MinioTier:
         self._bucket = self._server.new_bucket()
 
     @property
-    def pids(self) -> tuple[int, ...]:
-        """The processes of server and proxy."""
+    def pids(self) -> dict[str, int]:
+        """The process of each server, by name."""
         assert self._server.pid is not None
-        return self._server.pid, self.proxy.pid
+        return {"minio": self._server.pid, "proxy": self.proxy.pid}
 
     def add(self, topic: TieredTopic) -> None:
         """Copies what is tiered of a topic."""
