@@ -160,7 +160,7 @@ def _run(arguments: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, A
         broker.start()
         topics = {}
         for row in rows:
-            if row.shape not in topics:
+            if (row.shape, row.record_bytes) not in topics:
                 size = arguments.segment_mib * _MIB
                 topics[row.shape, row.record_bytes] = write_topic(
                     broker, row.record_bytes, arguments.megabytes, size, row.shape
